@@ -1,8 +1,9 @@
 """Run ONNX's node suite through the backend: `make conformance`.
 
-    python -m tests.conformance [--share N] [--jobs N] [NAME ...]
+    python -m tests.conformance [--share N] [--jobs N] [--networks] [NAME ...]
 
-The whole suite writes docs/onnx-conformance.md. A share, or named cases, are only compared with it.
+The whole suite writes docs/onnx-conformance.md, then runs the networks of data/light for its last section, which
+--networks does alone. A share, or named cases, are only compared with the page.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.cases import read
-from tests.conformance.page import GOALS, PAGE, listed, page, scores
+from tests.conformance.networks import PARAMETERS, compared
+from tests.conformance.page import GOALS, PAGE, listed, networks_of, networks_section, page, scores
 from tests.conformance.suite import Outcome, run
 from tests.kit.places import ROOT, python_path
 
+TOLERANCE = 1e-4
+"""How far a network's result may be from onnxruntime's, relative to the largest."""
 _MAKE = "import sys; from tests.conformance.cases import cases_file; print(cases_file(int(sys.argv[1])))"
 
 
@@ -42,13 +46,27 @@ def unlike_page(outcomes: Sequence[Outcome], text: str) -> list[str]:
     return found
 
 
+def run_networks() -> list[str]:
+    """Run the networks and write their section of the page. Returns what does not agree with onnxruntime."""
+    found = []
+    for name in PARAMETERS:
+        found.append(compared(name))
+        print(f"{name}: {found[-1].difference:.1e} from onnxruntime", flush=True)
+    text = PAGE.read_text()
+    PAGE.write_text(text.removesuffix(networks_of(text)) + networks_section(found))
+    return [f"{a.name}: {a.difference:.1e} from onnxruntime" for a in found if not a.difference <= TOLERANCE]
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the suite, or part of it. Returns 1 where something is worse than the page or the goals say."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance")
     parser.add_argument("--share", type=int, default=1, help="run one in N cases")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--networks", action="store_true", help="run only the networks of data/light")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args(argv)
+    if asked.networks:
+        return _told(run_networks())
     path = made_cases(1 if asked.names else asked.share)
     cases = [case for case in read(path) if not asked.names or case.name in asked.names]
 
@@ -62,11 +80,17 @@ def main(argv: Sequence[str]) -> int:
         failed += unlike_page(outcomes, PAGE.read_text())
     else:
         by_name = {o.name: o for o in outcomes}
-        PAGE.write_text(page(cases, by_name))
+        PAGE.write_text(page(cases, by_name, networks_of(PAGE.read_text())))
         found = scores(cases, by_name)
         print(f"compiled once {found[0]:.1f} % (goal {GOALS[0]} %), recompiled {found[1]:.1f} % (goal {GOALS[1]} %)")
         failed += ["a score is below its goal"] if any(a < b for a, b in zip(found, GOALS)) else []
     print(f"{len(outcomes)} cases, {sum(o.cpu for o in outcomes):.0f} s of processor time")
+    if asked.share == 1 and not asked.names:
+        failed += run_networks()
+    return _told(failed)
+
+
+def _told(failed: Sequence[str]) -> int:
     for line in failed:
         print(f"FAILED {line}")
     return bool(failed)

@@ -42,7 +42,7 @@ def digest(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
-SLOW = ("attention", "expanded", "gru", "loss", "lstm", "layer_norm", "rnn")
+SLOW = ("attention", "expanded", "gru", "loss", "lstm", "layer_norm", "reduce_", "rnn")
 """What the names of cases have in common that take long to compile."""
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tests.kit.places import ROOT, python_path
 
 FOLDER = "backend/test/data/light"
 PARAMETERS = {
@@ -61,7 +69,7 @@ def image(model: Any) -> Any:
 
 def by_onnxruntime(model: Any, *inputs: Any) -> list[Any]:
     """What onnxruntime makes of inputs."""
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -69,3 +77,46 @@ def by_onnxruntime(model: Any, *inputs: Any) -> list[Any]:
     names = [item.name for item in session.get_inputs()]
     found: list[Any] = session.run(None, dict(zip(names, inputs)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How a network does: nodes, seconds of importing and of building, and the largest difference to onnxruntime.
+
+    `difference` is relative to the largest result.
+    """
+
+    name: str
+    nodes: int
+    import_s: float
+    build_s: float
+    difference: float
+
+
+def compare(name: str) -> Agreement:
+    """Import, build and run a network, and compare its result with onnxruntime's."""
+    from compiler.frontend.onnx.from_onnx import import_model
+    from tunefarm.contrib import onnx_backend
+
+    model = network(name)
+    x = image(model)
+    begun = time.process_time()
+    import_model(model)
+    imported = time.process_time()
+    rep = onnx_backend.prepare(model, recompile=False)
+    built = time.process_time()
+    found, wanted = rep.run([x])[0], by_onnxruntime(model, x)[0]
+    far = float(np.abs(found - wanted).max() / np.abs(wanted).max())
+    return Agreement(name, len(model.graph.node), imported - begun, built - imported, far)
+
+
+def compared(name: str) -> Agreement:
+    """`compare` in a process of its own, whose memory goes with it."""
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.conformance.networks", name]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True, env=environment)
+    return Agreement(**json.loads(done.stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(compare(sys.argv[1]))))

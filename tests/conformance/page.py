@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance.cases import Case
+from tests.conformance.networks import PARAMETERS, Agreement
 from tests.conformance.suite import Outcome
 from tests.kit.places import DOCS
 
@@ -23,8 +24,8 @@ def scores(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> tuple[floa
     return 100 * once / len(held), 100 * all_ / len(held)
 
 
-def page(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
-    """The page's text."""
+def page(cases: Sequence[Case], outcomes: Mapping[str, Outcome], networks: str) -> str:
+    """The page's text; `networks` is its last section."""
     import onnx
 
     plain = [case for case in cases if case.plain]
@@ -76,7 +77,29 @@ These pass when they are recompiled. One artifact cannot serve them.
 | case | reason |
 |---|---|
 {_table((o.name, o.why) for o in missed)}
+
+## Networks
+{networks}"""
+
+
+def networks_section(found: Sequence[Agreement]) -> str:
+    """What follows the heading of the networks' section."""
+    rows = "\n".join(
+        f"| {a.name} | {PARAMETERS[a.name]} | {a.nodes} | {a.import_s:.2f} | {a.build_s:.1f} | {a.difference:.0e} |"
+        for a in found
+    )
+    return f"""
+The networks of the `onnx` wheel's `data/light`, with random weights, against onnxruntime. Seconds are of a processor.
+
+| network | million parameters | nodes | import, s | build, s | largest difference, relative |
+|---|--:|--:|--:|--:|--:|
+{rows}
 """
+
+
+def networks_of(text: str) -> str:
+    """What a page has in its networks' section."""
+    return text.partition("\n## Networks\n")[2]
 
 
 def listed(text: str, title: str) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
+from compiler.errors import TunefarmError
 from compiler.frontend.onnx import converters as _converters  # noqa: F401  # fills the table
 from compiler.frontend.onnx.control_flow import CONTROL
 from compiler.frontend.onnx.element_types import dtype_of, elem_of, stored
@@ -95,6 +96,22 @@ def import_model(
     `values` are inputs whose values are fixed: arrays, None, or lists of arrays for sequences.
     """
     proto, source = read_model(model)
+    try:
+        return _imported(
+            proto, source, shape_dict or {}, dtype_dict, opset, values or {}, keep_params_in_input,
+            sanitize_input_names,
+        )  # fmt: skip
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        if isinstance(error, TunefarmError):
+            raise
+        # A file may hold anything: what no check foresaw is an error of the file still.
+        raise OnnxImportError(f"the model is broken: {error}") from error
+
+
+def _imported(
+    proto: ModelProto, source: TensorSource, shapes: Shapes, dtypes: str | Mapping[str, str] | None, opset: int | None,
+    values: Mapping[str, Any], keep: bool, sanitize: bool,
+) -> ImportedModel:  # fmt: skip
     opsets = {domain_of(item.domain): item.version for item in proto.opset_import}
     if opset is not None:
         opsets[""] = int(opset)
@@ -112,8 +129,8 @@ def import_model(
     def build(control_flow: bool) -> ImportedModel:
         builder = importer.g = GraphBuilder()
         builder.has_control_flow = control_flow
-        inputs = _Inputs(builder, source, proto, dict(shape_dict or {}), dtype_dict, sanitize_input_names)
-        inputs.declare(values or {}, keep_params_in_input)
+        inputs = _Inputs(builder, source, proto, dict(shapes), dtypes, sanitize)
+        inputs.declare(values, keep)
         scope = Scope(opsets, inputs.values)
         with builder.bb.function("main", inputs.params, attrs=inputs.attributes()):
             with builder.dataflow():

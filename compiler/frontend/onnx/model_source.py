@@ -72,6 +72,8 @@ def check_size(model: ModelProto) -> None:
             raise OnnxFileError(f"graphs lie more than {MAX_NESTING} deep inside of each other")
         for node in nodes:
             count += 1
+            if not all(isinstance(text, str) for text in (node.op_type, node.domain, *node.input, *node.output)):
+                raise OnnxFileError("the name of a value or of an operator is no UTF-8 text")
             waiting += [(graph.node, depth + 1) for graph in graphs_in(node)]
         if count > MAX_NODES:
             raise OnnxFileError(f"the model has more than {MAX_NODES} nodes")

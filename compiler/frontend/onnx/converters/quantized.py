@@ -16,6 +16,7 @@ from onnx import TensorProto
 
 from compiler.frontend.onnx.converters.conv import channel_vector
 from compiler.frontend.onnx.converters.integers import conv_sums, int32, matmul_sums, no_zero
+from compiler.frontend.onnx.converters.matmul import turned
 from compiler.frontend.onnx.converters.quantize import requantized
 from compiler.frontend.onnx.element_types import SMALL_FLOATS, SMALL_INTS, dtype_of
 from compiler.frontend.onnx.graph_builder import GraphBuilder
@@ -123,18 +124,18 @@ def matmul(g: GraphBuilder, node: Node) -> Result | None:
 def gemm(g: GraphBuilder, node: Node) -> Result | None:
     """Multiply quantised matrices, and add a bias."""
     a, b, c = _quantized(node, 0), _quantized(node, 1), node.optional(2)
-    turned = node.int("transB", 0)
+    transposed = node.int("transB", 0)
     plain = not node.int("transA", 0) and node.float("alpha", 1.0) == 1.0 and node.float("beta", 1.0) == 1.0
-    if a is None or b is None or not plain or a.axis is not None or b.axis not in (None, 0 if turned else 1):
+    if a is None or b is None or not plain or a.axis is not None or b.axis not in (None, 0 if transposed else 1):
         return None
     factor = _factor(g, a, b, (-1,))
     bias = _bias(g, c, factor, (-1,))
     if bias is False:
         return None
     right = b.data
-    if turned and right.is_constant and right.array is not None:
-        right = g.known(np.ascontiguousarray(right.array.T), right.elem)
-    elif turned:
+    if transposed and right.is_constant and right.array is not None:
+        right = g.known(turned(right.array), right.elem)
+    elif transposed:
         right = g.value(op.permute_dims(g.expr(right), [1, 0]), right.elem)
     total = matmul_sums(g, a.data, right, a.zero, b.zero)
     if bias is not None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime  # type: ignore[import-untyped]
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import (  # type: ignore[import-untyped]
+from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
     QuantType,
