@@ -388,7 +388,7 @@ class TuningRun:
         elapsed, up = now - self._began, self._state.slots_up
         waiting = self._fleet.waiting() if not up and isinstance(self._fleet, fl.Queueing) else ""
         tasks = tuple(
-            task_progress(search.task, state, self._options, len(self._searches), self._errors.get(state.index))
+            task_progress(search, state, self._options, len(self._searches), self._errors.get(state.index))
             for search, state in zip(self._searches, self._state.tasks)
         )
         use, overhead = self._usage.so_far(now), self._activity.overhead(elapsed)

@@ -35,7 +35,8 @@ class TaskSearch:
     of; None where today's space has no such candidate. `source` says what to build for a candidate, and for None:
     the untuned function, whose output is the reference; it may raise a TunefarmError, which fails that trial.
     `weight` is the task's share in what the run makes small. `warm` is what the strategy begins with, `guide` says what
-    it goes by before it has learnt anything, "" for one that goes by nothing.
+    it goes by before it has learnt anything, "" for one that goes by nothing. `model` is the model that the task is a
+    kernel of, which then calls it `weight` times.
     """
 
     task: TuningTask
@@ -45,6 +46,7 @@ class TaskSearch:
     weight: float = 1.0
     warm: WarmStart = field(default=WarmStart())
     guide: str = ""
+    model: str = ""
 
     @property
     def group(self) -> str:

@@ -9,16 +9,17 @@ from typing import Protocol
 
 from rpc_server.wire.trial_messages import FailureKind
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch
 from tuner.engine.task_state import TaskState
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
-from tuner.task import TuningTask
 
 
 @dataclass(frozen=True)
 class TaskProgress:
     """Costs are seconds per call; `flops` operations per call. `budget` is a guess where only time is limited. `known`
-    candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last."""
+    candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last. `model`:
+    the one that calls the kernel `calls` times."""
 
     name: str
     done: int
@@ -31,6 +32,8 @@ class TaskProgress:
     error: str | None
     known: int = 0
     last_baseline_cost: float | None = None
+    model: str = ""
+    calls: float = 1.0
 
     @property
     def drift(self) -> float | None:
@@ -50,6 +53,27 @@ class TaskProgress:
             return None
         untuned = min(self.baseline_cost, self.last_baseline_cost or self.baseline_cost)
         return untuned / self.best_cost
+
+
+@dataclass(frozen=True)
+class ModelProgress:
+    """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known."""
+
+    name: str
+    untuned: float | None
+    best: float | None
+
+    @staticmethod
+    def of(name: str, tasks: Sequence[TaskProgress]) -> ModelProgress:
+        """That of a model with these kernels. One that has no candidate yet counts as it is untuned."""
+        untuned = [task.baseline_cost for task in tasks]
+        best = [task.best_cost or task.baseline_cost for task in tasks]
+        return ModelProgress(name, _total(untuned, tasks), _total(best, tasks))
+
+
+def _total(costs: Sequence[float | None], tasks: Sequence[TaskProgress]) -> float | None:
+    known = [cost * task.calls for cost, task in zip(costs, tasks, strict=True) if cost is not None]
+    return sum(known) if len(known) == len(tasks) else None
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,12 @@ class Snapshot:
     def failures(self) -> Mapping[FailureKind, int]:
         """Of all tasks, most frequent first."""
         return dict(sum((Counter(t.failures) for t in self.tasks), Counter()).most_common())
+
+    @property
+    def models(self) -> tuple[ModelProgress, ...]:
+        """The models whose kernels are tuned, in order."""
+        names = dict.fromkeys(task.model for task in self.tasks if task.model)
+        return tuple(ModelProgress.of(name, [task for task in self.tasks if task.model == name]) for name in names)
 
     @property
     def done(self) -> int:
@@ -162,15 +192,15 @@ def drift(first: float, last: float) -> float | None:
 
 
 def task_progress(
-    task: TuningTask, state: TaskState, options: RunOptions, tasks: int, error: str | None
+    search: TaskSearch, state: TaskState, options: RunOptions, tasks: int, error: str | None
 ) -> TaskProgress:
     """One task of a run of `tasks`. Where only the run is limited, its budget is taken to be an even share."""
     share = -(-options.total_trials // tasks)
     return TaskProgress(
-        name=task.name,
+        name=search.task.name,
         done=state.done,
         budget=max(state.asked, min(options.trials or share, share or options.trials)),
-        flops=task.flops,
+        flops=search.task.flops,
         baseline_cost=state.baseline_cost,
         best_cost=state.best_cost,
         failures=dict(state.failures),
@@ -178,6 +208,8 @@ def task_progress(
         error=error,
         known=state.known,
         last_baseline_cost=state.last_baseline_cost,
+        model=search.model,
+        calls=search.weight,
     )
 
 

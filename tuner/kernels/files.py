@@ -49,10 +49,10 @@ class Item:
                 task = TuningTask(self.record["name"], self.what, Target(target))
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
-        weight = float(self.record.get("weight", 1)) if isinstance(self.what, PrimFunc) else 1.0
-        return sketch_search(
-            task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge()
-        )
+        weight = float(self.record.get("weight", 1))
+        found = sketch_search(task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge())
+        file = Path(self.record.get("file", ""))
+        return replace(found, model=file.stem) if is_model(file) else found
 
 
 @dataclass(frozen=True)

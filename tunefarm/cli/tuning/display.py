@@ -56,7 +56,7 @@ def failures_text(tasks: Iterable[TaskProgress]) -> str:
 
 def status_line(snapshot: Snapshot) -> str:
     """One line: trials, best so far, failures, devices, rate, time left."""
-    parts = []
+    parts = models_text(snapshot)
     for task in snapshot.tasks:
         gain = f" ({task.speedup:.1f}x)" if task.speedup else ""
         parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
@@ -64,6 +64,17 @@ def status_line(snapshot: Snapshot) -> str:
         return f"{'; '.join(parts)} | waiting for a device: {snapshot.waiting}"
     devices = "1 device" if snapshot.devices == 1 else f"{snapshot.devices} devices"
     return f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, {pace(snapshot)}"
+
+
+def models_text(snapshot: Snapshot) -> list[str]:
+    """What a run of each model's tuned kernels takes by now, and what it took untuned."""
+    found = []
+    for model in snapshot.models:
+        if model.best is not None and model.untuned is not None:
+            gain = f"{model.untuned / model.best:.1f}x" if model.best else ""
+            before = f"untuned {seconds(model.untuned)}, {gain}"
+            found.append(f"{model.name}'s kernels {seconds(model.best)} a run ({before})")
+    return found
 
 
 def pace(snapshot: Snapshot) -> str:
@@ -91,7 +102,7 @@ def summary_table(snapshot: Snapshot) -> Table:
         )
     notes = [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
     texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
-    table.caption = Text("\n".join([*notes, *filter(None, texts)]))
+    table.caption = Text("\n".join([*models_text(snapshot), *notes, *filter(None, texts)]))
     table.caption_justify = "left"
     return table
 
@@ -188,6 +199,7 @@ class LiveDisplay(Silent):
             table.add_row(name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
         lines = [Text(f"{devices} {snapshot.utilisation:.0%} busy, {pace(snapshot)}", style="dim")]
+        lines = [*(Text(text, style="bold") for text in models_text(snapshot)), *lines]
         if snapshot.waiting:
             lines = [Text(f"waiting for a device: {snapshot.waiting}", style="yellow")]
         if any(task.failed for task in snapshot.tasks):

@@ -24,6 +24,7 @@ Examples:
   tunefarm tune matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --trials 200 --key cpu
   tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random --no-warm-start
   tunefarm tune kernels.toml --trials 100
+  tunefarm tune model.onnx --trials 64
   tunefarm tune mine.py:blur --key cpu
   tunefarm tune --resume 7
 \b

@@ -55,6 +55,15 @@ def test_before_anything_is_known():
     assert line.endswith("0/64 best – | failed none | 1 device, 0.0 trials/s, ? left")
 
 
+def test_a_model_is_what_its_kernels_take_by_their_calls():
+    tasks = (task(model="net", calls=3.0), task(model="net", best_cost=None), task(name="other"))
+    (model,) = snapshot(*tasks).models
+    assert (model.untuned, model.best) == (2.0, 0.5075)
+    assert status_line(snapshot(*tasks)).startswith("net's kernels 507.5 ms a run (untuned 2.0 s, 3.9x); matmul")
+    (unknown,) = snapshot(task(model="net", baseline_cost=None, best_cost=None)).models
+    assert unknown.best is None
+
+
 PLACE = "number 2 of 3 in the queue for 1 device, about 4 min"
 
 
