@@ -1,22 +1,29 @@
-"""How long each pass over graphs takes on two whole models: ResNet-50 and a transformer of 24 layers.
+"""How long each pass over graphs takes on two whole models, and how that grows with the size of a model.
 
     python benchmarks/graphs.py
     python benchmarks/graphs.py --only transformer --rounds 9
+    python benchmarks/graphs.py --growth 6 12 24
 
-Medians of CPU time, after one round that is not counted.
+The models are ResNet-50 and a transformer of 24 layers. Medians of CPU time, after one round that is not counted. With
+`--growth`, every pass of the default pipeline runs on transformers of these numbers of layers. The last column is the
+power of the size by which the time grows: 1.0 is linear.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from compiler.ir.module import IRModule
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import Expr, TensorStructInfo, Var
+from compiler.relax.transform.passes import pass_of
+from compiler.relax.transform.pipeline import PIPELINES
 from tunefarm.relax import transform
 
 
@@ -104,7 +111,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--growth", type=int, nargs="+", metavar="LAYERS", help="sizes, smallest first")
     args = parser.parse_args()
+    if args.growth:
+        growth(args.growth, args.rounds)
+        return
     for name, make in MODELS.items():
         if args.only not in name:
             continue
@@ -115,6 +126,19 @@ def main() -> None:
             taken = seconds(lambda made=made, module=module: made(module), args.rounds)
             print(f"{name + ', ' + title:40}{taken:8.3f} s", flush=True)
             module = made(module)
+
+
+def growth(sizes: Sequence[int], rounds: int) -> None:
+    """Print the time of every pass of the default pipeline for transformers of several sizes."""
+    modules = [transformer(layers) for layers in sizes]
+    print(f"{'layers':32}{''.join(f'{size:>10}' for size in sizes)}    growth", flush=True)
+    for function in PIPELINES["default"]:
+        passes = [pass_of(function).make() for _ in sizes]
+        taken = [seconds(partial(made, module), rounds) for made, module in zip(passes, modules)]
+        modules = [made(module) for made, module in zip(passes, modules)]
+        power = math.log(max(taken[-1], 1e-6) / max(taken[0], 1e-6)) / math.log(sizes[-1] / sizes[0])
+        columns = "".join(f"{value:10.4f}" for value in taken)
+        print(f"{pass_of(function).title:32}{columns}{power:10.2f}", flush=True)
 
 
 def seconds(call: Callable[[], object], rounds: int) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
+from compiler.ir.transform.config import register_option
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
@@ -41,9 +42,24 @@ _NUMBER = re.compile(r"\d+$")
 _MOST_NAMES = 6
 
 
+def _depth(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("it must be positive")
+    return value
+
+
+MAX_DEPTH = register_option(
+    "relax.FuseOps.max_depth",
+    "a positive number",
+    "how many kernels at most become one",
+    _depth,
+    MOST_KERNELS,
+)
+
+
 @relax_pass("FuseOps", opt_level=1)
 def fuse_ops(
-    mod: IRModule, context: PassContext, *, fuse_opt_level: int = -1, most_kernels: int = MOST_KERNELS
+    mod: IRModule, context: PassContext, *, fuse_opt_level: int = -1, most_kernels: int | None = None
 ) -> IRModule:
     """Make a function of kernels that should be one: `FuseTIR` makes it one.
 
@@ -53,9 +69,11 @@ def fuse_ops(
                                                  lv1 = cls.fused_conv2d_relu(x, w)
 
     Only in dataflow blocks. `compiler/relax/fusion/groups.py` says what belongs together. `fuse_opt_level` 0 leaves all
-    as it is; a function has at most `most_kernels` kernels.
+    as it is; a function has at most `most_kernels` kernels, those of the option `relax.FuseOps.max_depth` (64) unless
+    given.
     """
-    return mod if fuse_opt_level == 0 else rewritten(mod, lambda own: _Fuser(own, most_kernels))
+    most = MAX_DEPTH.value(context) if most_kernels is None else most_kernels
+    return mod if fuse_opt_level == 0 else rewritten(mod, lambda own: _Fuser(own, most))
 
 
 class _Fuser(PyExprMutator):
