@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.conformance.cases import read
 from tests.conformance.networks import PARAMETERS, compared
-from tests.conformance.page import GOALS, PAGE, listed, networks_of, networks_section, page, scores
+from tests.conformance.page import GOALS, PAGE, listed, networks_of, networks_section, page, scores, with_networks
 from tests.conformance.suite import Outcome, run
 from tests.kit.places import ROOT, python_path
 
@@ -52,8 +52,7 @@ def run_networks() -> list[str]:
     for name in PARAMETERS:
         found.append(compared(name))
         print(f"{name}: {found[-1].difference:.1e} from onnxruntime", flush=True)
-    text = PAGE.read_text()
-    PAGE.write_text(text.removesuffix(networks_of(text)) + networks_section(found))
+    PAGE.write_text(with_networks(PAGE.read_text(), networks_section(found)))
     return [f"{a.name}: {a.difference:.1e} from onnxruntime" for a in found if not a.difference <= TOLERANCE]
 
 

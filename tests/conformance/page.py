@@ -77,9 +77,7 @@ These pass when they are recompiled. One artifact cannot serve them.
 | case | reason |
 |---|---|
 {_table((o.name, o.why) for o in missed)}
-
-## Networks
-{networks}"""
+{HEADING}{networks}"""
 
 
 def networks_section(found: Sequence[Agreement]) -> str:
@@ -97,9 +95,17 @@ The networks of the `onnx` wheel's `data/light`, with random weights, against on
 """
 
 
+HEADING = "\n## Networks\n"
+
+
 def networks_of(text: str) -> str:
-    """What a page has in its networks' section."""
-    return text.partition("\n## Networks\n")[2]
+    """What a page has in its networks' section, which is the last."""
+    return text.partition(HEADING)[2]
+
+
+def with_networks(text: str, section: str) -> str:
+    """A page with another networks' section."""
+    return text.partition(HEADING)[0].rstrip("\n") + "\n" + HEADING + section
 
 
 def listed(text: str, title: str) -> set[str]:
