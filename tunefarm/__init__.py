@@ -16,6 +16,7 @@ _NAMES = {
     "__version__": "tunefarm.version:__version__",
     "auto_scheduler": "tunefarm.auto_scheduler",
     "autotvm": "tunefarm.autotvm",
+    "dlight": "tunefarm.dlight",
     "driver": "tunefarm.driver",
     "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",

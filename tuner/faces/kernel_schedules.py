@@ -28,7 +28,8 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     if not target.is_cpu:
         return None
     cores = target.num_cores or len(os.sched_getaffinity(0))
-    return drafted(func, Target({**target.export(), "num-cores": cores}))
+    made = drafted(func, Target({**target.export(), "num-cores": cores}))
+    return None if made is None else made.func
 
 
 KERNEL_SCHEDULES = KernelSchedules(_find, _pick)

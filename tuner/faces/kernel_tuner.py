@@ -38,7 +38,8 @@ def _tune(
 def _choose(func: n.PrimFunc, target: Target, valid_count: int, benchmark: bool) -> n.PrimFunc | None:
     """One of `valid_count` schedules: what the draft ranks first, or the fastest of as many trials."""
     if not benchmark:
-        return drafted(func, target) if target.is_cpu else None
+        made = drafted(func, target) if target.is_cpu else None
+        return None if made is None else made.func
     with tempfile.TemporaryDirectory(prefix="tunefarm-few-") as folder:
         kernel = func.with_attr("global_symbol", "main")
         return _of(tune_tir(kernel, target, folder, valid_count, database="memory"), func, target)

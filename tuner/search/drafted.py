@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -29,8 +29,8 @@ Scored = tuple[float, int, Point]
 """A score, the place of a sketch, a point of it."""
 
 
-def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> n.PrimFunc | None:
-    """`func` with the schedule that the draft and the shipped model rank first; None where there is none to pick.
+def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> Schedule | None:
+    """The schedule of `func` that the draft and the shipped model rank first; None where there is none to pick.
 
     Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
     """
@@ -44,11 +44,9 @@ def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> n.PrimFunc | Non
     guide = Guide.of(sketches, func, target, lambda: _model(family))
     for _, place, point in _best(sketches, guide, np.random.default_rng(seed)):
         try:
-            made = apply_trace(func, Trace.from_json(sketches[place].trace_json(point))).func
+            return apply_trace(func, Trace.from_json(sketches[place].trace_json(point)))
         except ScheduleError:
             continue
-        assert isinstance(made, n.PrimFunc)
-        return made
     return None
 
 

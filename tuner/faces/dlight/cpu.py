@@ -1,0 +1,42 @@
+"""Rules of default schedules for CPUs."""
+
+from __future__ import annotations
+
+from tuner.faces.dlight.kinds import Kind
+from tuner.faces.dlight.rules import FallbackRule, KindRule
+
+
+class Matmul(KindRule):
+    """Products of matrices and convolutions: each operand is used many times."""
+
+    KIND, CPU = Kind.MATMUL, True
+
+
+class GEMV(KindRule):
+    """Products of a matrix and a vector: the matrix is read once."""
+
+    KIND, CPU = Kind.GEMV, True
+
+
+class Reduction(KindRule):
+    """Sums and other reductions of one tensor."""
+
+    KIND, CPU = Kind.REDUCTION, True
+
+
+class GeneralReduction(KindRule):
+    """Several reductions that follow each other, as in softmax and norms."""
+
+    KIND, CPU = Kind.GENERAL_REDUCTION, True
+
+
+class Transpose(KindRule):
+    """Copies whose neighbours come from places apart."""
+
+    KIND, CPU = Kind.TRANSPOSE, True
+
+
+class Fallback(FallbackRule):
+    """Every kernel."""
+
+    CPU = True
