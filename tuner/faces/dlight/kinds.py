@@ -23,7 +23,7 @@ class Kind(enum.Enum):
 def kind_of(func: n.PrimFunc) -> Kind | None:
     """The kind of a kernel; None for one that somebody scheduled, or that is not made of blocks alone.
 
-        C[i, j] += A[i, k] * B[k, j]               MATMUL             each operand is used for many elements of the other
+        C[i, j] += A[i, k] * B[k, j]               MATMUL             each operand is used many times
         y[i] += A[i, k] * x[k]                     GEMV               one operand is used once
         s[i] += A[i, k]                            REDUCTION
         m[i] = max(A[i, k]); s[i] += exp(… - m)    GENERAL_REDUCTION  several of these
