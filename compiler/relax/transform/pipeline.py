@@ -47,6 +47,7 @@ from compiler.relax.transform.matmul.fuse_transpose_matmul import fuse_transpose
 from compiler.relax.transform.matmul.reorder_permute_dims_after_concat import reorder_permute_dims_after_concat
 from compiler.relax.transform.matmul.reorder_take_after_matmul import reorder_take_after_matmul
 from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
+from compiler.relax.transform.memory.rewrite_cuda_graph import rewrite_cuda_graph
 from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
 from compiler.relax.transform.normalize import normalize
 from compiler.relax.transform.packing.attach_layout_free_buffers import attach_layout_free_buffers
@@ -207,6 +208,7 @@ CODEGEN: tuple[PassFunction, ...] = (
 ON_REQUEST: tuple[PassFunction, ...] = (
     attach_layout_free_buffers,
     lower_runtime_builtin,
+    rewrite_cuda_graph,
     *CODEGEN,
     *DATAFLOW,
     *DEVICES,

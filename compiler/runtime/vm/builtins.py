@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 from math import prod
+from threading import local
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -362,6 +364,29 @@ def make_closure(machine: Machine, function: Any, *captured: Any) -> VMClosure:
 def invoke_closure(machine: Machine, closure: Any, *args: Any) -> Any:
     """Call a closure or a function."""
     return machine.call(closure, args)
+
+
+# -- memory that is kept from call to call -----------------------------------------------------------
+_KEPT: WeakKeyDictionary[Any, local] = WeakKeyDictionary()
+"""What `cuda_graph.get_cached_alloc` keeps, for each machine and thread."""
+
+
+@builtin("vm.builtin.cuda_graph.get_cached_alloc")
+def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
+    """What a function gave at the first call with this number in this thread: storages."""
+    kept = _KEPT.setdefault(machine, local()).__dict__
+    name = str(int(key))
+    if name not in kept:
+        kept[name] = machine.call(function, ())
+    return kept[name]
+
+
+@builtin("vm.builtin.cuda_graph.run_or_capture")
+def run_or_capture(machine: Machine, function: Any, args: tuple[Any, ...], key: int) -> Any:
+    """Call a function whose kernels always work in the same memory. Nothing is recorded: it is run."""
+    if not isinstance(args, tuple):
+        raise VMError(f"run_or_capture of a {type(args).__name__}, where a tuple belongs")
+    return machine.call(function, args)
 
 
 @builtin("vm.builtin.call_tir_dyn")

@@ -24,7 +24,6 @@ MISSING = {
     "ComputePrimValue": "VMShapeLower computes scalars of dimensions where they are used",
     "IPCAllReduceRewrite": _IPC,
     "LowerGPUIPCAllocStorage": _IPC,
-    "RewriteCUDAGraph": "the machine starts a GPU's kernels one by one; recording them is not part of it",
     "SplitCallTIRByPattern": "operators are matched before kernels are made of them: FuseOpsByPattern",
     "SpecializePrimFuncBasedOnCallSite": "it writes memory scopes of devices into kernels: targets here have none",
 }

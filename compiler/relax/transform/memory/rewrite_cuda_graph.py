@@ -1,0 +1,237 @@
+"""Kernels that always work in the same memory become functions that a GPU may record once and start as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.names import Names
+from compiler.relax.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    ExternFunc,
+    Function,
+    ObjectStructInfo,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    VarBinding,
+    set_struct_info,
+)
+from compiler.relax.nodes.dims import int64
+from compiler.relax.nodes.renew import Renewal
+from compiler.relax.op.execution.calls import call_builtin_with_ctx
+from compiler.relax.transform.functions import make_function
+from compiler.relax.transform.passes import relax_pass
+from compiler.relax.transform.weights.inputs import NUM_INPUT
+from compiler.tir import nodes as n
+
+_STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
+_KILL_STORAGE, _KILL_TENSOR = "relax.memory.kill_storage", "relax.memory.kill_tensor"
+LEAST_KERNELS = 2
+"""Kernels from which on starting them as a whole can gain anything."""
+
+
+@relax_pass("RewriteCUDAGraph")
+def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
+    """Keep memory of known size from call to call, and make functions of the kernels that work in nothing else.
+
+        def main(x):                                  def cuda_graph_alloc():
+            s = R.memory.alloc_storage([64], …)           s = R.memory.alloc_storage([64], …)
+            a = R.memory.alloc_tensor(s, 0, …)            return (s,)
+            _ = cls.exp(x, a)                         def cuda_graph_capture(a, b):
+            b = R.memory.alloc_tensor(s, 32, …)  →        _ = cls.exp(a, b)
+            _ = cls.exp(a, b)                             _ = cls.exp(b, a)
+            _ = cls.exp(b, a)                             return ()
+            _ = cls.exp(a, out)                       def main(x):
+            return out                                    s = get_cached_alloc(cls.cuda_graph_alloc, 0)[0]
+                                                          …
+                                                          run_or_capture(cls.cuda_graph_capture, (a, b), 0)
+                                                          _ = cls.exp(a, out)
+
+    Comes after memory is planned (StaticPlanBlockMemory, LowerAllocTensor, KillAfterLastUse) and before
+    VMBuiltinLower. Parameters behind the first "num_input" are weights, the same at every call. Memory that a function
+    returns, or that anything but a kernel reads, is left alone. The machine
+    keeps memory for each thread that calls, and runs such a function like any other.
+    """
+    functions = dict(mod.functions)
+    names = Names()
+    for gvar in functions:
+        names.take(gvar.name_hint)
+    keys = 0
+    for name, func in mod.items():
+        if isinstance(func, Function) and func.body is not None:
+            found = _Rewriter(mod, func, names, keys)
+            functions[name] = found.made()
+            functions.update(found.added)
+            keys = found.key
+    return mod.with_functions(functions)
+
+
+def _name_of(value: RelaxExpr) -> str:
+    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+
+
+@dataclass
+class _Rewriter:
+    """One function, all of whose blocks are plain."""
+
+    mod: IRModule
+    func: Function
+    names: Names
+    key: int
+    added: dict[GlobalVar, Function] = field(default_factory=dict)
+    _storages: dict[Var, Binding] = field(default_factory=dict)
+    _static: dict[Var, Var] = field(default_factory=dict)
+    _weights: frozenset[Var] = frozenset()
+    _region: list[Binding] = field(default_factory=list)
+    _out: list[Binding] = field(default_factory=list)
+
+    def made(self) -> Function:
+        func = self.func
+        if any(isinstance(block, DataflowBlock) for block in func.body.blocks):
+            return func
+        bindings = [binding for block in func.body.blocks for binding in block.bindings]
+        count = func.attrs.get(NUM_INPUT)
+        self._weights = frozenset(func.params[int(count) :] if count is not None else ())
+        self._find(bindings)
+        if not self._storages:
+            return func
+        self._cached_storages()
+        for number, binding in enumerate(bindings):
+            value = binding.value
+            if binding.var in self._storages or (_name_of(value) == _KILL_STORAGE and value.args[0] in self._storages):  # type: ignore[attr-defined]
+                continue
+            if self._may_be_recorded(binding):
+                self._region.append(binding)
+                continue
+            self._end_region(bindings[number:])
+            self._out.append(self._renewal.binding(binding))
+        self._end_region([])
+        body = SeqExpr((BindingBlock(tuple(self._out)),), self._renewal.expr(func.body.body), func.body.span)
+        return make_function(self.mod, func.params, body, func.is_pure, func.attrs, func.span)
+
+    # ------------------------------------------------------------------------- what is static
+
+    def _find(self, bindings: Sequence[Binding]) -> None:
+        """Storages of constant size all of whose arrays only kernels use, and these arrays."""
+        for binding in bindings:
+            value = binding.value
+            if _name_of(value) == _STORAGE and _is_constant(value):
+                self._storages[binding.var] = binding
+            elif _name_of(value) == _TENSOR and _is_constant(value):
+                assert isinstance(value, Call)
+                (storage, *_) = value.args
+                if isinstance(storage, Var) and storage in self._storages:
+                    self._static[binding.var] = storage
+            elif isinstance(value, Var) and value in self._static:
+                self._static[binding.var] = self._static[value]
+        escaped: set[Var] = set()
+        for binding in bindings:
+            if not self._is_plain_use(binding):
+                escaped.update(node for node in walk(binding.value) if isinstance(node, Var))
+        escaped.update(node for node in walk(self.func.body.body) if isinstance(node, Var))
+        gone = {self._static.get(var, var) for var in escaped}
+        self._storages = {var: binding for var, binding in self._storages.items() if var not in gone}
+        self._static = {var: storage for var, storage in self._static.items() if storage in self._storages}
+
+    def _is_plain_use(self, binding: Binding) -> bool:
+        """Whether a binding keeps nothing of what it uses: a kernel does not, nor what makes and ends arrays."""
+        value = binding.value
+        if self._is_kernel(value):
+            return True
+        if _name_of(value) == _TENSOR:
+            return binding.var in self._static
+        return _name_of(value) in (_KILL_STORAGE, _KILL_TENSOR) or (isinstance(value, Var) and value in self._static)
+
+    def _is_kernel(self, value: RelaxExpr) -> bool:
+        """Whether a value is the call of a kernel."""
+        callee = value.op if isinstance(value, Call) else None
+        return isinstance(callee, GlobalVar) and isinstance(self.mod.get(callee), n.PrimFunc)
+
+    def _may_be_recorded(self, binding: Binding) -> bool:
+        """Whether a binding is a kernel in static memory, or belongs to such."""
+        value = binding.value
+        if self._is_kernel(value):
+            assert isinstance(value, Call)
+            known = (isinstance(arg, Constant) or arg in self._static or arg in self._weights for arg in value.args)
+            return all(same or _is_constant(arg) for same, arg in zip(known, value.args))
+        if binding.var in self._static:
+            return True
+        return _name_of(value) == _KILL_TENSOR and value.args[0] in self._static  # type: ignore[attr-defined]
+
+    # ------------------------------------------------------------------------------ new functions
+
+    def _cached_storages(self) -> None:
+        """Make the storages in a function of their own, whose result is kept."""
+        self._renewal = Renewal()
+        made = list(self._storages.values())
+        storages = tuple([binding.var for binding in made])
+        alloc = self._add("cuda_graph_alloc", [], [VarBinding(b.var, b.value, b.span) for b in made], storages)
+        kept = Var(f"{alloc.name_hint}_kept", TupleStructInfo(tuple([ObjectStructInfo()] * len(made))))
+        self._out.append(VarBinding(kept, _builtin("get_cached_alloc", [alloc, self._number()], kept)))
+        self._out += [VarBinding(var, TupleGetItem(kept, place)) for place, var in enumerate(storages)]
+
+    def _end_region(self, rest: Sequence[Binding]) -> None:
+        """Call a function that does what was gathered; do it here if that is too little."""
+        region, self._region = self._region, []
+        kernels = sum(self._is_kernel(binding.value) for binding in region)
+        if kernels < LEAST_KERNELS:
+            self._out += [self._renewal.binding(binding) for binding in region]
+            return
+        defined = {binding.var for binding in region}
+        used = dict.fromkeys(node for b in region for node in walk(b.value) if isinstance(node, Var))
+        later = {node for b in rest for node in walk(b.value) if isinstance(node, Var)}
+        inputs = [var for var in used if var not in defined]
+        outputs = tuple([binding.var for binding in region if binding.var in later])
+        func = self._add("cuda_graph_capture", inputs, region, outputs)
+        infos = TupleStructInfo(tuple([var.struct_info for var in outputs]))
+        result = Var(f"{func.name_hint}_result", infos)
+        args = Tuple(tuple([self._renewal.expr(var) for var in inputs]))
+        self._out.append(VarBinding(result, _builtin("run_or_capture", [func, args, self._number()], result)))
+        self._out += [VarBinding(var, TupleGetItem(result, place)) for place, var in enumerate(outputs)]
+
+    def _add(
+        self, name: str, params: Sequence[Var], bindings: Sequence[Binding], outputs: tuple[Var, ...]
+    ) -> GlobalVar:
+        """Add a private function; its variables are its own."""
+        renewal = Renewal(fresh=True)
+        own = [renewal.define(var) for var in params]
+        seq = SeqExpr((BindingBlock(tuple([renewal.binding(b) for b in bindings])),),
+                      Tuple(tuple([renewal.expr(var) for var in outputs])))  # fmt: skip
+        gvar = GlobalVar(self.names.unique(name))
+        func = self.added[gvar] = make_function(self.mod, own, seq, False)
+        set_struct_info(gvar, func.struct_info)
+        return gvar
+
+    def _number(self) -> PrimValue:
+        self.key += 1
+        return PrimValue(int64(self.key - 1))
+
+
+def _builtin(name: str, args: Sequence[RelaxExpr], result: Var) -> Call:
+    callee = ExternFunc(f"vm.builtin.cuda_graph.{name}")
+    return call_builtin_with_ctx(callee, list(args), sinfo_args=result.struct_info)
+
+
+def _is_constant(expr: RelaxExpr) -> bool:
+    """Whether the numbers in a call, a shape or a scalar are constants."""
+    match expr:
+        case PrimValue():
+            return isinstance(expr.value, n.IntImm | n.FloatImm)
+        case ShapeExpr():
+            return all(isinstance(size, n.IntImm) for size in expr.values)
+        case Call():
+            return all(_is_constant(arg) for arg in expr.args if isinstance(arg, PrimValue | ShapeExpr))
+    return False
