@@ -7,9 +7,9 @@
 Each workload is tuned by the engine on a private server of this machine. Then the best kernel, numpy's and torch's
 forms of it are timed in one process, in turns, with the same number of threads: medians, after a rest, because the idle
 threads of others spin for a while, and 50 ms of warming up, because a core that rested needs tens of them for its
-clock. The table is Markdown; docs/performance.md takes it in by
+clock. The table is Markdown; benchmarks/results/kernels-avx512.md takes it in by
 
-    python benchmarks/kernels.py --all --trials 1000 --write docs/performance.md
+    python benchmarks/kernels.py --all --trials 1000 --write benchmarks/results/kernels-avx512.md
 
 and with `--only`, rows of it are made anew.
 """

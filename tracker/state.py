@@ -154,7 +154,7 @@ class TrackerState:
 
     @property
     def next_tick(self) -> float | None:
-        """When a `Tick` is due, or None while nothing is awaited."""
+        """Return when a `Tick` is due, or None while nothing is awaited."""
         return self.farm.next_timer()
 
     def device_page(self, after: str, limit: int, now: float) -> DevicePage:

@@ -111,7 +111,7 @@ class Access:
         raise Unauthorised("this token opens nothing here", hint="`tunefarm token new` makes one")
 
     async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str] | None:
-        """Whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""
+        """Return whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""
         digest = digest_of(secret)
         if any(hmac.compare_digest(digest, known) for known in self._file):
             return Role.READ, "token file"

@@ -59,7 +59,8 @@ def export(
 
 
 def _begun(rows: Iterator[Row]) -> Iterator[Row]:
-    """With the first row made, so that what is wrong with the question is answered, not found in a broken file."""
+    """Begin with the first row made, so that what is wrong with the question is answered, not found in a broken
+    file."""
     return chain(list(islice(rows, 1)), rows)
 
 

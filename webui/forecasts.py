@@ -40,7 +40,7 @@ class Accuracy:
 
 
 def forecasts_of(trials: Iterable[Trial]) -> list[Forecast]:
-    """Of the search's trials that were measured and of which a time was expected."""
+    """Return the forecasts of search trials that were measured and had an expected time."""
     return [
         Forecast(trial.sequence, trial.environment[EXPECTED], trial.cost)
         for trial in trials

@@ -179,7 +179,7 @@ def product_bounds(a: tuple[float, float], b: tuple[float, float]) -> tuple[floa
 
 
 def _quotient_bounds(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    """Of x // y, where y is not 0."""
+    """Return the bounds of x // y, where y is not 0."""
     if y[0] < 0:
         return NEG, POS
     values = [_floor_quotient(a, max(b, 1)) for a in x for b in y]

@@ -182,7 +182,7 @@ class ThreadWriter(StmtWriter):
 
     @property
     def site(self) -> int:
-        """Of the call at hand."""
+        """Return the site of the call at hand."""
         return self._sites
 
     def number(self, value: PrimExpr) -> str:

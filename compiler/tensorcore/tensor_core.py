@@ -43,7 +43,7 @@ class WarpTile:
         return WARP * self.warps[0] * self.warps[1]
 
     def shared_bytes(self, element: int = 2) -> int:
-        """With operands of so many bytes an element."""
+        """Return the bytes of shared memory, for operands of so many bytes an element."""
         return element * self.stages * (self.m + self.n) * self.k
 
     def steps(self, k: int) -> int:

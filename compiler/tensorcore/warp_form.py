@@ -46,7 +46,7 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Of one element."""
+        """The bytes of one element."""
         return parse_dtype(self.buffer.dtype).bytes
 
 

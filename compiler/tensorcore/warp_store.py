@@ -15,7 +15,10 @@ from compiler.tir.visit import seq, substitute
 
 @dataclass(frozen=True)
 class Results:
-    """Of blocks that compute `tile` (rows, columns) of a product, in one of its batches. `sums`: a thread's."""
+    """The results of blocks that compute `tile` (rows, columns) of a product, in one of its batches.
+
+    `sums`: a thread's.
+    """
 
     product: WarpProduct
     batch: Mapping[n.Var, PrimExpr]

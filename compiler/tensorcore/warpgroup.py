@@ -48,7 +48,7 @@ class WarpgroupTile:
 
     @property
     def threads(self) -> int:
-        """Of the warpgroups that multiply, and of the one that copies."""
+        """The threads of the warpgroups that multiply, and of the one that copies."""
         return WARPGROUP * (self.groups + 1)
 
     @property
@@ -58,12 +58,13 @@ class WarpgroupTile:
 
     @property
     def sums(self) -> int:
-        """Of a thread."""
+        """The sums of a thread."""
         return self.products * self.n // 2
 
     @property
     def shared_bytes(self) -> int:
-        """With the barriers, each kind of which is rounded up as the pieces of shared memory are."""
+        """The bytes of shared memory, barriers included, each kind of which is rounded up as the pieces of shared
+        memory are."""
         return 2 * self.stages * (self.m + self.n) * self.k + 2 * ptx.ALIGN
 
     def check(self, *, transposed: bool = False) -> None:

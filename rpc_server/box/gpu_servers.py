@@ -150,7 +150,7 @@ class GpuServers:
             os.write(self._wake, b"x")
 
     def run(self) -> None:
-        """Until `stop`. Raises ServerStartError when no server came to listen at its first try."""
+        """Run until `stop`. Raises ServerStartError when no server came to listen at its first try."""
         try:
             while not self._stopping:
                 now = self._clock()

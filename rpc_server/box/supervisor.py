@@ -355,7 +355,7 @@ class Supervisor:
             self._lost(conn)
 
     def _view_of(self, conn: bytes) -> bytes:
-        """Whose uploads a connection sees: those of its key, or where no keys are used its own."""
+        """Return whose uploads a connection sees: those of its key, or where no keys are used its own."""
         return self._views.get(conn, conn)
 
     def _view_of_session(self, session: int) -> bytes:

@@ -119,7 +119,7 @@ class SupervisorState(Sessions):
         return out
 
     def next_wakeup(self) -> float | None:
-        """When `TimePassed` is due (monotonic seconds), or None when only an event can change anything."""
+        """Return when `TimePassed` is due (monotonic seconds), or None when only an event can change anything."""
         times: list[float | None] = [entry.until for entry in self._waiting]
         for session in self._sessions.values():
             times += [session.ends_at, self._head_deadline(session), self._stuck_at(session)]

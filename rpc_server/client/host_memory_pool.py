@@ -19,7 +19,7 @@ Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Landings:
-    """Of one session. At most 256 MiB wait to be used again, and none once the session is over."""
+    """The pool of one session. At most 256 MiB wait to be used again, and none once the session is over."""
 
     def __init__(self) -> None:
         self._free: dict[int, Block] = {}  # by identity; those that came back first stand first

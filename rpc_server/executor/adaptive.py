@@ -1,4 +1,4 @@
-"""When a kernel has been timed enough. Pure: samples in, a verdict out."""
+"""The decision that a kernel has been timed enough. Pure: samples in, a verdict out."""
 
 from __future__ import annotations
 

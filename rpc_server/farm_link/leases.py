@@ -138,7 +138,7 @@ class LeaseTable:
         return ended
 
     def next_expiry(self) -> float | None:
-        """When the next lease runs out (monotonic seconds), if any."""
+        """Return when the next lease runs out (monotonic seconds), if any."""
         with self._lock:
             return min((lease.expires for lease in self._leases.values()), default=None)
 

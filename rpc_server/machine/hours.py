@@ -1,4 +1,4 @@
-"""When a box is lent: `Mon-Fri 19:00-07:00, Sat, Sun`, in the local time of one place."""
+"""Hours in which a box is lent: `Mon-Fri 19:00-07:00, Sat, Sun`, in the local time of one place."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Hours:
 
 
 def next_opening(closed: str) -> str:
-    """When the box opens, out of what `Hours.closed` said; "" for a box that is closed for another reason."""
+    """Return when the box opens, out of what `Hours.closed` said; "" for a box that is closed for another reason."""
     return closed.rpartition(_OPENS)[2] if _OPENS in closed else ""
 
 

@@ -144,7 +144,7 @@ class Agent:
         self._state: LineState | None = None
 
     def run(self) -> None:
-        """Until its loop is stopped. Does nothing before it has been told the passes."""
+        """Run until its loop is stopped. Does nothing before it has been told the passes."""
         self.loop.after(HEARTBEAT_S, self._beat)
         try:
             self.loop.run()

@@ -51,7 +51,7 @@ class _Pipe:
         return self.held
 
     def drain(self, sink: socket.socket) -> None:
-        """Until it is empty or nothing more is taken."""
+        """Send until it is empty or nothing more is taken."""
         with contextlib.suppress(BlockingIOError):
             while self.held:
                 self.held -= os.splice(self.reads, sink.fileno(), self.held, flags=_FLAGS)

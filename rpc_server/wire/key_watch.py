@@ -32,7 +32,7 @@ class KeyWatch:
         self._holders.pop(conn, None)
 
     def due(self) -> float | None:
-        """When to call `revoked` next."""
+        """Return when to call `revoked` next."""
         return self._next_look if self._holders else None
 
     def revoked(self, now: float) -> list[tuple[bytes, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.kit.places import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
 

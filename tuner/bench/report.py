@@ -23,7 +23,7 @@ class Work:
 
     @staticmethod
     def of(kernel: str) -> Work:
-        """Of a named workload; nothing is known of others."""
+        """Return the work of a named workload; nothing is known of others."""
         try:
             task = TuningTask.from_spec(kernel, "llvm")
         except WorkloadError:

@@ -242,7 +242,7 @@ class Ledger:
 
 
 def _digest(job: Job) -> str:
-    """Of a candidate to claim or give up: a baseline is neither."""
+    """Return the digest of a candidate to claim or give up: a baseline is neither."""
     assert job.candidate is not None
     return job.candidate.digest
 

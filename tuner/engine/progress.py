@@ -114,7 +114,7 @@ class Snapshot:
 
     @property
     def failures(self) -> Mapping[FailureKind, int]:
-        """Of all tasks, most frequent first."""
+        """The failures of all tasks, most frequent first."""
         return dict(sum((Counter(t.failures) for t in self.tasks), Counter()).most_common())
 
     @property

@@ -16,7 +16,7 @@ _before = 0.0
 
 @contextmanager
 def prompt_threads() -> Iterator[None]:
-    """While it lasts, a thread that has an answer of a device or a builder is not held up for long.
+    """Let threads that have an answer of a device or a builder run soon, as long as this lasts.
 
     It gets the interpreter from one that computes, such as the search when it thinks, within half a millisecond: with
     Python's 5 ms, which it waits after each time it blocked, a device had nothing to do until the thinking was over.

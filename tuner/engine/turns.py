@@ -1,4 +1,4 @@
-"""Whose turn it is where builds and measurements want the same cores.
+"""Turns of builds and measurements that want the same cores.
 
 A kernel whose threads take every core of the machine loses one of them to whatever is built beside it, and the threads
 that have theirs wait for the one that lost: such a time says more of the build than of the kernel. There a batch of

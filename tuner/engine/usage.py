@@ -52,7 +52,10 @@ _KEPT = 1024
 
 
 class Activity:
-    """When anything was built or measured. Told of each piece of work when it has ended, in about that order."""
+    """The times at which anything was built or measured.
+
+    Told of each piece of work when it has ended, in about that order.
+    """
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []  # the last ones, apart from each other, in order

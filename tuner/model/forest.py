@@ -45,7 +45,7 @@ class Forest:
         return np.concatenate(blocks) if blocks else np.zeros(0)
 
     def _scores(self, matrix: Floats) -> Floats:
-        """Of so few candidates that where each is in each tree stays in the cache."""
+        """Score so few candidates that where each is in each tree stays in the cache."""
         flat, row = np.ascontiguousarray(matrix).ravel(), (np.arange(len(matrix)) * matrix.shape[1])[:, None]
         at = np.repeat(self.roots[None, :], len(matrix), axis=0)
         for _ in range(self.depth):

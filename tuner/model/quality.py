@@ -33,7 +33,7 @@ class Quality:
 
 
 def rank_quality(scores: Floats, costs: Floats) -> Quality:
-    """Of at least two candidates, by score (higher is better) and cost (seconds)."""
+    """Return how well at least two candidates are ranked, by score (higher is better) and cost (seconds)."""
     top = max(1, min(_TOP, len(costs) // 4))
     by_score, by_cost = np.argsort(-scores, kind="stable"), np.argsort(costs, kind="stable")
     gain = costs.min() / costs

@@ -213,7 +213,7 @@ class EvolutionarySearch:
         return [pool[i] for i in dict.fromkeys(mixed)][:batch]
 
     def _by_surrogate(self, surrogate: Surrogate, pool: Sequence[Candidate], expected: Floats) -> list[Candidate]:
-        """Of those that should cost least: in turns the one that does, and ones that could cost less than it."""
+        """Alternate the lowest predicted cost with the lowest confidence bound."""
         near = np.argsort(expected, kind="stable")[:_SHORTLIST]
         rows, _ = self._arrays([pool[i] for i in near])
         deviation = surrogate.deviation(rows)

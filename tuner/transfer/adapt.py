@@ -100,7 +100,10 @@ class _Point:
 
 @lru_cache(maxsize=64)
 def _recogniser(source: n.PrimFunc, target: Target) -> Callable[[str, str], Candidate | None]:
-    """Of the source's own space: one source serves many functions, each of which asks for it."""
+    """Return what recognises traces of the source's own space.
+
+    One source serves many functions, each of which asks for it.
+    """
     return recogniser(generate(source, target))
 
 

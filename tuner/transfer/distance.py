@@ -74,7 +74,7 @@ class Shapes:
 
     @staticmethod
     def of(described: Sequence[Description]) -> Shapes:
-        """Of at least one."""
+        """Return the summary of at least one."""
         rows, shares = [], []
         for description in described:
             blocks = description.blocks

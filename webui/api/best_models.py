@@ -30,7 +30,7 @@ class BestReply(Reply):
 
     @staticmethod
     def of(found: model.BestLookup) -> BestReply:
-        """Of a lookup that is no miss."""
+        """Make the reply to a lookup that is no miss."""
         assert found.config is not None
         assert found.trace is not None
         assert found.match != "miss"

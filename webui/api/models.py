@@ -41,11 +41,11 @@ class Workload(Shown):
 
 @shows(model.Workload, only=("function",))
 class WorkloadDetail(Workload):
-    """With the function's text."""
+    """A workload with its function's text."""
 
 
 class SampleSummary(Reply):
-    """Of all samples of a candidate: the median and its 95 % interval, and the extremes."""
+    """The samples of a candidate in short: the median and its 95 % interval, and the extremes."""
 
     count: int
     median_s: float

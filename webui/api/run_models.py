@@ -84,7 +84,7 @@ class Trial(Shown):
 
 @shows(model.Trial, only=_DETAIL)
 class TrialDetail(Trial):
-    """With the trace (JSON text; null for the untuned function) and what is known of the measurement."""
+    """A trial with its trace (JSON text; null for the untuned function) and what is known of the measurement."""
 
 
 class TrialPage(Reply):

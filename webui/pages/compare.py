@@ -42,7 +42,10 @@ class Chosen:
 
 
 def chosen_in(store: RecordStore, run_id: int, position: int) -> Chosen:
-    """Of a run's workload number `position`, from trials spread over the run. Raises RecordNotFound."""
+    """Return the choices in a run's workload number `position`, from trials spread over the run.
+
+    Raises RecordNotFound.
+    """
     run = store.runs.get(run_id)
     task = next((t for t in run.tasks if t.position == position), None)
     if task is None:

@@ -322,7 +322,7 @@ _SCATTER_WIDTH, _SCATTER_HEIGHT = 1060.0, 420.0
 
 
 def scatter(forecasts: Sequence[Forecast]) -> Scatter:
-    """Of at least one candidate."""
+    """Draw at least one candidate."""
     times = [f.cost for f in forecasts] + [f.expected for f in forecasts]
     low, high = math.log10(min(times)) - 0.05, math.log10(max(times)) + 0.05
     right, bottom = _SCATTER_WIDTH - _MARGIN_RIGHT, _SCATTER_HEIGHT - _MARGIN_BOTTOM

@@ -32,7 +32,7 @@ class Counts(Protocol):
 
 
 class OwnCounts:
-    """Of this process alone."""
+    """Counts of this process alone."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()

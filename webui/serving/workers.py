@@ -141,7 +141,7 @@ class _Workers:
                     raise KeyboardInterrupt
 
     def mind(self, news: News) -> None:
-        """Until a signal to end. Raises WebStartError when they die as fast as they are started."""
+        """Mind them until a signal to end. Raises WebStartError when they die as fast as they are started."""
         deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
         while (what := news.get()) is not None:
             if isinstance(what, _Ended):

@@ -57,7 +57,7 @@ def mbarrier_expect(g: Gen, call: n.Call) -> str:
 
 
 def _count(call: n.Call) -> tuple[str, int | None]:
-    """Of arrivals, or of bytes."""
+    """Return the count of arrivals, or of bytes."""
     return "i32", ops.as_int(call.args[2])
 
 
@@ -97,7 +97,7 @@ def copy_tile(g: Gen, call: n.Call) -> str:
 
 
 def _descriptor(g: Gen, data: PrimExpr, offset: PrimExpr, leading: int) -> str:
-    """Of a swizzled tile: its address, and how far apart its parts are."""
+    """Return the descriptor of a swizzled tile: its address, and how far apart its parts are."""
     address = g.w.inline(f"ptrtoint {SHARED} {_shared(g, data, offset, 'i16', 2)} to i32")
     units = g.w.inline(f"lshr i32 {address}, 4")
     units = g.w.inline(f"and i32 {units}, 16383")
@@ -139,7 +139,7 @@ def product(g: Gen, call: n.Call) -> str:
 
 
 def wait_group(g: Gen, call: n.Call) -> str:
-    """With sums, these come out of the wait, so that no use of them goes before it."""
+    """Wait for groups. Sums that are given come out of the wait, so that no use of them goes before it."""
     num, count = ops.as_int(call.args[0]), ops.as_int(call.args[3])
     if not count:
         g.w.effect(nvvm.call(g, "wgmma.wait_group.sync.aligned", "void", ("i64", num)))

@@ -1,4 +1,4 @@
-"""If, Loop and Scan.
+"""Control flow: If, Loop and Scan.
 
 A branch that is known, and a loop of few steps whose number is known, are written out. Others become private functions:
 a branch is a call of one; a loop is a function that takes a step and calls itself. What a graph uses of the scope

@@ -121,7 +121,7 @@ class _Stream:
 
 
 def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
-    """Of `offsets` as many as it takes to touch each line that they do."""
+    """Return as many of `offsets` as touch each line that all of them do."""
     last: int | None = None
     for offset in sorted(offsets):
         if last is None or offset >= last + line:

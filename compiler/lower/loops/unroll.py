@@ -32,7 +32,10 @@ UNROLL = "pragma_unroll"
 
 @dataclass(frozen=True, slots=True)
 class UnrollConfig:
-    """When loops nobody asked to unroll are unrolled: up to `auto_max_step` statements, or `auto_max_extent` steps."""
+    """The limits up to which loops are unrolled that nobody asked to unroll.
+
+    Up to `auto_max_step` statements, or `auto_max_extent` steps.
+    """
 
     auto_max_step: int = 0
     auto_max_extent: int = 0

@@ -232,8 +232,8 @@ class PyCudaDriver:
 
 
 def _recorded(graphs: Graphs, stream: Any, submit: Callable[[Any], None]) -> int:
-    """Of a stream that is given up here: PyCUDA keeps those that end where their context is not current, if that is in
-    another thread than it was made in."""
+    """Note a stream that is given up here. PyCUDA keeps those that end where their context is not current, if that is
+    in another thread than it was made in."""
     recorded = graphs.record(stream.handle, lambda: submit(stream))
     stream.synchronize()
     return recorded

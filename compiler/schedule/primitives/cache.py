@@ -165,7 +165,7 @@ class Place:
 
 
     def condition(self, writers: Sequence[Member]) -> PrimExpr:
-        """When all of `writers` run in a visit of the place."""
+        """Return when all of `writers` run in a visit of the place."""
         if self.outermost:
             return TRUE
         result = TRUE

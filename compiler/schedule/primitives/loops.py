@@ -187,7 +187,10 @@ def _simplified(realize: n.BlockRealize, around: list[n.For], top: n.For) -> n.B
         analyzer.bind(loop.loop_var, n.Range(loop.min, loop.extent))
 
     def plain(expr: PrimExpr) -> PrimExpr:
-        """Without any quotient or remainder, or else as it was: half done, it would be harder to read."""
+        """Rewrite it without any quotient or remainder, or else leave it as it was.
+
+        Half done, it would be harder to read.
+        """
         simple = analyzer.simplify(expr) if _divides(expr) else expr
         return expr if _divides(simple) else simple
 

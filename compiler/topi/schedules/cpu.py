@@ -187,7 +187,7 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def _fetch_next_row(sums: Stage, kept: int) -> None:
-    """While the last sum of a row is taken, have memory send the next row."""
+    """Have memory send the next row while the last sum of a row is taken."""
     op = sums.op
     assert isinstance(op, ComputeOp)
     lane, *rest = op.axis
@@ -200,7 +200,7 @@ def _fetch_next_row(sums: Stage, kept: int) -> None:
 
 
 def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) -> None:
-    """While a row is computed, have memory send the next one, and the row of the result that is written soon, if that
+    """Have memory send the next row while one is computed, and the row of the result that is written soon, if that
     goes through the caches: the loops over it ask piece by piece."""
     row, *pieces = list(stage.leaf_iter_vars)[kept - 1 :]
     if len(pieces) < 2:

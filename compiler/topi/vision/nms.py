@@ -92,7 +92,7 @@ def non_max_suppression(
     soft_nms_sigma: float = 0.0,
     score_threshold: float = 0.0,
 ) -> Tensor | list[Tensor]:
-    """Of boxes that overlap by more than `iou_threshold`, the one with the highest score.
+    """Keep the box with the highest score of those that overlap by more than `iou_threshold`.
 
     `data` is (batch, boxes, fields) with four corners from `coord_start`; the first `valid_count` of each batch count,
     the best `top_k` of them (all when negative). Boxes of different classes do not compete unless `force_suppress`

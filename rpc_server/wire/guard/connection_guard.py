@@ -389,7 +389,7 @@ class ConnectionGuard:
     # --- from time to time --------------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        """When to call `look` next (monotonic seconds)."""
+        """Return when to call `look` next (monotonic seconds)."""
         return self._next_look if self._by_fd or self._refused else None
 
     def look(self, now: float) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.benchmark_scripts import benchmark_script
-from tests.kit.places import DOCS
+from tests.kit.places import BENCHMARKS
 
 kernel_table = benchmark_script("kernel_table")
 
@@ -47,10 +47,10 @@ def test_a_workload_that_could_not_be_tuned(tmp_path: Path) -> None:
     assert "the others 1.60." in page.read_text()
 
 
-def test_the_pages_in_docs_are_such_tables() -> None:
-    for name in ("performance.md", "performance-avx2.md"):
+def test_the_pages_of_results_are_such_tables() -> None:
+    for name in ("kernels-avx512.md", "kernels-avx2.md"):
         begin, end = kernel_table.MARKS
-        text = (DOCS / name).read_text()
+        text = (BENCHMARKS / "results" / name).read_text()
         for threads in (1, 2):
             there = text.partition(begin.format(threads=threads))[2].partition(end.format(threads=threads))[0]
             rows = list(kernel_table.read(there).values())

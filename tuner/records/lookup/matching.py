@@ -61,7 +61,7 @@ class Choice(Generic[C]):
 def choose(
     offers: Sequence[C], target: str, device_class: str | None, toolchain: str | None, served: Set[str]
 ) -> Choice[C]:
-    """Of `offers`, all for one workload and in order of preference (at least one): what to give on `target` and
+    """Choose from `offers`, all for one workload and in order of preference, what to give on `target` and
     `device_class`. `served`: the classes whose configs that class may be given."""
     wanted = parse_target(target)
     here = [o for o in offers if o.target == str(wanted) and device_class in (None, o.device_class)]

@@ -142,7 +142,7 @@ class Judge:
         return 1 if self.roles.m is None else self.roles.m.extent
 
     def _width(self, values: Values) -> int:
-        """Of a panel; that of all columns has a size by itself."""
+        """Return the width of a panel; that of all columns has a size by itself."""
         tile = values["vectors"] * self.hardware.lanes
         return values["panel"] * tile if "panel" in values else -(-self.roles.v.extent // tile) * tile
 
@@ -153,7 +153,7 @@ class Judge:
         return self._width(values) * self._depth(values) * self.element_bytes
 
     def _sliver_bytes(self, values: Values) -> int:
-        """Of the columns of one tile."""
+        """Return the bytes of the columns of one tile."""
         return values["vectors"] * self.hardware.lanes * self._depth(values) * self.element_bytes
 
     def _chunk_bytes(self, values: Values) -> int:

@@ -45,7 +45,7 @@ class TileJudge:
         return -(-m // rows) <= MAX_GRID_YZ and batch * values.get("parts", 1) <= MAX_GRID_YZ
 
     def registers(self, values: Values) -> int:
-        """Of a thread: sums, a column of A, a row of B, what is on its way to shared memory."""
+        """Return the registers of a thread: sums, a column of A, a row of B, what is on its way to shared memory."""
         rows, columns = values["rows"], values["columns"]
         tile = sum(self._tile(values)) * values["depth"] // (values["ty"] * values["tx"])
         fetched = -(-tile * self.element // 4)
@@ -57,7 +57,7 @@ class TileJudge:
         return padded * values["depth"] * self.element * (2 if self.double else 1)
 
     def draft(self, values: Values) -> float:
-        """Of what the GPU could do, by the roofline above."""
+        """Return the share of what the GPU could do, by the roofline above."""
         batch, m, n, k = self.sizes
         rows, columns = self._tile(values)
         threads, depth = values["ty"] * values["tx"], values["depth"]

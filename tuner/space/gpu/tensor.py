@@ -112,6 +112,6 @@ def _tile(values: Values) -> WarpTile:
 
 
 def _sums(tile: WarpTile) -> int:
-    """Of a thread."""
+    """The sums of a thread."""
     rows, columns = tile.warp
     return rows * columns // WARP

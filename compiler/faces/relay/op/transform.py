@@ -28,7 +28,7 @@ def transpose(data: In, axes: Any = None) -> Any:
 
 @operator("squeeze")
 def squeeze(data: In, axis: Any = None) -> Any:
-    """Without axes of size 1."""
+    """Drop the axes of size 1."""
     return R.squeeze(data, axis)
 
 

@@ -110,13 +110,13 @@ def power(use: Backward) -> Gradients:
 
 
 def maximum(use: Backward) -> Gradients:
-    """Of equal elements the first tensor's gets the gradient."""
+    """Give the gradient to the first tensor's element where both are equal."""
     first = use.greater_equal(*use.call.args)
     return use.fitted(use.chosen(first, use.grad), 0), use.fitted(use.chosen(use.logical_not(first), use.grad), 1)
 
 
 def minimum(use: Backward) -> Gradients:
-    """Of equal elements the first tensor's gets the gradient."""
+    """Give the gradient to the first tensor's element where both are equal."""
     first = use.less_equal(*use.call.args)
     return use.fitted(use.chosen(first, use.grad), 0), use.fitted(use.chosen(use.logical_not(first), use.grad), 1)
 

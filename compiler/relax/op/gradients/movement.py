@@ -213,7 +213,7 @@ def index_tensor(use: Backward) -> Gradients:
 
 
 def index_put(use: Backward) -> Gradients:
-    """Of values written to one place, each gets its gradient."""
+    """Give each of the values written to one place its gradient."""
     _, where, values = use.call.args
     taken = use.fitted_to(use.index_tensor(use.grad, where), values)
     data = use.grad if use.attrs["accumulate"] else use.index_put(use.grad, where, use.zeros_like(values), False)
@@ -221,7 +221,7 @@ def index_put(use: Backward) -> Gradients:
 
 
 def scatter_elements(use: Backward) -> Gradients:
-    """Of updates written to one place, each gets its gradient."""
+    """Give each of the updates written to one place its gradient."""
     x, where, updates = use.call.args
     axis, reduction = use.attrs["axis"], use.attrs["reduction"]
     match reduction:
@@ -237,7 +237,7 @@ def scatter_elements(use: Backward) -> Gradients:
 
 
 def scatter_nd(use: Backward) -> Gradients:
-    """Of updates written to one place, each gets its gradient."""
+    """Give each of the updates written to one place its gradient."""
     x, where, updates = use.call.args
     reduction = use.attrs["reduction"]
     match reduction:

@@ -41,7 +41,7 @@ def _moves(use: Backward) -> dict[str, Any]:
 
 
 def max_pool(use: Backward) -> Gradients:
-    """Of a window's equal elements the first gets the gradient."""
+    """Give the gradient to the first of a window's equal elements."""
     return _pooled(use, topi.nn.max_pool_backward, **_moves(use))
 
 

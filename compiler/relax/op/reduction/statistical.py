@@ -91,12 +91,12 @@ def _reduction(
 
 
 def _largest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """Of truth values: whether one holds."""
+    """Reduce truth values to whether one holds."""
     return (topi.any if x.dtype == "bool" else topi.max)(x, axis, keepdims)
 
 
 def _smallest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """Of truth values: whether all hold."""
+    """Reduce truth values to whether all hold."""
     return (topi.all if x.dtype == "bool" else topi.min)(x, axis, keepdims)
 
 

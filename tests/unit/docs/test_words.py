@@ -1,0 +1,131 @@
+"""Plain language: short sentences, docstrings that begin with what a thing does, and one class for each name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.kit.docs_pages import PAGES
+from tests.kit.places import DOCS, ROOT
+
+PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
+LONGEST = 30
+"""Words of a sentence."""
+LONG_STILL: dict[str, int] = {
+    "architecture.md": 1,
+    "auto_scheduler.md": 1,
+    "autotvm.md": 3,
+    "build-jobs.md": 2,
+    "cli.md": 3,
+    "dashboard.md": 4,
+    "farm.md": 7,
+    "fleet-benchmarks.md": 4,
+    "gpu.md": 16,
+    "intrinsics.md": 3,
+    "measuring.md": 3,
+    "meta_schedule.md": 4,
+    "models.md": 4,
+    "quickstart.md": 1,
+    "records.md": 8,
+    "rest-api.md": 6,
+    "rpc.md": 1,
+    "runtime.md": 5,
+    "schedule.md": 15,
+    "security.md": 14,
+    "spaces.md": 46,
+    "te.md": 5,
+    "topi.md": 2,
+    "tuning.md": 18,
+}
+"""Sentences of a page that are still longer. Make them fewer; a new page has none."""
+TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
+"""Pages that are generated."""
+CONDITION = re.compile(r"(Of|With|Whose|If|When|While|Without|Unless|Until)\b")
+NAMES = """
+Access Answer Axis Built Call CallTimer Candidate Choice Code CompileError Device DeviceInfo EvaluatorOptions
+Fleet Guard Job KeyRevoked Kind Lease LeaseOver Left Level Limits Line Machine Measured Memory Native
+Parameter Part Pass Pending Phase Place Reading Recorder Release Report Request Role Row Run Scope Session
+Shape Split Step Stop Storage Target Threads Tick Turn UnknownDeviceError Value Verdict Waiting Wanted Work
+"""
+"""Names that still stand for several things. Make them fewer."""
+SEVERAL_STILL = frozenset(NAMES.split())
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page: no code, tables or headings."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=[#|<])", text):
+        if part.strip().startswith(("#", "|", "<")):
+            continue
+        plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "x", part))
+        found += re.split(r"(?<=[.!?])\s+", plain.replace("\n", " "))
+    return found
+
+
+def words(sentence: str) -> int:
+    return len(re.findall(r"[^\W_][\w'’./×-]*", sentence))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in TABLES], ids=lambda page: page.name)
+def test_sentences_are_short(page: Path) -> None:
+    long = [sentence for sentence in sentences(page.read_text()) if words(sentence) > LONGEST]
+    assert len(long) <= LONG_STILL.get(page.name, 0), "\n".join(long)
+
+
+@cache
+def parsed() -> dict[Path, ast.Module]:
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
+def test_no_docstring_opens_with_a_condition() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text[:60]}"
+        for path, tree in parsed().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node) or "")
+        and CONDITION.match(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+FACES = (
+    "compiler/faces", "compiler/frontend", "compiler/relax", "compiler/te", "compiler/tir", "tuner/faces", "tunefarm/"
+)  # fmt: skip
+"""Where Apache TVM's names are: they stay as they are."""
+VIEWS = "webui/api"
+
+
+def several() -> dict[str, list[str]]:
+    """The names of public classes that several files have, faces and views apart."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in parsed().items():
+        place = str(path.relative_to(ROOT))
+        if not place.startswith((*FACES, VIEWS)):
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_a_name_belongs_to_one_class() -> None:
+    found = several()
+    new = {name: places for name, places in found.items() if name not in SEVERAL_STILL}
+    assert not new, f"choose another word: {new}"
+    assert not SEVERAL_STILL - found.keys(), "take these out of SEVERAL_STILL"
+
+
+def test_the_glossary_is_in_order() -> None:
+    rows = re.findall(r"^\| ([\w ]+) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)[1:]
+    assert len(rows) > 30
+    assert rows == sorted(rows)
