@@ -9,6 +9,7 @@ import typing as _typing
 
 from compiler.errors import IRError as _IRError
 from compiler.relax import op as _op
+from compiler.relax.dpl.rewriters import rewriter as rewriter
 from compiler.relax.nodes import (
     DataTypeImm,
     ExternFunc,
@@ -39,7 +40,7 @@ nn = _op.nn
 __all__ = [
     "Any", "Callable", "ExternFunc", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_packed", "const", "dataflow",
     "dtype", "emit", "emit_te", "func_attr", "func_ret_struct_info", "function", "match_cast", "nn", "output",
-    "prim_value", "shape", "str", "tuple", *_op.__all__,
+    "prim_value", "rewriter", "shape", "str", "tuple", *_op.__all__,
 ]  # fmt: skip
 __script_namespace__ = "relax"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.arith.linear import same_expr
 from compiler.ir.base import Op, RelaxExpr
@@ -28,19 +28,29 @@ _KERNEL_CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_wit
 
 
 def graph_matches(
-    constraints: Constraints, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr] | None = None
+    constraints: Constraints,
+    dfb: DataflowBlock,
+    bindings: Mapping[Var, RelaxExpr] | None = None,
+    patterns: Sequence[DFPattern] = (),
 ) -> Iterator[Match]:
     """Each way to give every pattern a variable of the block, or one that it uses, so that the constraints hold.
 
     Different patterns stand for different variables. A part that matched a constant is in the result, too. Patterns
-    that stand for alternatives need no variable of their own. `bindings` are values known beside the block's.
+    that stand for alternatives need no variable of their own. `bindings` are values known beside the block's,
+    `patterns` stand for variables that the block binds.
     """
-    if constraints.uses:
-        yield from _Search(constraints, dfb, bindings or {}).found()
+    if constraints.uses or patterns:
+        yield from _Search(constraints, dfb, bindings or {}, patterns).found()
 
 
 class _Search:
-    def __init__(self, constraints: Constraints, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr]) -> None:
+    def __init__(
+        self,
+        constraints: Constraints,
+        dfb: DataflowBlock,
+        bindings: Mapping[Var, RelaxExpr],
+        bound: Sequence[DFPattern],
+    ) -> None:
         self._constraints = constraints
         own = {binding.var: binding.value for binding in dfb.bindings if isinstance(binding, VarBinding)}
         self._matching = Matching({**bindings, **own})
@@ -50,7 +60,8 @@ class _Search:
                 if isinstance(node, Var):
                     self._users.setdefault(node, set()).add(binding.var)
         self._variables = list(dict.fromkeys([*(binding.var for binding in dfb.bindings), *self._users]))
-        patterns = constraints.patterns()
+        self._bound, self._own = set(bound), own
+        patterns = list(dict.fromkeys([*constraints.patterns(), *bound]))
         options = _optional(patterns)
         self._patterns = [pattern for pattern in patterns if pattern not in options]
         self._same_place = {pattern: _alternatives(pattern) for pattern in patterns}
@@ -104,6 +115,8 @@ class _Search:
         if not all(
             self._holds(use) for use in self._constraints.uses if use.producer in written and use.consumer in written
         ):
+            return False
+        if any(written[pattern] not in self._own for pattern in self._bound if pattern in written):
             return False
         owners: dict[RelaxExpr, DFPattern] = {}
         for pattern in self._same_place:

@@ -31,8 +31,8 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.renew import Renewal
 
-MOST_ROUNDS = 1000
-"""How often a function is gone through: a rule whose results match again and again is an error."""
+MORE_ROUNDS = 64
+"""How much oftener than it has bindings something is changed: a rule whose results match without end is an error."""
 
 ExprRule = Callable[[RelaxExpr, dict[DFPattern, RelaxExpr]], RelaxExpr]
 BindingsRule = Callable[[Match, dict[Var, RelaxExpr]], Mapping[Var, RelaxExpr]]
@@ -49,12 +49,13 @@ def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Func
 
 def rewritten_by(rules: Sequence[tuple[DFPattern, ExprRule]], func: Function, mod: IRModule | None = None) -> Function:
     """`func` rewritten by several rules; of those that match an expression the first is asked first."""
-    for _ in range(MOST_ROUNDS):
+    most = MORE_ROUNDS + (0 if func.body is None else sum(len(block.bindings) for block in func.body.blocks))
+    for _ in range(most):  # each goes through all of the function
         made: Function = _Expressions(rules, mod).visit_expr(func)
         if made is func:
             return func
         func = remove_all_unused(made)
-    raise TransformError(f"patterns still match after {MOST_ROUNDS} rounds", hint="return `expr` where nothing changes")
+    raise TransformError(f"patterns still match after {most} rounds", hint="return `expr` where nothing changes")
 
 
 class _NotingBuilder(BlockBuilder):
@@ -134,17 +135,39 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRule, func: Function
     `rewriter(matches, bindings)` gets the variable of each pattern and the values of the block's variables. It
     returns the new values, by variable; an empty mapping leaves that match as it is.
     """
+    return bindings_rewritten(lambda block: _changes(block, ctx, rewriter), func)
+
+
+Changes = Callable[[DataflowBlock], Mapping[Var, RelaxExpr]]
+"""The new values of some variables of a block; none where it is to stay."""
+
+
+def bindings_rewritten(changes: Changes, func: Function) -> Function:
+    """`func` with values of its dataflow blocks replaced, as long as `changes` gives any."""
     if func.body is None:
         return func
-    rewriting = _Bindings(ctx, rewriter)
-    return remove_all_unused(made) if (made := rewriting.visit_expr(func)) is not func else func
+    made: Function = _Bindings(changes).visit_expr(func)
+    return func if made is func else remove_all_unused(made)
+
+
+def _changes(block: DataflowBlock, ctx: PatternContext, rule: BindingsRule) -> dict[Var, RelaxExpr]:
+    """The new values of the first match that has any."""
+    values = {binding.var: binding.value for binding in block.bindings}
+    for match in graph_matches(ctx.constraints, block):
+        made = dict(rule(match, values))
+        unknown = next((var for var in made if var not in values), None)
+        if unknown is not None:
+            raise IRError(f"the rule gives {unknown!r} a value, which the block does not define")
+        changes = {var: value for var, value in made.items() if value is not values[var]}
+        if changes:
+            return changes
+    return {}
 
 
 class _Bindings(PyExprMutator):
-    def __init__(self, ctx: PatternContext, rewriter: BindingsRule) -> None:
+    def __init__(self, changes: Changes) -> None:
         super().__init__()
-        self._context = ctx
-        self._rule = rewriter
+        self._changes = changes
         self._made: dict[int, tuple[RelaxExpr, Any]] = {}
 
     def visit_expr(self, expr: RelaxExpr) -> Any:
@@ -158,27 +181,15 @@ class _Bindings(PyExprMutator):
     def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
         self._made.clear()
         made: BindingBlock = super().visit_dataflow_block_(block)
-        for _ in range(MOST_ROUNDS):
+        most = MORE_ROUNDS + len(block.bindings)
+        for _ in range(most):
             assert isinstance(made, DataflowBlock)
             changes = self._changes(made)
             if not changes:
                 return made
             self._made.clear()
             made = super().visit_dataflow_block_(self._changed(made, changes))
-        raise TransformError(f"patterns still match after {MOST_ROUNDS} rounds", hint="return {} where nothing changes")
-
-    def _changes(self, block: DataflowBlock) -> dict[Var, RelaxExpr]:
-        """The new values of the first match that has any."""
-        values = {binding.var: binding.value for binding in block.bindings}
-        for match in graph_matches(self._context.constraints, block):
-            made = dict(self._rule(match, values))
-            unknown = next((var for var in made if var not in values), None)
-            if unknown is not None:
-                raise IRError(f"the rule gives {unknown!r} a value, which the block does not define")
-            changes = {var: value for var, value in made.items() if value is not values[var]}
-            if changes:
-                return changes
-        return {}
+        raise TransformError(f"patterns still match after {most} rounds", hint="return {} where nothing changes")
 
     def _changed(self, block: DataflowBlock, changes: Mapping[Var, RelaxExpr]) -> DataflowBlock:
         """The block with new values, each after what it uses; unused values are removed."""

@@ -1,5 +1,8 @@
 """Replacing what patterns match."""
 
 from compiler.relax.dpl.rewrite import rewrite_bindings, rewrite_call
+from compiler.relax.dpl.rewriters import ExprPatternRewriter, OrRewriter, PatternMatchingRewriter, TupleRewriter
 
-__all__ = ["rewrite_bindings", "rewrite_call"]
+__all__ = [
+    "ExprPatternRewriter", "OrRewriter", "PatternMatchingRewriter", "TupleRewriter", "rewrite_bindings", "rewrite_call",
+]  # fmt: skip

@@ -17,6 +17,7 @@ from tunefarm.ir import GlobalVar
 from tunefarm.relax import BlockBuilder, Call, Constant, DataflowVar, TensorStructInfo, Tuple, Var, op
 from tunefarm.relax.dpl import (
     PatternContext,
+    PatternMatchingRewriter,
     TuplePattern,
     is_call_dps_packed,
     is_call_packed,
@@ -37,6 +38,7 @@ from tunefarm.relax.dpl import (
     wildcard,
 )
 from tunefarm.relax.dpl.pattern import CallPattern, OrPattern
+from tunefarm.script import relax as R
 
 UNARY, BINARY = ("exp", "negative"), ("add", "multiply")
 F4 = TensorStructInfo((4,), "float32")
@@ -385,3 +387,66 @@ def test_products_of_one_value_become_one() -> None:
     assert str(made).count("R.matmul") == 1
     agrees(func, made)
     assert rewrite_bindings(ctx, lambda found, bindings: {}, func) is func
+
+
+# --------------------------------------------------------------------------------- rewriters
+
+
+@R.rewriter
+class SumOfSquares:
+    @R.function
+    def pattern(a: R.Tensor(("m",), "float32"), b: R.Tensor(("m",), "float32")):
+        c = R.add(R.multiply(a, a), R.multiply(b, b))
+        return c
+
+    @R.function
+    def replacement(a: R.Tensor(("m",), "float32"), b: R.Tensor(("m",), "float32")):
+        c = R.subtract(R.multiply(R.add(a, b), R.add(a, b)), R.multiply(R.const(2.0), R.multiply(a, b)))
+        return c
+
+
+@R.rewriter
+class BothAtOnce:
+    @R.function
+    def pattern(a: R.Tensor((4,), "float32")):
+        c = R.exp(a)
+        d = R.negative(a)
+        return (c, d)
+
+    @R.function
+    def replacement(a: R.Tensor((4,), "float32")):
+        both = R.split(R.concat((R.exp(a), R.subtract(R.const(0.0), a)), axis=0), 2)
+        return (both[0], both[1])
+
+
+def test_rewriters_made_of_functions() -> None:
+    def squares(bb: Any, x: Any, y: Any) -> Any:
+        a, b = bb.emit(op.exp(x)), bb.emit(op.negative(y))
+        return bb.emit(op.add(bb.emit(op.multiply(a, a)), bb.emit(op.multiply(b, b))))
+
+    func = function(squares, F4, F4)
+    made = SumOfSquares(func)
+    assert "R.subtract" in str(made)
+    assert str(made).count("R.exp") == 1
+    agrees(func, made)
+    uneven = function(squares, F4, TensorStructInfo((1,), "float32"))  # the pattern has two of one size
+    assert SumOfSquares(uneven) is uneven
+
+    def apart(bb: Any, x: Any, y: Any) -> Any:
+        a = bb.emit(op.exp(x))
+        b = bb.emit(op.negative(y))
+        c = bb.emit(op.negative(x))
+        return [bb.emit(op.add(a, b)), c]
+
+    func = function(apart, F4, F4)
+    made = BothAtOnce(as_module(func))["main"]
+    assert str(made).count("R.split") == 1
+    assert str(made).count("R.negative") == 1  # of y, which no exp belongs to
+    agrees(func, made)
+    either = SumOfSquares | BothAtOnce
+    assert "R.split" in str(either(func))
+    a = wildcard()
+    rule = PatternMatchingRewriter.from_pattern(is_op("relax.exp")(a), lambda expr, found: op.sin(found[a]))
+    assert "R.sin" in str((rule | BothAtOnce)(func))
+    with pytest.raises(ArgumentError, match="two graph functions"):
+        PatternMatchingRewriter.from_module(as_module(func))
