@@ -18,12 +18,16 @@ from tuner.workloads import WorkloadSpec
 
 @dataclass(frozen=True)
 class TuningTask:
-    """`func` is unscheduled TensorIR; `spec` says how to make it again where it came from a named workload."""
+    """`func` is unscheduled TensorIR; `spec` says how to make it again where it came from a named workload.
+
+    `operations` of a call, where the function does not show them: it stands for a kernel in another language.
+    """
 
     name: str
     func: n.PrimFunc
     target: Target
     spec: WorkloadSpec | None = None
+    operations: float | None = None
 
     @staticmethod
     def from_spec(spec: WorkloadSpec | str, target: Target | str) -> TuningTask:
@@ -39,7 +43,7 @@ class TuningTask:
 
     @cached_property
     def flops(self) -> float:
-        return count_flops(self.func)
+        return count_flops(self.func) if self.operations is None else self.operations
 
     @property
     def threads(self) -> int:

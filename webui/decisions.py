@@ -16,6 +16,8 @@ from compiler.errors import CompileError
 from compiler.schedule.core.rv import BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.step import Decision, Step
 from compiler.schedule.core.trace import Trace
+from tuner.errors import TuningError
+from tuner.kernels.space import config_of
 from tuner.model.types import Floats, Ints
 
 Value = int | float | str
@@ -54,7 +56,11 @@ class Choice:
 
 
 def choices_of(text: str) -> dict[str, Value]:
-    """The choices in a trace's JSON text, by label; none when this version cannot read it."""
+    """The choices in a trace's JSON text, or a config's, by label; none when this version cannot read it."""
+    try:
+        return dict(config_of(text))
+    except TuningError:
+        pass
     try:
         return _Reader().read(Trace.from_json(text))
     except CompileError:

@@ -11,10 +11,11 @@ from tuner.bench.history import lines_of
 from tuner.bench.report import as_json as as_row
 from tuner.records.farm.model_farm import BenchResult
 from tuner.records.model import Run, Trial
+from tuner.records.run_pairs import pairs_of
 from tuner.records.store import RecordStore
 from webui.context import Context
 from webui.errors import BadRequest
-from webui.pages.compare import chosen_in, pairs_of
+from webui.pages.compare import chosen_in
 from webui.pages.devices import task_names
 from webui.pages.releases import changes_of
 

@@ -49,6 +49,8 @@ _GROUPS = {
         "tune": Subcommand(".tuning.tune:tune", "Search for the fastest schedules of kernels on devices."),
         "runs": Subcommand(".records.results:runs", "List tuning runs."),
         "best": Subcommand(".records.results:best", "Show the best known config of a kernel, and why it is."),
+        "show": Subcommand(".records.show:show", "Show the best config of a kernel whole: schedule, values, C."),
+        "compare": Subcommand(".records.show:compare", "Compare the results of two runs, kernel by kernel."),
         "model": Subcommand(".tuning.model:model", "Train, list and move the models that searches go by."),
     },
     "Build with the results": {

@@ -94,6 +94,10 @@ class CSource:
             meta={"compiler": shlex.join(compiler), **{f"config.{k}": str(v) for k, v in config.items()}},
         )
 
+    def command(self, config: Config, target: str) -> list[str]:
+        """The command that compiles the source for `config`, with file names as one would give them."""
+        return [*self._command(self._compiler(Target(target).resolved()), config), "-c", f"{self.entry}.c"]
+
     def _compiler(self, target: Target) -> list[str]:
         """The compiler's command for the target's CPU. Raises CompileError when the compiler takes no name for it."""
         words = shlex.split(self.compiler)

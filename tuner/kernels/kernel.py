@@ -35,8 +35,10 @@ class FunctionKernel:
     reference: n.PrimFunc
 
     def task(self, target: Target) -> TuningTask:
-        """The engine's task."""
-        return TuningTask(self.name, self.reference, target)
+        """The engine's task. Its key is its own: a config of it is no schedule of the function, and the other way
+        round."""
+        parameters = " ".join(sorted(self.space.parameters))
+        return TuningTask(self.name, self.reference.with_attr("tunefarm.parameters", parameters), target)
 
     def source(self, target: Target, config: Config | None) -> Source:
         """What to build for `config`, or for the reference."""
@@ -48,19 +50,21 @@ class FunctionKernel:
 
 @dataclass(frozen=True)
 class CKernel:
-    """C source with parameters. `reference` is a config whose result is right and whose time is the baseline."""
+    """C source with parameters. `reference` is a config whose result is right and whose time is the baseline; `flops`
+    the operations of a call, from which its speed is told."""
 
     name: str
     source_code: CSource
     space: KernelSpace
     reference: Config
+    flops: float | None = None
 
     def __post_init__(self) -> None:
         self.space.check(self.reference)
 
     def task(self, target: Target) -> TuningTask:
         """The engine's task; its function only names the source and its arguments."""
-        return TuningTask(self.name, _signature(self.name, self.source_code), target)
+        return TuningTask(self.name, _signature(self.name, self.source_code), target, operations=self.flops)
 
     def source(self, target: Target, config: Config | None) -> Source:
         """What to build for `config`, or for the reference."""

@@ -129,6 +129,16 @@ def expression(text: str, names: Mapping[str, object]) -> Callable[[Config], boo
     return lambda config: bool(_value(tree, config))
 
 
+def number(text: str) -> object:
+    """What arithmetic in text gives, such as "2 * 384**3". Raises TuningError."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+        _check(tree, text, {})
+        return _value(tree, {})
+    except (SyntaxError, ValueError, TypeError, ArithmeticError) as error:
+        raise TuningError(f"{text!r} is no number: {error}") from None
+
+
 def _check(node: ast.AST, text: str, names: Mapping[str, object]) -> None:
     match node:
         case ast.Constant(value=int() | float() | str()):

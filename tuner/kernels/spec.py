@@ -13,13 +13,13 @@ from tuner.errors import TuningError
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.includes import Header
 from tuner.kernels.kernel import CKernel
-from tuner.kernels.space import Config, KernelSpace
+from tuner.kernels.space import Config, KernelSpace, number
 from tuner.workloads import WorkloadSpec
 
 T = TypeVar("T")
 
 _FILE_KEYS = ("run", "workloads", "kernel")
-_KERNEL_KEYS = ("name", "source", "entry", "compiler", "args", "reference", "constraints", "space")
+_KERNEL_KEYS = ("name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops")
 _ARGUMENT_KEYS = ("name", "dtype", "shape", "output")
 _RUN_TYPES: dict[str, type] = {f.name: type(f.default) for f in fields(RunOptions) if f.name != "workloads"}
 _REQUIRED = object()
@@ -44,11 +44,14 @@ class CTable:
     space: KernelSpace
     reference: Config
     where: str
+    flops: float | None = None
 
     def kernel(self, text: str, headers: tuple[Header, ...] = ()) -> CKernel:
         """The kernel, given the text of its source and what that includes. Raises SpecError."""
         source = _checked(self.where, lambda: CSource(text, self.entry, self.arguments, self.compiler, headers))
-        return _checked(f"{self.where}: reference", lambda: CKernel(self.name, source, self.space, self.reference))
+        return _checked(
+            f"{self.where}: reference", lambda: CKernel(self.name, source, self.space, self.reference, self.flops)
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,16 @@ def _kernel(table: object, where: str) -> CTable:
         space=_checked(f"{where}: space", lambda: KernelSpace(parameters, tuple(constraints))),
         reference=_get(table, "reference", dict, where),
         where=where,
+        flops=_operations(table["flops"], where) if "flops" in table else None,
     )
+
+
+def _operations(given: object, where: str) -> float:
+    """Operations of a call: a number, or arithmetic in text."""
+    found = _checked(f"{where}: flops", lambda: number(given)) if isinstance(given, str) else given
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < float("inf"):
+        raise SpecError(f"{where}: flops is a number above 0, not {given!r}", hint='flops = "2 * 384**3"')
+    return float(found)
 
 
 def _argument(table: object, where: str) -> Argument:

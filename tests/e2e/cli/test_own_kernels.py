@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.kit.tuner import byok_kernels
@@ -29,6 +31,7 @@ args = [
   { name = "out", dtype = "float32", shape = [4096], output = true },
 ]
 reference = { UNROLL = 1, SCALE = 2 }
+flops = "2 * 4096"
 [kernel.space]
 UNROLL = [1, 2, 4, 8]
 SCALE = [2, 3]
@@ -71,6 +74,29 @@ def test_c_source_from_a_toml_file(farm):
     assert run.options["sample_ms"] == 2
     assert measured
     assert {c["SCALE"] for c in measured} == {2}
+    _is_found_by_every_name(farm, run.tasks[0].workload.key)
+
+
+def _is_found_by_every_name(farm, key):
+    """The winning values, the compiler's command and the C declaration are a command away, and a build uses them."""
+    words = ("kernels.toml:saxpy", "kernels.toml", "saxpy", key[:12])
+    found = [farm.json("best", word, "--db", farm.db) for word in words]
+    assert len({json.dumps(reply["config"]["values"]) for reply in found}) == 1
+    values = found[0]["config"]["values"]
+    shown = farm.run("show", "kernels.toml:saxpy", "--db", farm.db).stdout
+    assert f"cc -O3 -fPIC -DSCALE=2 -DUNROLL={values['UNROLL']} -c saxpy.c" in shown
+    assert "void saxpy(const float *x, const float *y, float *out);" in shown
+    assert "GFLOP/s" in shown  # flops = "2 * 4096"
+    assert "no workload is called" in farm.run("best", "nothing", "--db", farm.db, code=1).stderr
+    farm.run("tune", "kernels.toml", "--trials", "2", "--db", farm.db, "--quiet")
+    (pair,) = farm.json("compare", "1", "2", "--db", farm.db)
+    assert pair["second_is"] in ("faster", "slower", "tie")
+    _, port = farm.serve("web", "web", "--db", farm.db)
+    api = ("--api", f"http://127.0.0.1:{port}")
+    (built,) = farm.json("build", "kernels.toml:saxpy", "--out", "built", "--name", "mine", "--check", *api)
+    assert (built["config"], built["function"], built["checked"]) == ("hit", "mine", True)
+    page = httpx.get(f"http://127.0.0.1:{port}/runs/1/choices").text
+    assert "UNROLL" in page
 
 
 def test_a_function_from_a_python_file_resumed_and_refused(farm):

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,14 +25,17 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError, Share
+from tunefarm.cli.records.subject import task_of
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
-from tuner.errors import TuningError
 from tuner.kernels.files import Item, read_job
+from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.model import is_model
+from tuner.kernels.space import config_of
+from tuner.number_text import duration
 from tuner.task import TuningTask
 from tuner.untuned import device_type, runnable
 from tuner.workloads import WorkloadSpec
@@ -113,8 +116,9 @@ class Built:
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
-    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are not built. A model is an
-    ONNX file or what torch.export.save wrote (.pt2): all of it becomes one artifact, which `tunefarm run` runs.
+    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are compiled with the values of
+    their best config, or of their reference. A model is an ONNX file or what torch.export.save wrote (.pt2): all of it
+    becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
@@ -136,7 +140,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     with ExitStack() as stack:
         client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
         target = given_target(given["target"]) if given["target"] else None
-        tasks = [_task(item, target or Target("llvm")) for item in items]  # bad names fail before anything starts
+        tasks = [task_of(item, target or Target("llvm")) for item in items]  # bad names fail before anything starts
         session = None
         if open_fleet is not None:
             fleet = open_fleet("")
@@ -145,18 +149,22 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
             session = fleet.open(0, wait_s=_WAIT_S)
             stack.callback(session.close)
         target = target or Target(local_target())
-        tasks = [TuningTask(t.name, t.func, target, t.spec) for t in tasks]
+        tasks = [replace(t, target=target) for t in tasks]
         device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
         adapt = not given["no_adapt"]
-        names = given["names"] or [function_name(t) for t in tasks]
+        names = given["names"] or [_name(item, t) for item, t in zip(items, tasks, strict=True)]
         funcs = [t.func for t in tasks]
         replies = client.best_batch(funcs, str(target), device_class, release=given["release"], nearest=adapt)
+        replies = [_own(item, reply) for item, reply in zip(items, replies, strict=True)]
         if given["require_tuned"]:
             if given["as_json"] and not all(r.tuned for r in replies):
                 unbuilt = zip(tasks, names, replies, strict=True)
                 click.echo(json.dumps([_as_json(Built(t, name, r, None, None, None)) for t, name, r in unbuilt]))
             _require(tasks, replies, given)
-        report = [_build(t, name, r, given["out"], session) for t, name, r in zip(tasks, names, replies, strict=True)]
+        report = [
+            _build(item, t, name, r, given["out"], session)
+            for item, t, name, r in zip(items, tasks, names, replies, strict=True)
+        ]
     if given["as_json"]:
         click.echo(json.dumps([_as_json(b) for b in report]))
     else:
@@ -165,16 +173,11 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     _complain(report)
 
 
-def _task(item: Item, target: Target) -> TuningTask:
-    """The task of a named workload or a function in a file. Raises TuningError for other kernels."""
-    if isinstance(item.what, WorkloadSpec):
-        return TuningTask.from_spec(item.what, target)
-    if isinstance(item.what, PrimFunc):
-        return TuningTask(item.record["name"], item.what, target)
-    raise TuningError(
-        f"{item.record['name']} is made by its own compiler or function, and only TensorIR kernels are built here",
-        hint="its best config is in `tunefarm.load_run().best()`; give the other kernels as FILE:NAME",
-    )
+def _own(item: Item, reply: BestReply) -> BestReply:
+    """What is known of a kernel: another one's config says nothing of a kernel with parameters of its own."""
+    if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc):
+        return reply
+    return replace(reply, match="miss", trace=None, explain=("only other kernels have a config",))
 
 
 def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], given: dict[str, Any]) -> None:
@@ -213,14 +216,46 @@ def function_name(task: TuningTask) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", task.name)
 
 
-def _build(task: TuningTask, name: str, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
-    """Replay the trace (or none), build, write, and check on the device if there is one."""
-    func = runnable(task.func, task.target)
-    if reply.trace is not None and not reply.as_written:
-        func = apply_trace(task.func, Trace.from_json(reply.trace)).func
-    artifact = compile_artifact(func, task.target, name=name)
-    measured = _check(task, artifact, session) if session is not None else None
+def _name(item: Item, task: TuningTask) -> str:
+    return item.what.source_code.entry if isinstance(item.what, CKernel) else function_name(task)
+
+
+def _build(
+    item: Item, task: TuningTask, name: str, reply: BestReply, out: Path | None, session: DeviceSession | None
+) -> Built:
+    """Build with the config (or none), write, and check on the device if there is one."""
+    artifact = compiled(item, task, name, None if reply.as_written else reply.trace)
+    measured = None
+    if session is not None:
+        measured = _check(task, artifact, compiled(item, task, name, None), session)
     return Built(task, name, reply, artifact, _write(artifact, name, out) if out is not None else None, measured)
+
+
+def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Artifact:
+    """The kernel as function `name`, with the config that a trace's text says, or as it is written.
+
+    Raises TuningError for a config that the kernel's space has not: it may come from anybody's records.
+    """
+    match item.what:
+        case CKernel() as kernel:
+            config = kernel.reference if trace is None else config_of(trace)
+            kernel.space.check(config)
+            source = kernel.source_code
+            if name != source.entry:
+                text = f"#define {source.entry} {name}\n{source.text}"
+                source = replace(source, text=text, entry=name)
+            made: PrimFunc | Artifact = source.compile(config, str(task.target))
+        case FunctionKernel() as kernel:
+            if trace is None:
+                made = kernel.reference
+            else:
+                kernel.space.check(config := config_of(trace))
+                made = kernel.make(config)
+        case _:
+            made = task.func if trace is None else apply_trace(task.func, Trace.from_json(trace)).func
+    if isinstance(made, Artifact):
+        return made
+    return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
 
 
 def _write(artifact: Artifact, name: str, out: Path) -> Path:
@@ -233,9 +268,8 @@ def _write(artifact: Artifact, name: str, out: Path) -> Path:
     return path
 
 
-def _check(task: TuningTask, artifact: Artifact, session: DeviceSession) -> MeasureResult:
+def _check(task: TuningTask, artifact: Artifact, reference: Artifact, session: DeviceSession) -> MeasureResult:
     """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
-    reference = compile_artifact(runnable(task.func, task.target), task.target, name=artifact.entries[0].name)
     request = MeasureRequest(
         artifact=artifact.digest,
         reference=reference.digest,
@@ -261,7 +295,9 @@ def _print(built: Built) -> None:
     if built.failure:
         line += ", check failed"
     elif built.measured is not None:
-        line += f", output checked, {built.task.flops / median(built.measured.costs) / 1e9:.1f} GFLOP/s"
+        cost = median(built.measured.costs)
+        flops = built.task.flops
+        line += f", output checked, {f'{flops / cost / 1e9:.1f} GFLOP/s' if flops else duration(cost)}"
     if built.path is not None:
         line += f", {built.path}"
     click.echo(line)

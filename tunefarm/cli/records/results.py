@@ -12,9 +12,12 @@ from rich.table import Table
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
+from tunefarm.cli.records.subject import Subject, find_subject
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
+from tuner.errors import TuningError
+from tuner.kernels.space import config_of
 from tuner.number_text import duration
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
@@ -35,6 +38,7 @@ _BEST_EPILOG = """\b
 Examples:
   tunefarm best matmul:512,512,512:float32
   tunefarm best matmul:512,512,512 --target "llvm -mcpu=znver3 -num-cores=1"
+  tunefarm best kernels.toml:scale
 \b
 Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 """
@@ -94,43 +98,59 @@ def best(
 ) -> None:
     """Show the best known config of WORKLOAD, and why it is the one.
 
-    Where there is none (exit status 3): what was looked for, the nearest workloads that are tuned, and how to tune it.
+    WORKLOAD is a name, FILE:NAME, the name of a kernel that the store has, or its key. Where there is no config (exit
+    status 3): what was looked for, the nearest workloads that are tuned, and how to tune it.
     """
-    task = TuningTask.from_spec(workload, Target(local_target()) if not target else given_target(target))
+    where = Target(local_target()) if not target else given_target(target)
     address = db or settings.db
     with RecordStore.open(address) as store:
-        lookup = store.best.look_up(task.key, str(task.target), device_class)
-        near = () if lookup.config else nearby(store, task.func, str(task.target), device_class)
+        found = find_subject(store, workload, where)
+        lookup = store.best.look_up(found.key, str(where), device_class)
+        near = nearby(store, found.task.func, str(where), device_class) if found.task and not lookup.config else ()
     if as_json:
-        click.echo(json.dumps({"workload": task.name, "workload_key": task.key, **_lookup_json(lookup)}))
+        click.echo(json.dumps({"workload": found.name, "workload_key": found.key, **_lookup_json(lookup)}))
     elif lookup.config is None:
         looked_in = {"device class": device_class or "any", "record store": show_url(parse_url(address))}
-        _print_miss(task, lookup, near, looked_in, {"--target": target, "--db": db})
+        word = workload if found.item is not None and "file" in found.item.record else found.name
+        _print_miss(found, str(where), lookup, near, looked_in, word, {"--target": target, "--db": db})
     else:
-        _print_config(task, lookup, lookup.config)
+        print_config(found, str(where), lookup, lookup.config)
     if lookup.config is None:
         raise click.exceptions.Exit(EXIT_NO_CONFIG)
 
 
-def _print_config(task: TuningTask, lookup: BestLookup, config: BestConfig) -> None:
-    click.echo(f"{task.name} on {task.target}: {lookup.match}")
-    click.echo(f"  {_speed(task.flops, config.cost)}")
+def print_config(found: Subject, target: str, lookup: BestLookup, config: BestConfig) -> None:
+    """Say how fast the best config is and why it is the best; of a kernel of one's own, its values."""
+    click.echo(f"{found.name} on {target}: {lookup.match}")
+    click.echo(f"  {_speed(found.flops, config.cost)}")
+    if values := values_of(config.trace):
+        click.echo(f"  {', '.join(f'{name} = {value}' for name, value in values.items())}")
     click.echo(f"  between {duration(config.low)} and {duration(config.high)} with 95 % confidence")
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
 
 
+def values_of(trace: str) -> dict[str, Any]:
+    """The parameters' values of a kernel of one's own; none for a schedule."""
+    try:
+        return config_of(trace)
+    except TuningError:
+        return {}
+
+
 def _print_miss(
-    task: TuningTask,
+    found: Subject,
+    target: str,
     lookup: BestLookup,
     near: Sequence[tuple[float, NearConfig]],
     looked_in: Mapping[str, str],
+    word: str,
     flags: Mapping[str, str | None],
 ) -> None:
-    """`looked_in`: what else the config had to be of. `flags` are those given that a run to tune it needs, too."""
-    click.echo(f"{task.name}: miss")
-    for name, text in {"target": str(task.target), **looked_in}.items():
+    """`looked_in`: what else the config had to be of. `word` and `flags` are what a run to tune it is given."""
+    click.echo(f"{found.name}: miss")
+    for name, text in {"target": target, **looked_in}.items():
         click.echo(f"  {name:12}  {text}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
@@ -140,7 +160,7 @@ def _print_miss(
         for _, config in near:
             click.echo(f"  {config.workload_name:{width}}  {_speed(_flops(config.workload_name), config.cost)}")
     words = [word for flag, value in flags.items() if value for word in (flag, value)]
-    click.echo(f"tune it: {shown_command(['tunefarm', 'tune', task.name, *words])}")
+    click.echo(f"tune it: {shown_command(['tunefarm', 'tune', word, *words])}")
 
 
 def _speed(flops: float | None, cost: float) -> str:
@@ -165,6 +185,7 @@ def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
         else {
             "digest": config.digest,
             "trace": json.loads(config.trace),
+            "values": values_of(config.trace) or None,
             "cost_s": config.cost,
             "low_s": config.low,
             "high_s": config.high,

@@ -1,0 +1,217 @@
+"""`tunefarm show` and `tunefarm compare`: what the best config of a kernel is, and two runs side by side."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import click
+from rich.table import Table
+
+from compiler.errors import TunefarmError
+from compiler.runtime.files.header import header
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from tunefarm.cli.common import EXIT_NO_CONFIG, console
+from tunefarm.cli.records.build import compiled, function_name
+from tunefarm.cli.records.results import print_config, values_of
+from tunefarm.cli.records.subject import Subject, find_subject
+from tunefarm.cli.tuning.fleet import given_target
+from tunefarm.settings import Settings
+from tuner.devices.supplies import local_target
+from tuner.kernels.kernel import CKernel
+from tuner.number_text import duration
+from tuner.records.lookup.best import Verdict
+from tuner.records.run_pairs import Pair, Side, pairs_of
+from tuner.records.store import RecordStore
+from tuner.workloads import WorkloadSpec
+
+_SHOW_EPILOG = """\b
+Examples:
+  tunefarm show matmul:512,512,512:float32
+  tunefarm show kernels.toml:scale
+  tunefarm show matmul:512,512,512 --python > matmul_512.py
+\b
+Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
+"""
+_COMPARE_EPILOG = """\b
+Examples:
+  tunefarm compare 7 9
+  tunefarm compare 7 9 --json
+\b
+Exit status: 0, 1 an error, 2 wrong usage.
+"""
+
+_PROGRAM = '''\
+"""{name}, as tunefarm tuned it. Change a number and run this file: it times both, and compares their results.
+
+To have the edited schedule recorded, give this file to `tunefarm tune`: it measures it beside the schedule as it was.
+"""
+
+import numpy as np
+
+import tunefarm as tvm
+from tuner.kernels.kernel import FunctionKernel
+from tuner.kernels.space import KernelSpace
+from tuner.task import TuningTask
+
+_TARGET = {target!r}
+_TASK = TuningTask.from_spec({name!r}, _TARGET)
+
+
+def found(sch):
+    """The schedule as it was found."""
+{found}
+
+
+def edited(sch):
+    """Change this one."""
+{found}
+
+
+def make(config):
+    sch = tvm.tir.Schedule(_TASK.func)
+    (edited if config["EDITED"] else found)(sch)
+    return sch.func
+
+
+kernel = FunctionKernel({label!r}, make, KernelSpace({{"EDITED": [0, 1]}}), reference=_TASK.func)
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    shapes = [(tuple(map(int, b.shape)), b.dtype) for b in _TASK.func.buffer_map.values()]
+    arrays = [rng.integers(-3, 3, shape).astype(dtype) for shape, dtype in shapes]
+    results = []
+    for which in (0, 1):
+        built = tvm.build(make({{"EDITED": which}}), target=_TARGET)
+        given = [tvm.nd.array(array) for array in arrays]
+        seconds = built.time_evaluator(built.entry_name, tvm.cpu(), number=10, repeat=5)(*given).median
+        print("edited" if which else "found ", f"{{1e6 * seconds:.1f}} us")
+        results.append(given[-1].numpy())
+    print("same result" if np.allclose(*results, rtol=1e-3, atol=1e-3) else "ANOTHER RESULT")
+'''
+
+
+@click.command(epilog=_SHOW_EPILOG)
+@click.argument("workload")
+@click.option("--target", default="", help="Target string.  [default: this machine]")
+@click.option("--device-class", help="Device class the config must be for.")
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--python", "as_python", is_flag=True, help="Print a program with the schedule, to edit and run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def show(
+    settings: Settings, /, workload: str, target: str, device_class: str | None, db: str | None, **how: bool
+) -> None:
+    """Show the best config of WORKLOAD whole: its values or its schedule as Python, how it is compiled, and its
+    declaration in C.
+
+    WORKLOAD is what `tunefarm best` takes.
+    """
+    where = given_target(target) if target else Target(local_target())
+    with RecordStore.open(db or settings.db) as store:
+        found = find_subject(store, workload, where)
+        lookup = store.best.look_up(found.key, str(where), device_class)
+    if (config := lookup.config) is None:
+        why = f"`tunefarm best {shlex.quote(workload)}` says why"
+        click.echo(f"{found.name} has no config for {where}: {why}", err=True)
+        raise click.exceptions.Exit(EXIT_NO_CONFIG)
+    if how["as_python"]:
+        click.echo(_program(found, where, config.trace), nl=False)
+        return
+    facts = _facts(found, where, config.trace)
+    if how["as_json"]:
+        click.echo(json.dumps({"workload": found.name, "workload_key": found.key, "digest": config.digest, **facts}))
+        return
+    print_config(found, str(where), lookup, config)
+    for title, text in (
+        ("schedule", facts["schedule"]), ("compiled by", facts["compiler"]), ("in C", facts["declaration"]),
+    ):  # fmt: skip
+        if text:
+            click.echo(f"{title}:\n" + "\n".join(f"  {line}" for line in text.splitlines()))
+
+
+def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:
+    """A config's values or its schedule, the compiler's command, and the kernel's declaration."""
+    values = values_of(trace)
+    facts: dict[str, Any] = {
+        "values": values or None,
+        "schedule": None if values else Trace.from_json(trace).as_python(),
+        "compiler": None,
+        "declaration": None,
+    }
+    if found.item is None or found.task is None:
+        return facts
+    if isinstance(kernel := found.item.what, CKernel):
+        facts["compiler"] = shlex.join(kernel.source_code.command(values, str(target)))
+        name = kernel.source_code.entry
+    else:
+        name = function_name(found.task)
+    try:
+        text = header(compiled(found.item, replace(found.task, target=target), name, trace))
+    except TunefarmError:  # a GPU's kernel, or one that this machine does not make
+        return facts
+    lines = [line for line in text.splitlines() if f" {name}(" in line]
+    return {**facts, "declaration": lines[0] if lines else None}
+
+
+def _program(found: Subject, target: Target, trace: str) -> str:
+    """A program of a schedule. Raises TunefarmError for a kernel that is no named workload."""
+    if found.item is None or not isinstance(found.item.what, WorkloadSpec):
+        raise TunefarmError(
+            f"{found.name} is a kernel of a file, whose schedule stands there",
+            hint="without --python, its values are shown",
+        )
+    lines = Trace.from_json(trace).as_python().splitlines()
+    body = "\n".join(f"    {line}" for line in lines)
+    label = f"{function_name(found.task)}_edited" if found.task else found.name
+    return _PROGRAM.format(name=found.name, target=str(target), found=body, label=label)
+
+
+@click.command(epilog=_COMPARE_EPILOG)
+@click.argument("first", type=int)
+@click.argument("second", type=int)
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
+@click.pass_obj
+def compare(settings: Settings, first: int, second: int, db: str | None, as_json: bool) -> None:
+    """Compare the results of two runs, kernel by kernel: which was faster, and by how much.
+
+    Times of devices of other classes do not compare, and intervals that overlap are a tie.
+    """
+    with RecordStore.open(db or settings.db) as store:
+        pairs = pairs_of(store, store.runs.get(first), store.runs.get(second))
+    if as_json:
+        click.echo(json.dumps([_as_json(pair) for pair in pairs]))
+        return
+    table = Table("kernel", f"run {first}", f"run {second}", "")
+    for pair in pairs:
+        table.add_row(pair.name, _time(pair.a), _time(pair.b), _verdict(pair))
+    console().print(table)
+
+
+def _time(side: Side | None) -> str:
+    return duration(side.best.median) + ("" if side.final else " (search)") if side else "-"
+
+
+def _verdict(pair: Pair) -> str:
+    if pair.verdict is None or pair.a is None or pair.b is None:
+        return "" if pair.a is None or pair.b is None else "other devices"
+    if pair.verdict is Verdict.TIE:
+        return "tie"
+    return f"{pair.verdict} ({pair.a.best.median / pair.b.best.median:.2f}x)"
+
+
+def _as_json(pair: Pair) -> dict[str, Any]:
+    def side(found: Side | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        best = found.best
+        return {"cost_s": best.median, "low_s": best.low, "high_s": best.high, "final": found.final,
+                "device": found.trial.device, "trial": found.trial.id}  # fmt: skip
+
+    sides = {"first": side(pair.a), "second": side(pair.b)}
+    verdict = str(pair.verdict) if pair.verdict else None
+    return {"kernel": pair.name, "target": pair.target, **sides, "second_is": verdict}

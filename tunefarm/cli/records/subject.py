@@ -1,0 +1,78 @@
+"""What a WORKLOAD on the command line means: a named workload, a kernel of a file, or one that the store knows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from compiler.errors import TunefarmError
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.errors import WorkloadError
+from tuner.kernels.files import Item, read_job
+from tuner.kernels.kernel import CKernel, FunctionKernel
+from tuner.records.model import Workload
+from tuner.records.store import RecordStore
+from tuner.task import TuningTask
+from tuner.workloads import WorkloadSpec
+
+_KEY = re.compile(r"[0-9a-f]{8,64}")
+_PAGE = 1000
+
+
+class SubjectError(TunefarmError, ValueError):
+    """A word that names no kernel, or several."""
+
+    kind = "subject"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel: its name and key, its operations a call if known. `task` and `item` are None where only the store
+    knows it."""
+
+    name: str
+    key: str
+    flops: float | None
+    task: TuningTask | None = None
+    item: Item | None = None
+
+
+def task_of(item: Item, target: Target) -> TuningTask:
+    """The task of a workload or a kernel of one's own."""
+    match item.what:
+        case WorkloadSpec():
+            return TuningTask.from_spec(item.what, target)
+        case PrimFunc():
+            return TuningTask(item.record["name"], item.what, target)
+        case CKernel() | FunctionKernel():
+            return item.what.task(target)
+
+
+def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
+    """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), a name that the store has,
+    or a workload's key or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
+    try:
+        items = read_job([word]).items
+    except WorkloadError:
+        if found := _stored(store, word):
+            return Subject(found.name, found.key, found.flops)
+        raise
+    if len(items) != 1:
+        names = ", ".join(f"{word}:{item.record.get('name', item.what)}" for item in items)
+        raise SubjectError(f"{word} has {len(items)} kernels", hint=f"give one of {names}")
+    task = task_of(items[0], target)
+    return Subject(task.name, task.key, task.flops or None, task, items[0])
+
+
+def _stored(store: RecordStore, word: str) -> Workload | None:
+    """A workload of the store by its name, or its key's first digits. Raises SubjectError where several have it."""
+    found: dict[str, Workload] = {}
+    after = 0
+    while page := store.workloads.page(after, _PAGE):
+        after = page[-1].id
+        found |= {w.key: w for w in page if w.name == word or (_KEY.fullmatch(word) and w.key.startswith(word))}
+    if len(found) > 1:
+        keys = ", ".join(f"{w.key[:12]} (since {w.created_at:%Y-%m-%d})" for w in found.values())
+        raise SubjectError(f"{len(found)} kernels are called {word}", hint=f"give the key of one: {keys}")
+    return next(iter(found.values()), None)
