@@ -292,7 +292,7 @@ class TrackerSession:
         return "\n\n".join(
             (
                 _table(("device", "key", "address", "state", "user", "used"), devices),
-                _table(("key", "devices", "free", "pending"), queues),
+                _table(("key", "total", "free", "pending"), queues),
             )
         )
 

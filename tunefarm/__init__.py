@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
+    "arith": "tunefarm.arith",
     "auto_scheduler": "tunefarm.auto_scheduler",
     "autotvm": "tunefarm.autotvm",
     "dlight": "tunefarm.dlight",
@@ -90,6 +91,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.core.values import DataType as DataType
     from compiler.runtime.core.values import String as String
     from compiler.target.target import Target as Target
+    from tunefarm import arith as arith
     from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib

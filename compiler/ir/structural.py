@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from compiler.ir.base import GlobalVar, Node, Op, Symbol
+from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
 
@@ -127,6 +128,9 @@ class _Matcher:
         match a:
             case Op() | GlobalVar():
                 return bool(a == b)
+            case BaseFunc() if self._path and self._path[-1][0] is ObjectPath.map_value:
+                self._forward, self._backward = {}, {}  # functions of a module share no variables
+                return self._same_node(a, b)
             case IRModule():
                 return all(
                     self._at(ObjectPath.attr, name, getattr(a, name), getattr(b, name))
@@ -246,7 +250,10 @@ class _Tokens:
             case GlobalVar():
                 self._out.append(f"@{value.name_hint}")
             case IRModule():
-                self._mapping(value.functions)
+                for var in sorted(value.functions, key=str):
+                    self._numbers = {}  # functions of a module share no variables
+                    self._out.append(str(var))
+                    self.add(value.functions[var])
                 self._mapping(value.attrs)
                 self._mapping(value.global_infos)
             case Node():

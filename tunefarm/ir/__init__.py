@@ -1,6 +1,7 @@
 """What every level of the IR shares."""
 
 from compiler.driver.objects import Array, Map
+from compiler.faces.ranges import Range
 from compiler.ir.base import GlobalVar, Node, Op, RelaxExpr, Span
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
@@ -12,7 +13,7 @@ from compiler.ir.structural import (
 )
 from compiler.ir.vdevice import VDevice
 from compiler.script.saved import load_json, save_json
-from compiler.tir.nodes import PrimExpr, Range
+from compiler.tir.nodes import PrimExpr
 from tunefarm.ir import base, container, expr, function, instrument, module, op, transform
 
 __all__ = [

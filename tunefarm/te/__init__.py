@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from compiler.faces.te_schedule import verify_compute
 from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
@@ -166,6 +167,7 @@ __all__ = [
     "truncdiv",
     "truncmod",
     "var",
+    "verify_compute",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there

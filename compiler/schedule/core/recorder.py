@@ -199,7 +199,7 @@ class Recorder:
 
 
 def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:
-    mod = IRModule.from_expr(func_or_mod) if isinstance(func_or_mod, n.PrimFunc) else func_or_mod
+    mod = IRModule({"main": func_or_mod}) if isinstance(func_or_mod, n.PrimFunc) else func_or_mod
     if not isinstance(mod, IRModule):
         raise IRError(f"Schedule needs a PrimFunc or an IRModule, got {type(func_or_mod).__name__}")
     if not n.prim_funcs(mod):

@@ -45,6 +45,11 @@ class Step:
             object.__setattr__(self, "_text", f"{self.prim}{self.inputs!r}{self.attrs!r}{self.outputs!r}")
         return self._text
 
+    @property
+    def kind(self) -> Primitive:
+        """The primitive that is applied."""
+        return get_primitive(self.prim)
+
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
@@ -67,6 +72,11 @@ class Primitive:
     def stated(self, attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         """`attrs` in the primitive's order, without those that have their default."""
         return tuple((k, attrs[k]) for k in self.attrs if k not in self.defaults or attrs[k] != self.defaults[k])
+
+    @staticmethod
+    def get(name: str) -> Primitive:
+        """The primitive called `name`. Raises ScheduleError when there is none."""
+        return get_primitive(name)
 
     @property
     def several(self) -> bool:

@@ -74,6 +74,11 @@ class Trace:
             )
 
     @property
+    def insts(self) -> tuple[Step, ...]:
+        """The steps, under the field's name."""
+        return self.steps
+
+    @property
     def sampling_steps(self) -> tuple[Step, ...]:
         """The steps that take a decision, in order."""
         return tuple(s for s in self.steps if get_primitive(s.prim).draw is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from compiler.ir.base import Node, Span, Symbol
 from compiler.tir.nodes.base import PrimExpr
@@ -99,6 +100,10 @@ class ForKind(enum.Enum):
     UNROLLED = "unroll"
     THREAD_BINDING = "thread_binding"
 
+    def __int__(self) -> int:
+        """The field's number."""
+        return list(ForKind).index(self)
+
 
 class IterType(enum.IntEnum):
     """How an iteration variable may be ordered; the numbers are the field's."""
@@ -133,6 +138,15 @@ class IterVar(ExprOps, Node):
 
     CHILDREN = ("dom",)
     CARRIER = True
+    DataPar: ClassVar[IterType] = IterType.DATA_PAR
+    ThreadIndex: ClassVar[IterType] = IterType.THREAD_INDEX
+    CommReduce: ClassVar[IterType] = IterType.COMM_REDUCE
+    Ordered: ClassVar[IterType] = IterType.ORDERED
+    Opaque: ClassVar[IterType] = IterType.OPAQUE
+    Unrolled: ClassVar[IterType] = IterType.UNROLLED
+    Vectorized: ClassVar[IterType] = IterType.VECTORIZED
+    Parallelized: ClassVar[IterType] = IterType.PARALLELIZED
+    Tensorized: ClassVar[IterType] = IterType.TENSORIZED
 
     dom: Range | None
     var: Var

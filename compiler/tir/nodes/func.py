@@ -26,12 +26,21 @@ class PrimFunc(BaseFunc):
     CHILDREN = ("body",)
     UNCOMPARED = BaseFunc.UNCOMPARED | {"buffer_map"}  # its keys and values are definitions
 
-    params: tuple[Var, ...]
+    params: tuple[Var, ...]  # buffers may be given among them
     body: Stmt
     ret_type: str | None = None
     buffer_map: Mapping[Var, Buffer] = field(default_factory=dict)
     attrs: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        """Make a handle of each parameter that was given as a buffer."""
+        buffers = {at: param for at, param in enumerate(self.params) if isinstance(param, Buffer)}
+        if buffers:
+            handles = {at: Var(buffer.name, "handle") for at, buffer in buffers.items()}
+            mapped = {**self.buffer_map, **{handles[at]: buffer for at, buffer in buffers.items()}}
+            object.__setattr__(self, "params", tuple(handles.get(at, param) for at, param in enumerate(self.params)))
+            object.__setattr__(self, "buffer_map", mapped)
 
     def definitions(self) -> Iterator[Symbol]:
         """The parameters, then their buffers in the order of the parameters."""

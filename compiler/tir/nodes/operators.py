@@ -29,6 +29,10 @@ class ExprOps:
 
     __slots__ = ()
 
+    def asobject(self) -> Any:
+        """This expression, under the name that programs of the field convert deferred comparisons with."""
+        return self
+
     def __add__(self, other: object) -> PrimExpr:
         return _build["add"](self, other)
 

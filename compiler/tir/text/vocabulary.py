@@ -108,9 +108,11 @@ def _not(a: Any) -> PrimExpr:
     return n.Not(condition)
 
 
-def _cast(dtype: str, value: Any) -> PrimExpr:
-    parse_dtype(dtype)
-    return n.Cast(dtype, ops.as_expr(value))
+def _cast(dtype: Any, value: Any) -> PrimExpr:
+    if isinstance(value, str | TypeName) and not isinstance(dtype, str | TypeName):  # the order of `T.cast`
+        dtype, value = value, dtype
+    name = dtype.dtype if isinstance(dtype, TypeName) else dtype
+    return n.Cast(str(parse_dtype(name)), ops.as_expr(value))
 
 
 def _select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
@@ -184,12 +186,14 @@ def _call(dtype: str, op: Any, *args: Any) -> PrimExpr:
     return n.Call(str(parse_dtype(dtype)), _operator(op), tuple(map(ops.as_expr, args)))
 
 
-def _intrinsic(name: str, *args: Any) -> PrimExpr:
-    """A call of the operator tir.`name`, whose dtype follows from its arguments."""
+def _intrinsic(name: str, *args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
+    """A call of the operator tir.`name`, whose dtype follows from its arguments; older texts give it as well."""
+    if dtype is not None:
+        return _of_dtype(name, args, dtype)
     full = f"tir.{name}"
     if full in intrin.TYPED_CALLS:
-        dtype, *rest = args
-        return _call(dtype, full, *rest)
+        typed, *rest = args
+        return _call(typed, full, *rest)
     values = [ops.as_expr(a) for a in args]
     count = 3 if name in ("if_then_else", "fma") else 2 if name in _MATCHED else 1
     if len(values) != count and (count > 1 or name in intrin.FLOAT_UNARY):
@@ -202,6 +206,17 @@ def _intrinsic(name: str, *args: Any) -> PrimExpr:
     elif name in intrin.FLOAT_UNARY and not parse_dtype(values[0].dtype).is_float:
         values = [ops.cast(with_lanes("float32", parse_dtype(values[0].dtype).lanes), values[0])]
     return n.Call(intrin.usual_dtype(full, values), Op.get(full), tuple(values))
+
+
+def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimExpr:
+    """The call with its dtype given: operands become that, except conditions."""
+    wanted = str(parse_dtype(dtype.dtype if isinstance(dtype, TypeName) else dtype))
+    if f"tir.{name}" in intrin.TYPED_CALLS:
+        return _intrinsic(name, wanted, *args)
+    if name == "if_then_else" and len(args) == 3:
+        return _intrinsic(name, args[0], *(ops.cast(wanted, ops.as_expr(value)) for value in args[1:]))
+    found = _intrinsic(name, *args)
+    return found if found.dtype == wanted else n.Call(wanted, Op.get(f"tir.{name}"), found.args)  # type: ignore[attr-defined]
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

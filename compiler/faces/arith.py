@@ -1,0 +1,118 @@
+"""Integer analysis of expressions, under Apache TVM's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from compiler.arith.affine import as_affine
+from compiler.arith.analyzer import Analyzer as _Analyzer
+from compiler.errors import IRError
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+
+_POS_INF = (1 << 63) - 1
+_NEG_INF = -_POS_INF
+
+
+@dataclass(frozen=True)
+class ConstIntBound:
+    """The least and the greatest value of an expression; `POS_INF` and `NEG_INF` where unknown."""
+
+    min_value: int
+    max_value: int
+    POS_INF: ClassVar[int] = _POS_INF
+    NEG_INF: ClassVar[int] = _NEG_INF
+
+
+@dataclass(frozen=True)
+class ModularSet:
+    """The values coeff * k + base."""
+
+    coeff: int
+    base: int
+
+
+@dataclass(frozen=True)
+class IntervalSet:
+    """The values from `min_value` to `max_value`, both included."""
+
+    min_value: PrimExpr
+    max_value: PrimExpr
+
+    def is_nothing(self) -> bool:
+        return _Analyzer().can_prove(self.max_value < self.min_value)
+
+    def is_everything(self) -> bool:
+        return False
+
+
+class Analyzer:
+    """Knows the ranges of variables; simplifies and proves under them."""
+
+    def __init__(self) -> None:
+        self._core = _Analyzer()
+
+    def bind(self, var: n.Var, expr: PrimExpr | n.Range | int, allow_override: bool = False) -> None:
+        """Say that `var` runs over a range or has a value. A second call replaces the first."""
+        self._core.bind(var, expr)
+
+    def simplify(self, expr: PrimExpr | int, steps: int = 2) -> PrimExpr:
+        return self._core.simplify(expr)
+
+    def rewrite_simplify(self, expr: PrimExpr | int) -> PrimExpr:
+        return self._core.simplify(expr)
+
+    def canonical_simplify(self, expr: PrimExpr | int) -> PrimExpr:
+        return self._core.simplify(expr)
+
+    def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
+        low, high = self._core.const_int_bound(expr)
+        return ConstIntBound(_NEG_INF if low is None else low, _POS_INF if high is None else high)
+
+    def const_int_bound_is_bound(self, var: n.Var) -> bool:
+        low, high = self._core.const_int_bound(var)
+        return (low, high) != _Analyzer().const_int_bound(var)
+
+    def modular_set(self, expr: PrimExpr | int) -> ModularSet:
+        return ModularSet(*self._core.modular_set(expr))
+
+    def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
+        """Tell whether `expr` holds for all values of its variables. False also means: not shown."""
+        return self._core.can_prove(expr)
+
+    def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
+        return self._core.can_prove_equal(lhs, rhs)
+
+    def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
+        return self._core.can_prove(expr >= lower_bound)
+
+    def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
+        return self._core.can_prove(expr < upper_bound)
+
+    def int_set(self, expr: PrimExpr, dom_map: Mapping[n.Var, IntervalSet]) -> IntervalSet:
+        """Give the values of `expr` while the variables of `dom_map` run over their sets. Raises IRError where no
+        bound is known."""
+        spans = {v: (s.min_value, self._core.simplify(s.max_value - s.min_value + 1)) for v, s in dom_map.items()}
+        found = self._core.int_set(expr, spans)
+        if found is None:
+            raise IRError(f"int_set: {expr} has no known bounds")
+        return IntervalSet(self._core.simplify(found[0]), self._core.simplify(found[1]))
+
+    @contextmanager
+    def constraint_scope(self, constraint: PrimExpr) -> Iterator[None]:
+        """Within the block, `constraint` is known to hold."""
+        with self._core.constraint(constraint):
+            yield
+
+
+def detect_linear_equation(expr: Any, var_list: list[n.Var]) -> list[PrimExpr]:
+    """Give the factors of the variables in `expr` and what is left; an empty list where it is not linear."""
+    found = as_affine(_Analyzer().simplify(expr), var_list)
+    if found is None:
+        return []
+    factors, rest = found
+    return [*(ops.const(factor) for factor in factors), rest]

@@ -1,0 +1,43 @@
+"""Programs written for Apache TVM run here unedited, and print what they print there (`outputs.json`)."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.places import TESTS
+from tunefarm import as_tvm
+
+HERE = TESTS / "e2e" / "tvm_scripts"
+OUTPUTS = json.loads((HERE / "outputs.json").read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tvm_is_tunefarm() -> Iterator[None]:
+    before = set(sys.modules)
+    as_tvm.install()
+    yield
+    as_tvm.uninstall()
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] == "tvm":
+            del sys.modules[name]
+
+
+def test_every_program_has_its_output() -> None:
+    assert sorted(OUTPUTS) == sorted(file.relative_to(HERE).as_posix() for file in HERE.glob("*/*.py"))
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_program_prints_what_it_prints_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        runpy.run_path(str(HERE / name), run_name="__main__")
+    assert printed.getvalue().splitlines() == OUTPUTS[name]["lines"]
