@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from compiler.relax.analysis import problems
 from compiler.relax.interp import run
+from tests.kit.compiler.random_images import random_image_graph
 from tests.kit.fuzzing import examples
 from tunefarm.relax import (
     BlockBuilder,
@@ -105,3 +106,17 @@ def test_gradients_are_what_differences_say(seed: int, count: int) -> None:
 def _without_stops(mod: Any) -> Any:
     """The module, unless a value of it stops gradients: then differences are no measure."""
     return None if "no_grad" in mod.script() else mod
+
+
+@settings(max_examples=examples(6), deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_gradients_of_graphs_over_images(seed: int) -> None:
+    """Convolutions, pooling, norms, tuples; two dataflow blocks."""
+    graph = random_image_graph(seed, count=5, dtype="float64", scalar=True)
+    made = transform.Gradient("main")(graph.module)
+    assert problems(made) == []
+    _, slopes = run(made, *graph.args, func="main_adjoint")
+    along = [_numbers(*a.shape, seed=seed + n) for n, a in enumerate(graph.args)]
+    ends = [run(graph.module, *[a + s * d for a, d in zip(graph.args, along)]) for s in (STEP, -STEP)]
+    slope = sum((g * d).sum() for g, d in zip(slopes, along))
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * STEP), rtol=1e-4, atol=1e-5)

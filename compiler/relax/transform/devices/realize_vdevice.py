@@ -80,6 +80,11 @@ class _Realizer(PyExprMutator):
         if device is None or not isinstance(value, Call) or transfer(value):
             super().visit_var_binding_(binding)
             return
+        if value.sinfo_args:  # a kernel: its results are made where they are said to be
+            infos = [on_device(info, device) for info in value.sinfo_args]
+            there = Call(value.op, value.args, value.attrs, infos, value.span)
+            super().visit_var_binding_(VarBinding(binding.var, there, binding.span))
+            return
         made = self.builder_.normalize_value(self.visit_expr(value))
         info = info_of(made)
         if not isinstance(info, TensorStructInfo | TupleStructInfo) or device_in(info) is not None:

@@ -75,7 +75,7 @@ def test_contexts_nest_and_there_is_a_default() -> None:
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"config": {"tir.disable_vectorise": True}}, "did you mean 'tir.disable_vectorize'.*known: tir.UnrollLoop"),
+        ({"config": {"tir.disable_vectorise": True}}, "did you mean 'tir.disable_vectorize'.*known: .*tir.UnrollLoop"),
         ({"config": {"tir.disable_vectorize": "yes"}}, "'tir.disable_vectorize' is a truth value, not 'yes'"),
         ({"config": {"tir.UnrollLoop": {"auto_max_steps": 3}}}, "no field 'auto_max_steps'; did you mean"),
         ({"config": {"tir.UnrollLoop": {"auto_max_step": -1}}}, "auto_max_step is a non-negative integer"),

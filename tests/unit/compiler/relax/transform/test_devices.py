@@ -96,6 +96,14 @@ def test_branches_and_tuples_of_several_devices() -> None:
     assert "hint_on_device" not in made.script()
 
 
+def test_kernels_make_their_results_where_they_are_wanted() -> None:
+    legal = transform.LegalizeOps(skip_ops=["relax.hint_on_device"])(Hints)
+    made = REALIZE(legal)
+    assert problems(made) == []
+    assert made.script().count("R.to_vdevice") == 1
+    assert '"float32", vdevice="llvm:1:global"' in made.script().partition("R.to_vdevice")[2]
+
+
 def test_a_device_is_replaced_everywhere() -> None:
     new = transform.UpdateVDevice(tvm.ir.VDevice("llvm", 7), 1)(Realized)
     assert problems(new) == []
