@@ -138,9 +138,13 @@ def explain(
             text = f"the executor {'was ' if report.signal else ''}{report.describe()} {doing}"
             if ran_out_of_memory(report, memory_limit):
                 return _out_of_memory(text, report, memory_limit, detail)
+            outside = report.signal in (signal.SIGSEGV, signal.SIGBUS)
+            hint = "it read or wrote outside of its arrays: are their declared shapes what the code takes?"
+            if outside:
+                text += f": {hint}"
             if report.stderr:
                 text += f"; its last lines:\n{report.stderr}"
-            return ExecutorCrashed(text, detail=detail)
+            return ExecutorCrashed(text, hint=hint if outside else None, detail=detail)
 
 
 def ran_out_of_memory(report: ExitReport, memory_limit: int | None) -> bool:

@@ -60,9 +60,13 @@ def failed(subject: str, about: str, error: TunefarmError) -> Finding:
     return Finding(subject, about, Level.WRONG, error.message, error.hint or "")
 
 
-def examine_server(host: str, port: int, keys: KeyRing, token: str = "", server_key: str = "") -> Iterator[Finding]:
-    """Findings about a box, as they come: what it says of itself, then a session with a kernel."""
-    name = shown_address(host, port)
+def examine_server(
+    host: str, port: int, keys: KeyRing, token: str = "", server_key: str = "", device: str = ""
+) -> Iterator[Finding]:
+    """Findings about a box, as they come: what it says of itself, then a session with a kernel. They are about the
+    `device`, if one is named: boxes behind a relay have one address."""
+    shown = shown_address(host, port)
+    name = device or shown
     try:
         start = time.time()
         status = box_status(host, port, keys=keys, server_key=server_key)
@@ -71,7 +75,7 @@ def examine_server(host: str, port: int, keys: KeyRing, token: str = "", server_
         yield failed(name, "reachable", error)
         return
     yield Finding(name, "reachable", Level.OK, f"{status.box} answers in {1000 * delay:.1f} ms")
-    yield encryption(name, host, bool(server_key or keys.known().get(name)))
+    yield encryption(name, host, bool(server_key or keys.known().get(shown)))
     yield from judge_status(name, status, __version__, start + delay / 2)
     if status.sessions and not token:
         yield Finding(name, "session", Level.WARNING, "it is in use: no kernel was run", "try again when it is free")
@@ -220,4 +224,4 @@ def _leased(session: TrackerSession, device: DeviceInfo, keys: KeyRing) -> Itera
         return
     with held:
         yield Finding(device.id, "lease", Level.OK, "granted")
-        yield from examine_server(held.host, held.port, keys, held.token, held.box_key)
+        yield from examine_server(held.host, held.port, keys, held.token, held.box_key, device.id)

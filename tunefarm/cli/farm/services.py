@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from tunefarm.settings import Settings
 if TYPE_CHECKING:
     from rpc_server.wire.tracker_records import DeviceInfo
 
+logger = logging.getLogger("tunefarm")
 _STATE_STYLE = {
     "ready": "green",
     "leased": "cyan",
@@ -126,32 +128,39 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
     from rpc_server.box.gpu_servers import serve_all
     from rpc_server.box.server import serve
     from rpc_server.box.server_options import ServerOptions
+    from rpc_server.machine.core_claims import claimed
 
     run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
-    run(
-        ServerOptions(
-            host=given["host"] or settings.host,
-            port=given["port"],
-            port_file=str(given["port_file"] or ""),
-            tracker=given["tracker"] or "",
-            key=given["key"],
-            tags=given["tags"],
-            name=given["name"],
-            address=given["told"],
-            relay=given["relay"] or "",
-            user=given["user"],
-            isolation=given["isolation"],
-            hours=given["hours"],
-            timezone=given["timezone"],
-            end_at_close=given["end_at_close"],
-            insecure=given["insecure"] or settings.insecure,
-            keys=str(settings.keys_folder),
-            processes=given["processes"],
-            gpu=given["gpu"],
-            **limits,
+    with claimed(cores or ()) as shared:
+        if shared:
+            logger.warning(
+                "another server of this machine has core %s too: their kernels disturb each other's times",
+                ", ".join(map(str, shared)),
+            )
+        run(
+            ServerOptions(
+                host=given["host"] or settings.host,
+                port=given["port"],
+                port_file=str(given["port_file"] or ""),
+                tracker=given["tracker"] or "",
+                key=given["key"],
+                tags=given["tags"],
+                name=given["name"],
+                address=given["told"],
+                relay=given["relay"] or "",
+                user=given["user"],
+                isolation=given["isolation"],
+                hours=given["hours"],
+                timezone=given["timezone"],
+                end_at_close=given["end_at_close"],
+                insecure=given["insecure"] or settings.insecure,
+                keys=str(settings.keys_folder),
+                processes=given["processes"],
+                gpu=given["gpu"],
+                **limits,
+            )
         )
-    )
 
 
 _DEVICES_EPILOG = """\b

@@ -24,6 +24,7 @@ def died(number, **changes):
     ("report", "verdict", "kind", "words"),
     [
         (died(signal.SIGSEGV), Verdict.NONE, ExecutorCrashed, "killed by SIGSEGV while running call of 'f' (timing)"),
+        (died(signal.SIGBUS), Verdict.NONE, ExecutorCrashed, "are their declared shapes what the code takes"),
         (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "exited with code 3"),
         (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "oops"),
         (died(signal.SIGKILL), Verdict.DEADLINE, DeadlineExceeded, "deadline of 2 s"),
