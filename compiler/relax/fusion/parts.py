@@ -44,7 +44,7 @@ def parts_of(func: n.PrimFunc) -> list[n.PrimFunc]:
     groups.sort(key=lambda group: group[-1])
     if len(groups) < 2:
         return []
-    return [_kernel([nests[number] for number in group], func) for group in groups]
+    return [kernel_of([nests[number] for number in group], func) for group in groups]
 
 
 def put_together(func: n.PrimFunc, parts: Sequence[n.PrimFunc]) -> n.PrimFunc | None:
@@ -71,14 +71,15 @@ def _made_inside(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
     return func.body.block.alloc_buffers
 
 
-def _reads(nest: Nest) -> list[n.Buffer]:
+def reads_of(nest: Nest) -> list[n.Buffer]:
+    """The arrays that a nest reads, in the order of its first loads."""
     own = {region.buffer for region in nest.block.writes}
     loads = [node.buffer for node in walk(nest.block) if isinstance(node, n.BufferLoad)]
     return [buffer for buffer in dict.fromkeys(loads) if buffer not in own]
 
 
 def _value(nest: Nest, makers: dict[n.Buffer, int], results: set[n.Buffer]) -> Value:
-    sources = _reads(nest)
+    sources = reads_of(nest)
     out = nest.block.writes[0].buffer
     return Value(
         tuple([makers.get(buffer) for buffer in sources]),
@@ -90,9 +91,10 @@ def _value(nest: Nest, makers: dict[n.Buffer, int], results: set[n.Buffer]) -> V
     )
 
 
-def _kernel(nests: Sequence[Nest], func: n.PrimFunc) -> n.PrimFunc:
+def kernel_of(nests: Sequence[Nest], func: n.PrimFunc) -> n.PrimFunc:
+    """The kernel of some nests of `func`: it takes what they read and do not make, then what the last one writes."""
     made = {nest.block.writes[0].buffer for nest in nests}
-    sources = [buffer for buffer in dict.fromkeys(b for nest in nests for b in _reads(nest)) if buffer not in made]
+    sources = [buffer for buffer in dict.fromkeys(b for nest in nests for b in reads_of(nest)) if buffer not in made]
     part = _function(nests, sources, nests[-1].block.writes[0].buffer)
     return replace(part, attrs={key: value for key, value in func.attrs.items() if key == "tir.noalias"})
 

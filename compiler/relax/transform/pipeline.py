@@ -16,6 +16,7 @@ from compiler.relax.transform.codegen.attach_extern_modules import attach_extern
 from compiler.relax.transform.codegen.fuse_ops_by_pattern import fuse_ops_by_pattern
 from compiler.relax.transform.codegen.merge_composite_functions import merge_composite_functions
 from compiler.relax.transform.codegen.run_codegen import run_codegen
+from compiler.relax.transform.codegen.split_call_tir_by_pattern import split_call_tir_by_pattern
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
 from compiler.relax.transform.dataflow.convert_to_dataflow import convert_to_dataflow
 from compiler.relax.transform.dataflow.remove_redundant_reshape import remove_redundant_reshape
@@ -202,6 +203,7 @@ CODEGEN: tuple[PassFunction, ...] = (
     fuse_ops_by_pattern,
     merge_composite_functions,
     run_codegen,
+    split_call_tir_by_pattern,
 )
 """Parts of graphs that code generators of users' own compute."""
 

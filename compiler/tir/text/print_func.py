@@ -25,11 +25,15 @@ _NAMING_ATTRS = frozenset({"global_symbol", "target", "tir.noalias"})
 def workload_key(func: PrimFunc) -> str:
     """What `func` computes, as a sha256 hex digest: the same for functions that differ only in the names of
     variables, buffers, blocks and the function."""
+    return hashlib.sha256(nameless_text(func).encode()).hexdigest()
+
+
+def nameless_text(func: PrimFunc) -> str:
+    """A text that is the same for functions that differ only in the names of variables, buffers and blocks."""
     printer = StmtPrinter(Names(anonymous=True))
     attrs = {k: v for k, v in sorted(func.attrs.items()) if k not in _NAMING_ATTRS}
     plain = PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs)
-    lines = _function(printer, plain, "workload", mark="@T.prim_func")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return "\n".join(_function(printer, plain, "workload", mark="@T.prim_func"))
 
 
 def function_lines(func: PrimFunc, name: str) -> list[str]:

@@ -235,3 +235,50 @@ def test_generators_that_are_not_there() -> None:
         remove_global_func("relax.ext.mine")
     values = [b.value for block in made["main"].body.blocks for b in block.bindings]
     assert sum(isinstance(v, Call) and v.op.name == "relax.call_dps_packed" for v in values) == 2
+
+
+def test_first_blocks_of_kernels_are_a_librarys() -> None:
+    """A product of any sizes is a packed function's, or a kernel's; what was fused to it stays a kernel."""
+    m, k, n = (tvm.tir.Var(name, "int64") for name in "mkn")
+    a, b = te.placeholder((m, k), "float32", "a"), te.placeholder((k, n), "float32", "b")
+    product = te.create_prim_func([a, b, tvm.topi.nn.matmul(a, b)])
+
+    @R.function
+    def graph(x: R.Tensor((3, 4), "float32"), w: R.Tensor((4, 5), "float32")):
+        with R.dataflow():
+            lv = R.matmul(x, w)
+            lv1 = R.nn.relu(lv)
+            gv = R.exp(lv1)
+            R.output(gv)
+        return gv
+
+    fused = relax.get_pipeline("fused")(as_module(graph))
+    seen: list[Any] = []
+
+    def library(matches: Any) -> Any:
+        (found,) = matches
+        seen.append([int(size) for size in found.symbol_values])
+        return "library.matmul", 1
+
+    def multiply(x: Any, w: Any, out: Any) -> None:
+        out.copyfrom(x.numpy() @ w.numpy())
+
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype("float32") for shape in ((3, 4), (4, 5))]
+    wanted = np.exp(np.maximum(args[0] @ args[1], 0))
+    tvm.register_func("library.matmul", multiply, override=True)
+    try:
+        made = transform.SplitCallTIRByPattern([product], library)(fused)
+        assert problems(made) == []
+        assert seen == [[3, 4, 5]]
+        machine = relax.VirtualMachine(relax.build(made, "llvm"), tvm.cpu())
+        same_values(machine["main"](*args).numpy(), wanted)
+    finally:
+        remove_global_func("library.matmul")
+    p, q = te.placeholder((3, 4), "float32", "p"), te.placeholder((4, 5), "float32", "q")
+    kernel = te.create_prim_func([p, q, tvm.topi.nn.matmul(p, q)])
+    own = transform.SplitCallTIRByPattern([product], lambda matches: (kernel, 1))(fused)
+    same_values(run(own, *args), wanted)
+    assert transform.SplitCallTIRByPattern([product], lambda matches: None)(fused) is not None
+    with pytest.raises(ArgumentError, match="one block"):
+        transform.SplitCallTIRByPattern([3], library)(fused)
