@@ -187,6 +187,7 @@ ELSEWHERE = {
     "LowerRuntimeBuiltin": "it is VMBuiltinLower",
     "MergeCompositeFunctions": "composite functions are needed: tests of code generators",
     "RunCodegen": "a code generator is needed: tests of code generators",
+    "SplitCallTIRByPattern": "patterns of kernels are needed: tests of code generators",
     "UpdateVDevice": "it renames devices: test_devices.py",
 }
 """Passes that random graphs do not show here, and why."""

@@ -307,3 +307,52 @@ def test_parts_for_code_generators(monkeypatch: pytest.MonkeyPatch) -> None:
     becomes(transform.MergeCompositeFunctions(), Composite, ForOthers)
     monkeypatch.setitem(backends._codegens, "mine", lambda functions, options: [])
     becomes(transform.RunCodegen(), ForOthers, Called)
+
+
+@I.ir_module
+class TwoBlocks:
+    @T.prim_func(private=True)
+    def both(A: T.Buffer((T.int64(4),), "float32"), C: T.Buffer((T.int64(4),), "float32")):
+        B = T.alloc_buffer((T.int64(4),), "float32")
+        for i in range(T.int64(4)):
+            with T.block("B"):
+                v = T.axis.spatial(T.int64(4), i)
+                B[v] = T.exp(A[v])
+        for i in range(T.int64(4)):
+            with T.block("C"):
+                v = T.axis.spatial(T.int64(4), i)
+                C[v] = B[v] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = TwoBlocks
+        with R.dataflow():
+            gv = R.call_tir(cls.both, (x,), out_sinfo=R.Tensor((4,), "float32"))
+            R.output(gv)
+        return gv
+
+
+@I.ir_module
+class FirstByOthers:
+    @T.prim_func(private=True)
+    def both_rest(B: T.Buffer((T.int64(4),), "float32"), C: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.block("C"):
+                v = T.axis.spatial(T.int64(4), i)
+                C[v] = B[v] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = FirstByOthers
+        with R.dataflow():
+            lv = R.call_dps_packed("library_exp", (x,), out_sinfo=R.Tensor((4,), "float32"))
+            gv = R.call_tir(cls.both_rest, (lv,), out_sinfo=R.Tensor((4,), "float32"))
+            R.output(gv)
+        return gv
+
+
+def test_the_first_block_of_a_kernel_is_computed_by_others() -> None:
+    split = transform.SplitCallTIRByPattern([Kernel["exp"]], lambda matches: ("library_exp", 1))
+    found = transform.DeadCodeElimination()(split(TwoBlocks))
+    assert problems(found) == []
+    assert_structural_equal(found, FirstByOthers)

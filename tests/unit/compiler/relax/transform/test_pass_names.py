@@ -24,7 +24,6 @@ MISSING = {
     "ComputePrimValue": "VMShapeLower computes scalars of dimensions where they are used",
     "IPCAllReduceRewrite": _IPC,
     "LowerGPUIPCAllocStorage": _IPC,
-    "SplitCallTIRByPattern": "CUDA source takes the place of a part of a kernel; here RunCodegen replaces operators",
     "SpecializePrimFuncBasedOnCallSite": "it writes memory scopes of devices into kernels: targets here have none",
 }
 """Names that are not there, and why."""
