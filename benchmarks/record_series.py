@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tuner.bench.devices import Stand
 from tuner.bench.kernels import Workshop
-from tuner.bench.run import BenchOptions, Ended, Measured, run_bench
+from tuner.bench.run import BenchMeasured, BenchOptions, Ended, run_bench
 from tuner.bench.suites import Suite
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet
@@ -68,7 +68,7 @@ def record(count: int, pause_s: float) -> dict[str, list[float]]:
             run = store.benches.start(new)
             for event in run_bench(store, workshop, [stand], options, run.id):
                 match event:
-                    case Measured(_, kernel, 1, float(cost)):  # not what was measured again
+                    case BenchMeasured(_, kernel, 1, float(cost)):  # not what was measured again
                         series[kernel].append(cost)
                     case Ended(problem=problem) if problem:
                         raise SystemExit(problem)

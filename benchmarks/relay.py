@@ -19,7 +19,7 @@ from pathlib import Path
 import zmq
 
 from rpc_server.relay.handshake import knock
-from rpc_server.relay.passes import BOX, GREETING_SIZE, Answer, Greeting, Pass, new_pass, pass_of_text
+from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, new_pass, pass_of_text
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, HereIAm, prepare_control, to_box, to_relay
@@ -99,14 +99,14 @@ class Box:
         with line, socket.create_connection(("127.0.0.1", door)) as sock:
             sock.sendall(b"!")
 
-    def _called(self) -> Pass:
+    def _called(self) -> RelayPass:
         while not isinstance(said := to_box.decode(self._control.recv_multipart()).body, CallBack):
             pass
         return pass_of_text(said.passed)
 
-    def _call_back(self, given: Pass) -> socket.socket:
+    def _call_back(self, given: RelayPass) -> socket.socket:
         sock, greeting = greeted(self._port)
-        sock.sendall(Answer.to(greeting, BOX, given))
+        sock.sendall(PassAnswer.to(greeting, BOX, given))
         return sock
 
 

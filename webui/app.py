@@ -24,13 +24,13 @@ from webui.api import best, catalog, events, farm, records, releases, run_change
 from webui.api.replies import error_response, log_failure
 from webui.check_log import CheckLog
 from webui.context import Context
-from webui.fleet import DeviceSource, Fleet
+from webui.fleet import DeviceSource, FleetWatch
 from webui.launcher import Launcher
 from webui.left_runs import LeftRuns
 from webui.pages.render import error_page
 from webui.pages.table import PAGES
 from webui.remembered import Freshness, Remembered
-from webui.serving.guard import Guard
+from webui.serving.guard import RequestGuard
 from webui.serving.limits import Streams
 
 _STATIC = Path(__file__).parent / "static"
@@ -67,7 +67,7 @@ def create_app(
     `limit` counts wrong tokens, and `streams` live streams. `writes_checks` says whether to write the tracker's health
     checks down: of several apps on one socket, one does.
     """
-    fleet = Fleet(store, tracker)
+    fleet = FleetWatch(store, tracker)
     access = Access(store, tokens, None if tokens else open_role, limit)
     freshness = Freshness(store.best.watch())
 
@@ -111,7 +111,7 @@ def create_app(
         app.add_exception_handler(kind, _on_error)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(Remembered, freshness=freshness)
-    app.add_middleware(Guard, hosts=hosts, access=access, error_page=_error_page, routers=routers)
+    app.add_middleware(RequestGuard, hosts=hosts, access=access, error_page=_error_page, routers=routers)
     return app
 
 

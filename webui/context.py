@@ -10,9 +10,9 @@ from fastapi import Depends, Request
 
 from tuner.records.lookup.remembered import Answers
 from tuner.records.store import RecordStore
-from webui.fleet import Fleet
+from webui.fleet import FleetWatch
 from webui.launcher import Launcher
-from webui.remembered import Freshness, Part
+from webui.remembered import Freshness, RememberedPart
 from webui.serving.limits import Streams
 
 
@@ -24,11 +24,11 @@ class Context:
 
     store: RecordStore
     freshness: Freshness
-    fleet: Fleet
+    fleet: FleetWatch
     version: str
     stopping: Callable[[], bool]
     launcher: Launcher | None = None
-    parts: Answers[Part] = field(default_factory=Answers)
+    parts: Answers[RememberedPart] = field(default_factory=Answers)
     streams: Streams = field(default_factory=Streams)
 
 

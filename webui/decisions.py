@@ -31,7 +31,7 @@ _SURE = 3.5  # deviations that it must be above chance: there are many pairs
 
 
 @dataclass(frozen=True)
-class Candidate:
+class DecidedCandidate:
     """One measured trial: seconds a call, and what it chose by label."""
 
     sequence: int
@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class DecisionChoice:
     """One label over all candidates.
 
     `values` are those that occur, rising; `importance` is the share of the variance of log time that it explains by
@@ -141,7 +141,7 @@ class _Reader:
                     pass
 
 
-def rank_choices(candidates: Sequence[Candidate]) -> tuple[Choice, ...]:
+def rank_choices(candidates: Sequence[DecidedCandidate]) -> tuple[DecisionChoice, ...]:
     """The choices on which the candidates differ, the one that explains most first."""
     ordered = sorted(candidates, key=lambda c: c.cost)
     labels = dict.fromkeys(label for candidate in ordered for label in candidate.choices)
@@ -149,7 +149,7 @@ def rank_choices(candidates: Sequence[Candidate]) -> tuple[Choice, ...]:
     return tuple(sorted(ranked, key=lambda choice: -choice.importance))
 
 
-def _choice(label: str, ordered: Sequence[Candidate]) -> Choice | None:
+def _choice(label: str, ordered: Sequence[DecidedCandidate]) -> DecisionChoice | None:
     having = [c for c in ordered if label in c.choices]
     values = sorted({c.choices[label] for c in having}, key=_order)
     if len(values) < 2:
@@ -160,7 +160,7 @@ def _choice(label: str, ordered: Sequence[Candidate]) -> Choice | None:
         counts[candidate.choices[label]] = counts.get(candidate.choices[label], 0) + 1
     good = tuple(sorted(counts, key=lambda value: (-counts[value], _order(value))))
     share = importance([values.index(c.choices[label]) for c in having], [c.cost for c in having])
-    return Choice(label, tuple(values), share, ordered[0].choices.get(label), good[:3])
+    return DecisionChoice(label, tuple(values), share, ordered[0].choices.get(label), good[:3])
 
 
 def _order(value: Value) -> tuple[bool, float, str]:
@@ -186,7 +186,9 @@ class ChoicePair:
     beyond: float
 
 
-def rank_pairs(candidates: Sequence[Candidate], choices: Sequence[Choice], most: int = 8) -> tuple[ChoicePair, ...]:
+def rank_pairs(
+    candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice], most: int = 8
+) -> tuple[ChoicePair, ...]:
     """The pairs of choices that matter together beyond what each does by itself, at most `most`, the largest first.
 
     The groups of the analysis are then pairs of values. What the pair explains beyond its better half alone also holds

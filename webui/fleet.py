@@ -80,7 +80,7 @@ class FleetView:
         return sum(d.state in ("ready", "leased") for d in self.devices)
 
 
-class Fleet:
+class FleetWatch:
     """Asks the tracker in the background, so that a tracker that is slow or away never holds up a page."""
 
     def __init__(self, store: RecordStore, tracker: DeviceSource | None) -> None:

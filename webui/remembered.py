@@ -50,7 +50,7 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RememberedAnswer:
     """A whole reply, ready to be sent; `unchanged` when the client has it already."""
 
     start: Message
@@ -59,11 +59,11 @@ class Answer:
     tag: str
 
     @staticmethod
-    def of(start: Message, body: bytes) -> Answer:
+    def of(start: Message, body: bytes) -> RememberedAnswer:
         tag = next((value for name, value in start["headers"] if name == b"etag"), b"")
         kept = [pair for pair in start["headers"] if pair[0] in (b"etag", b"cache-control")]
         unchanged: Message | None = {"type": "http.response.start", "status": 304, "headers": kept} if tag else None
-        return Answer(start, {"type": "http.response.body", "body": body}, unchanged, tag.decode())
+        return RememberedAnswer(start, {"type": "http.response.body", "body": body}, unchanged, tag.decode())
 
     @property
     def size(self) -> int:
@@ -84,7 +84,7 @@ _NOTHING: Message = {"type": "http.response.body", "body": b""}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RememberedPart:
     """One answer of a batch, as JSON."""
 
     text: bytes
@@ -101,7 +101,7 @@ class Remembered:
     def __init__(self, app: ASGIApp, freshness: Freshness) -> None:
         self._app = app
         self._freshness = freshness
-        self._answers = Answers[Answer]()
+        self._answers = Answers[RememberedAnswer]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != ROUTE or scope["method"] != "GET":
@@ -116,7 +116,7 @@ class Remembered:
                 self._answers.keep(question, mark, answer, answer.size)
         await answer.send(scope, send)
 
-    async def _asked(self, scope: Scope, receive: Receive) -> Answer:
+    async def _asked(self, scope: Scope, receive: Receive) -> RememberedAnswer:
         """The whole answer, also for who has it already."""
         whole = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"if-none-match"]}
         starts: list[Message] = []
@@ -129,4 +129,4 @@ class Remembered:
                 parts.append(message.get("body", b""))
 
         await self._app(whole, receive, take)
-        return Answer.of(starts[0], b"".join(parts))
+        return RememberedAnswer.of(starts[0], b"".join(parts))

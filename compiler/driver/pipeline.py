@@ -59,7 +59,7 @@ class Lowering:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PassRow:
     """A registered pass at its place. It runs `when` the run asks for it, on functions that are not `unless`."""
 
     function: Callable[..., Any]
@@ -68,7 +68,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class PassPhase:
     """Where the passes of the option `tir.add_lower_pass` with this number run."""
 
     number: int
@@ -89,53 +89,53 @@ def is_kernel(func: n.PrimFunc) -> bool:
 
 # Moving the conditions of bound loops could part threads that must stay together, and full tiles want no code of their
 # own where a thread has one element: hence `unless=is_bound`.
-PIPELINE: tuple[Row | Phase, ...] = (
-    Row(lower_warp_products),
-    Phase(0),
-    Row(skip_assert, when=asserts_disabled),
+PIPELINE: tuple[PassRow | PassPhase, ...] = (
+    PassRow(lower_warp_products),
+    PassPhase(0),
+    PassRow(skip_assert, when=asserts_disabled),
     # blocks
-    Row(check_bounds),
-    Row(lower_thread_reductions),
-    Row(mark_parts),
-    Row(lower_init),
-    Row(plan_allocation),
-    Row(lower_match_buffer),
-    Row(convert_blocks),
-    Row(in_place),
-    Row(compact_buffers),
-    Row(align_storage),
-    Row(lower_allocations),
+    PassRow(check_bounds),
+    PassRow(lower_thread_reductions),
+    PassRow(mark_parts),
+    PassRow(lower_init),
+    PassRow(plan_allocation),
+    PassRow(lower_match_buffer),
+    PassRow(convert_blocks),
+    PassRow(in_place),
+    PassRow(compact_buffers),
+    PassRow(align_storage),
+    PassRow(lower_allocations),
     # loops over buffers of any rank
-    Row(inject_software_pipeline),
-    Row(inject_double_buffer),
-    Row(unroll_virtual_threads),
-    Row(flatten_buffers),
+    PassRow(inject_software_pipeline),
+    PassRow(inject_double_buffer),
+    PassRow(unroll_virtual_threads),
+    PassRow(flatten_buffers),
     # loops over flat buffers
-    Row(simplify),
-    Phase(1),
-    Row(serialize_nested_parallel),
-    Row(split_tails, when=optimizing, unless=is_bound),
-    Row(hoist_guards, when=optimizing, unless=is_bound),
-    Row(partition_loops, when=optimizing, unless=is_bound),
-    Row(simplify_tiles, when=optimizing),
-    Row(inject_prefetch),
+    PassRow(simplify),
+    PassPhase(1),
+    PassRow(serialize_nested_parallel),
+    PassRow(split_tails, when=optimizing, unless=is_bound),
+    PassRow(hoist_guards, when=optimizing, unless=is_bound),
+    PassRow(partition_loops, when=optimizing, unless=is_bound),
+    PassRow(simplify_tiles, when=optimizing),
+    PassRow(inject_prefetch),
     # vectors
-    Row(vectorize),
-    Row(whole_lanes),
-    Row(unroll),
-    Row(inject_async_copy),
-    Phase(2),
-    Phase(3),
+    PassRow(vectorize),
+    PassRow(whole_lanes),
+    PassRow(unroll),
+    PassRow(inject_async_copy),
+    PassPhase(2),
+    PassPhase(3),
 )
 
-GPU = (Row(inject_barriers), Row(split_host_device))
+GPU = (PassRow(inject_barriers), PassRow(split_host_device))
 
 
 # ------------------------------------------------------------------------------------ running
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PassStep:
     """A row as one run takes it: `run(func)`, known to pass contexts and instruments as `tir.<title>`."""
 
     title: str
@@ -147,19 +147,19 @@ class Step:
         return PrimFuncPass(lambda func, _mod, _context: self.run(func), self.info)
 
 
-def steps(run: Lowering = Lowering()) -> list[Step]:
+def steps(run: Lowering = Lowering()) -> list[PassStep]:
     """The passes that a run takes, in order."""
-    return [step for step in _steps_and_phases(run) if isinstance(step, Step)]
+    return [step for step in _steps_and_phases(run) if isinstance(step, PassStep)]
 
 
-def _steps_and_phases(run: Lowering) -> Iterator[Step | Phase]:
+def _steps_and_phases(run: Lowering) -> Iterator[PassStep | PassPhase]:
     for row in PIPELINE:
-        if isinstance(row, Phase):
+        if isinstance(row, PassPhase):
             yield row
         elif row.when is None or row.when(run):
             made = pass_of(row.function)
             rewrite = made.bound(run.vector_bits, run.context)
-            yield Step(made.title, _guarded(rewrite, row.unless), made.gives, made.info)
+            yield PassStep(made.title, _guarded(rewrite, row.unless), made.gives, made.info)
 
 
 def _guarded(rewrite: Rewrite, unless: Callable[[n.PrimFunc], bool] | None) -> Rewrite:
@@ -168,7 +168,7 @@ def _guarded(rewrite: Rewrite, unless: Callable[[n.PrimFunc], bool] | None) -> R
     return lambda func: func if is_kernel(func) or unless(func) else rewrite(func)
 
 
-def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[Step, n.PrimFunc]]:
+def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[PassStep, n.PrimFunc]]:
     """Each pass with the function after it."""
     for step in steps(Lowering(vector_bits)):
         func = step.run(func)
@@ -189,7 +189,7 @@ def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False
 
 
 @lru_cache(maxsize=16)
-def _plain_steps(vector_bits: int, simple: bool) -> tuple[Step, ...]:
+def _plain_steps(vector_bits: int, simple: bool) -> tuple[PassStep, ...]:
     """The passes of a run without a context, which builds repeat thousands of times."""
     return tuple(steps(Lowering(vector_bits, simple)))
 
@@ -217,7 +217,7 @@ def _passes_under(context: PassContext, run: Lowering) -> list[Pass]:
         added.setdefault(phase, []).append(extra)
     found: list[Pass] = []
     for step in _steps_and_phases(run):
-        found += [step.as_pass()] if isinstance(step, Step) else added.get(step.number, [])
+        found += [step.as_pass()] if isinstance(step, PassStep) else added.get(step.number, [])
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.errors import LoweringError
-from compiler.interp.memory import Memory
+from compiler.interp.memory import InterpreterMemory
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -22,7 +22,7 @@ Bound = int | None
 
 
 @dataclass(slots=True)
-class Value:
+class ValueCode:
     """Python source of a scalar. `lo`, `hi` bound an integer; `exact` says a float needs no rounding."""
 
     code: str
@@ -31,14 +31,14 @@ class Value:
     exact: bool = True
 
 
-def union(a: Value, b: Value) -> tuple[Bound, Bound]:
+def union(a: ValueCode, b: ValueCode) -> tuple[Bound, Bound]:
     """Bounds that hold of both values."""
     lo = None if a.lo is None or b.lo is None else min(a.lo, b.lo)
     hi = None if a.hi is None or b.hi is None else max(a.hi, b.hi)
     return lo, hi
 
 
-Rule = Callable[["ExprWriter", Any, int], Value]
+Rule = Callable[["ExprWriter", Any, int], ValueCode]
 # One rule a node type: filled by compiler.interp.expr_rules and interp_calls, which write with an ExprWriter.
 RULES: dict[type, Rule] = {}
 
@@ -49,12 +49,12 @@ class ExprWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.depth = 1
-        self.memory = Memory()
-        self.vars: dict[n.Var, Value] = {}
-        self.lane_vars: dict[n.Var, list[Value]] = {}
+        self.memory = InterpreterMemory()
+        self.vars: dict[n.Var, ValueCode] = {}
+        self.lane_vars: dict[n.Var, list[ValueCode]] = {}
         self.labels: dict[str, str] = {}  # Python name → name in the function, for messages
         self._counter = 0
-        self._shared: dict[PrimExpr, Value] | None = None
+        self._shared: dict[PrimExpr, ValueCode] | None = None
 
     # --------------------------------------------------------------------- lines and names
 
@@ -68,11 +68,11 @@ class ExprWriter:
     def define(self, var: n.Var, lo: Bound, hi: Bound) -> str:
         """A Python name for a variable that is about to be assigned."""
         name = self.fresh("v")
-        self.vars[var] = Value(name, lo, hi)
+        self.vars[var] = ValueCode(name, lo, hi)
         self.labels[name] = var.name
         return name
 
-    def name_of(self, value: Value) -> str:
+    def name_of(self, value: ValueCode) -> str:
         """A name that holds `value`, so that it may be used twice."""
         if value.code.isidentifier() or value.code.lstrip("-").isdigit():
             return value.code
@@ -80,7 +80,7 @@ class ExprWriter:
         self.line(f"{name} = {value.code}")
         return name
 
-    def captured(self, write: Callable[[], Value]) -> tuple[list[str], Value]:
+    def captured(self, write: Callable[[], ValueCode]) -> tuple[list[str], ValueCode]:
         """The lines that `write` adds, one level deeper, kept apart; and its result."""
         outer, shared = self.lines, self._shared
         self.lines, self._shared = [], None
@@ -92,7 +92,7 @@ class ExprWriter:
 
     # -------------------------------------------------------------------------- values
 
-    def value(self, expr: PrimExpr, lane: int = 0) -> Value:
+    def value(self, expr: PrimExpr, lane: int = 0) -> ValueCode:
         """One lane of `expr` as a value of its dtype: floats rounded, integers wrapped."""
         raw = self.raw(expr, lane)
         dtype = element_of(expr.dtype)
@@ -101,16 +101,16 @@ class ExprWriter:
             return raw if raw.exact or dtype == "float64" else self.rounded(raw.code, dtype)
         return self.wrapped(raw, dtype) if parsed.is_int else raw
 
-    def rounded(self, code: str, dtype: str) -> Value:
+    def rounded(self, code: str, dtype: str) -> ValueCode:
         name = self.fresh("t")
         if dtype == "float32":
             self.line(f"CELL[0] = {code}")
             self.line(f"{name} = CELL[0]")
         else:
             self.line(f"{name} = round_{dtype}({code})")
-        return Value(name)
+        return ValueCode(name)
 
-    def wrapped(self, raw: Value, dtype: str) -> Value:
+    def wrapped(self, raw: ValueCode, dtype: str) -> ValueCode:
         parsed = parse_dtype(dtype)
         half = 1 << (parsed.bits - 1) if parsed.is_signed else 0
         low, high = -half, (1 << parsed.bits) - half - 1
@@ -118,43 +118,43 @@ class ExprWriter:
             return raw
         mask = (1 << parsed.bits) - 1
         if half:
-            return Value(f"((({raw.code}) + {half} & {mask}) - {half})", low, high)
-        return Value(f"(({raw.code}) & {mask})", low, high)
+            return ValueCode(f"((({raw.code}) + {half} & {mask}) - {half})", low, high)
+        return ValueCode(f"(({raw.code}) & {mask})", low, high)
 
-    def index(self, expr: PrimExpr, lane: int = 0) -> Value:
+    def index(self, expr: PrimExpr, lane: int = 0) -> ValueCode:
         """An index or loop bound: index arithmetic is taken not to overflow, so sums are not wrapped."""
         return self.raw(expr, lane if lanes_of(expr.dtype) > 1 else 0)
 
     def condition(self, expr: PrimExpr, lane: int = 0) -> str:
         return self.raw(expr, lane if lanes_of(expr.dtype) > 1 else 0).code
 
-    def raw(self, expr: PrimExpr, lane: int = 0) -> Value:
+    def raw(self, expr: PrimExpr, lane: int = 0) -> ValueCode:
         """One lane of `expr`; a float may still need rounding, an integer wrapping."""
         rule = RULES.get(type(expr))
         if rule is None:
             raise LoweringError(f"the interpreter has no rule for {type(expr).__name__}")
         return rule(self, expr, lane)
 
-    def operand(self, expr: PrimExpr, lane: int) -> Value:
+    def operand(self, expr: PrimExpr, lane: int) -> ValueCode:
         """A child's lane, where a scalar child stands for every lane."""
         return self.value(expr, lane if lanes_of(expr.dtype) > 1 else 0)
 
     # -------------------------------------------------------------------------- branches
 
-    def branch(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+    def branch(self, condition: str, yes: Callable[[], ValueCode], no: Callable[[], ValueCode]) -> ValueCode:
         """`yes` where `condition`, else `no`; only the taken side is evaluated."""
         yes_lines, a = self.captured(yes)
         no_lines, b = self.captured(no)
         lo, hi = union(a, b)
         if not yes_lines and not no_lines:
-            return Value(f"({a.code} if {condition} else {b.code})", lo, hi)
+            return ValueCode(f"({a.code} if {condition} else {b.code})", lo, hi)
         name = self.fresh("t")
         pad = " " * (self.depth + 1)
         self.line(f"if {condition}:")
         self.lines.extend([*yes_lines, f"{pad}{name} = {a.code}"])
         self.line("else:")
         self.lines.extend([*no_lines, f"{pad}{name} = {b.code}"])
-        return Value(name, lo, hi)
+        return ValueCode(name, lo, hi)
 
     def sharing(self, write: Callable[[], None]) -> None:
         """Run `write` with broadcast values computed once for all lanes."""
@@ -162,20 +162,20 @@ class ExprWriter:
         write()
         self._shared = None
 
-    def broadcast(self, expr: n.Broadcast) -> Value:
+    def broadcast(self, expr: n.Broadcast) -> ValueCode:
         if self._shared is None:
             return self.value(expr.value)
         found = self._shared.get(expr)
         if found is None:
             found = self.value(expr.value)
-            found = self._shared[expr] = Value(self.name_of(found), found.lo, found.hi)
+            found = self._shared[expr] = ValueCode(self.name_of(found), found.lo, found.hi)
         return found
 
     def all_lanes(self, expr: PrimExpr, write: Callable[[], str]) -> str:
         """The name of a list with the lanes of `expr`, which `write` gives the source of; made once in a statement."""
         found = None if self._shared is None else self._shared.get(expr)
         if found is None:
-            found = Value(self.name_of(Value(write())))
+            found = ValueCode(self.name_of(ValueCode(write())))
             if self._shared is not None:
                 self._shared[expr] = found
         return found.code
@@ -195,7 +195,7 @@ class ExprWriter:
             at = self.index(expr, lane // width)
             extent = self.index(dim)
             if at.lo is None or at.hi is None or at.lo < 0 or extent.lo is None or at.hi >= extent.lo:
-                at = Value(self.name_of(at), at.lo, at.hi)
+                at = ValueCode(self.name_of(at), at.lo, at.hi)
                 checks.append(f"0 <= {at.code} < {extent.code}")
             places.append(at)
         if checks:
@@ -205,7 +205,7 @@ class ExprWriter:
             self.line(f"if not ({' and '.join(checks)}): outside({site!r}, ({found}), ({shape}))")
         return memory, self._flat(buffer, places, lane % width, width)
 
-    def _flat(self, buffer: n.Buffer, places: list[Value], lane: int, width: int) -> str:
+    def _flat(self, buffer: n.Buffer, places: list[ValueCode], lane: int, width: int) -> str:
         strides = self.strides(buffer)
         parts = [p.code if s == "1" else f"({p.code})*{s}" for p, s in zip(places, strides) if p.code != "0"]
         offset = self.memory.offset(buffer)

@@ -42,7 +42,7 @@ def reinterpreted(memory: memoryview, code: str) -> memoryview:
     return memory if memory.format == code else memory.cast("B").cast(code)  # type: ignore[call-overload]
 
 
-class Memory:
+class InterpreterMemory:
     """The Python names of the memory behind each buffer, and views of regions."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import compiler.interp.calls  # noqa: F401  (fills the rules of calls)
 from compiler.dtype import element_of, lanes_of
 from compiler.errors import LoweringError
-from compiler.interp.expr import Bound, ExprWriter, Value
+from compiler.interp.expr import Bound, ExprWriter, ValueCode
 from compiler.interp.expr_rules import bind
 from compiler.interp.memory import storage
 from compiler.ir.visit import replace, walk
@@ -211,12 +211,12 @@ def _store_lanes(w: StmtWriter, s: n.BufferStore, lanes: int) -> None:
 
 
 def _guarded(w: StmtWriter, condition: str, write: Callable[[], str]) -> None:
-    lines, last = w.captured(lambda: Value(write()))
+    lines, last = w.captured(lambda: ValueCode(write()))
     w.line(f"if {condition}:")
     w.lines.extend([*lines, " " * (w.depth + 1) + last.code])
 
 
-def _stored(w: StmtWriter, s: n.BufferStore, lane: int) -> Value:
+def _stored(w: StmtWriter, s: n.BufferStore, lane: int) -> ValueCode:
     """The value to store: memory itself rounds a float32."""
     dtype = element_of(s.buffer.dtype)
     lane = lane if lanes_of(s.value.dtype) > 1 else 0
@@ -224,7 +224,7 @@ def _stored(w: StmtWriter, s: n.BufferStore, lane: int) -> Value:
         return w.raw(s.value, lane)
     value = w.value(s.value, lane)
     if dtype in ("float16", "bfloat16"):
-        return Value(f"{dtype}_bits({value.code})")
+        return ValueCode(f"{dtype}_bits({value.code})")
     return value
 
 
@@ -315,7 +315,7 @@ def _realize(w: StmtWriter, s: n.BlockRealize) -> None:
         w.depth -= 1
 
 
-def _domain(w: StmtWriter, iter_var: n.IterVar) -> tuple[Value, Value]:
+def _domain(w: StmtWriter, iter_var: n.IterVar) -> tuple[ValueCode, ValueCode]:
     """First value of an iteration variable, and the value past its last."""
     assert iter_var.dom is not None
     return w.index(iter_var.dom.min), w.index(n.Add(iter_var.dom.min, iter_var.dom.extent))

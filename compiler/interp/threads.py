@@ -14,7 +14,7 @@ from typing import Any
 from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.errors import LoweringError
 from compiler.interp import warpgroup as interp_warpgroup
-from compiler.interp.expr import Value
+from compiler.interp.expr import ValueCode
 from compiler.interp.interpreter import compile_with
 from compiler.interp.memory import reinterpreted, storage
 from compiler.interp.stmt import StmtWriter
@@ -139,7 +139,7 @@ class ThreadWriter(StmtWriter):
 
     # ------------------------------------------------------------------- what threads do together
 
-    def raw(self, expr: PrimExpr, lane: int = 0) -> Value:
+    def raw(self, expr: PrimExpr, lane: int = 0) -> ValueCode:
         if isinstance(expr, n.Call) and self._kernel is not None:
             name = getattr(expr.op, "name", "").removeprefix("tir.")
             if name == "tvm_storage_sync":
@@ -151,29 +151,29 @@ class ThreadWriter(StmtWriter):
             if name in _WARP_CALLS:
                 self._sites += 1
                 _WARP_CALLS[name](self, expr)
-                return Value("0", 0, 0)
+                return ValueCode("0", 0, 0)
             if name in interp_warpgroup.CALLS:
                 self._sites += 1
                 interp_warpgroup.CALLS[name](self, expr)
-                return Value("0", 0, 0)
+                return ValueCode("0", 0, 0)
         return super().raw(expr, lane)
 
-    def _sync(self, call: n.Call) -> Value:
+    def _sync(self, call: n.Call) -> ValueCode:
         scope = call.args[0]
         assert isinstance(scope, n.StringImm)
         if scope.value == "global":
             raise LoweringError("a barrier for all blocks of a kernel is not possible", hint="use two kernels")
         self._sites += 1
         self.line(f"yield ({'warp' if scope.value == 'warp' else 'barrier'!r}, {self._sites})")
-        return Value("0", 0, 0)
+        return ValueCode("0", 0, 0)
 
-    def _shuffle(self, name: str, call: n.Call, lane: int) -> Value:
+    def _shuffle(self, name: str, call: n.Call, lane: int) -> ValueCode:
         _, value, argument, width, _ = call.args
         own, other, group = self.operand(value, lane), self.index(argument), self.index(width)
         self._sites += 1
         result = self.fresh("t")
         self.line(f"{result} = yield ({name!r}, {self._sites}, {own.code}, {other.code}, {group.code})")
-        return Value(result)
+        return ValueCode(result)
 
     def at(self, data: PrimExpr, offset: PrimExpr) -> tuple[str, str]:
         """The memory behind a data variable, and a name for an offset into it."""
@@ -195,7 +195,7 @@ class ThreadWriter(StmtWriter):
         self.line(f"{result} = yield ({kind!r}, {self._sites}, {', '.join(values)})")
         return result
 
-    def _atomic(self, name: str, call: n.Call) -> Value:
+    def _atomic(self, name: str, call: n.Call) -> ValueCode:
         element, value = call.args
         assert isinstance(element, n.BufferLoad)
         if element_of(element.dtype) in ("float16", "bfloat16"):
@@ -204,7 +204,7 @@ class ThreadWriter(StmtWriter):
         memory, at = self.place(element.buffer, element.indices, 0)
         result = self.fresh("t")
         self.line(f"{result} = {memory}.update({at}, {added}, {name!r})")
-        return Value(result)
+        return ValueCode(result)
 
 
 _HALVES = {"fp16": "float16_values", "bf16": "bfloat16_values"}  # what their bits stand for

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from rpc_server.box.supervisor_events import Command, Kill, Log, Spawn
-from rpc_server.machine.crash import ExitReport, Verdict
+from rpc_server.machine.crash import CrashVerdict, ExitReport
 
 
 class ExecutorState(Enum):
@@ -30,7 +30,7 @@ class Executor:
     state: ExecutorState = ExecutorState.STARTING
     pid: int = 0
     session: int | None = None
-    verdict: Verdict = Verdict.NONE
+    verdict: CrashVerdict = CrashVerdict.NONE
     lane: str = ""
     lane_token: bytes = b""
 
@@ -47,7 +47,7 @@ class PoolConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedExecutor:
     """Executors that are waited for: by sessions that lost theirs, and by clients that there is room for, whom spares
     serve as well."""
 
@@ -97,7 +97,7 @@ class ExecutorPool:
             executor.lane, executor.lane_token = lane, lane_token
             self.start_failures = 0
 
-    def kill(self, number: int | None, verdict: Verdict, now: float) -> list[Command]:
+    def kill(self, number: int | None, verdict: CrashVerdict, now: float) -> list[Command]:
         executor = self.get(number)
         if executor is None or executor.state is ExecutorState.DYING:
             return []
@@ -107,7 +107,7 @@ class ExecutorPool:
     def exited(self, number: int, report: ExitReport, now: float) -> tuple[Executor | None, list[Command]]:
         """Forget an executor. One that never became warm holds back the next start."""
         executor = self._executors.pop(number, None)
-        if executor is None or executor.pid or executor.verdict is Verdict.CLOSED:
+        if executor is None or executor.pid or executor.verdict is CrashVerdict.CLOSED:
             return executor, []
         self.start_failures += 1
         self._no_start_before = now + self.config.start_retry_s * 2 ** min(self.start_failures - 1, 6)
@@ -117,7 +117,7 @@ class ExecutorPool:
     def stop(self, now: float) -> list[Command]:
         """Kill everything and start nothing any more."""
         self._stopped = True
-        return [command for executor in self for command in self.kill(executor.number, Verdict.CLOSED, now)]
+        return [command for executor in self for command in self.kill(executor.number, CrashVerdict.CLOSED, now)]
 
     def expire(self, now: float) -> list[Command]:
         limit = self.config.start_timeout_s
@@ -125,10 +125,10 @@ class ExecutorPool:
             command
             for executor in self
             if executor.state is ExecutorState.STARTING and now >= executor.since + limit
-            for command in self.kill(executor.number, Verdict.START_TIMEOUT, now)
+            for command in self.kill(executor.number, CrashVerdict.START_TIMEOUT, now)
         ]
 
-    def refill(self, wanted: Wanted, now: float) -> list[Command]:
+    def refill(self, wanted: WantedExecutor, now: float) -> list[Command]:
         """Start executors until those `wanted`, and `warm` spare ones, are on hand."""
         if now < self._no_start_before:
             return []
@@ -139,7 +139,7 @@ class ExecutorPool:
             self._next_number += 1
         return commands
 
-    def next_wakeup(self, wanted: Wanted) -> float | None:
+    def next_wakeup(self, wanted: WantedExecutor) -> float | None:
         times = [
             executor.since + self.config.start_timeout_s
             for executor in self._executors.values()
@@ -153,7 +153,7 @@ class ExecutorPool:
             times.append(max(self._no_start_before, self._no_spare_before))
         return min(times, default=None)
 
-    def _missing(self, wanted: Wanted, *, spares: bool) -> int:
+    def _missing(self, wanted: WantedExecutor, *, spares: bool) -> int:
         if self._stopped:
             return 0
         on_hand = self.count(ExecutorState.STARTING) + self.count(ExecutorState.WARM)

@@ -41,9 +41,9 @@ from rpc_server.box.supervisor_events import (
     LeaseOver,
     Log,
     OpenAsked,
-    Report,
     ShutdownAsked,
     Spawn,
+    SupervisorReport,
     Tell,
     TimePassed,
     ToClient,
@@ -433,7 +433,7 @@ class Supervisor:
                 self._executors.begin(command.executor, command.session)
             case ForgetSession():
                 self._executors.forget(command.session)
-            case Report():
+            case SupervisorReport():
                 if self._leases is not None:
                     self._leases.report(command.report)
             case Log():

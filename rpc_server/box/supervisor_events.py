@@ -247,7 +247,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SupervisorReport:
     """For the tracker."""
 
     report: LeaseReport
@@ -269,6 +269,6 @@ Command = (
     | Answer
     | Fail
     | Tell
-    | Report
+    | SupervisorReport
     | Log
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rpc_server.box.executor_pool import PoolConfig
 from rpc_server.box.supervisor_events import Frames
-from rpc_server.machine.crash import ExitReport, Verdict
+from rpc_server.machine.crash import CrashVerdict, ExitReport
 from rpc_server.wire.messages import OpenSession, SessionEnded
 
 
@@ -35,7 +35,7 @@ class SupervisorConfig:
 
 
 @dataclass(slots=True)
-class Request:
+class SessionRequest:
     request_id: int
     frames: Frames
     nbytes: int
@@ -58,7 +58,7 @@ class Session:
     since: float
     secret: bytes = b""
     executor: int | None = None
-    queue: deque[Request] = field(default_factory=deque)
+    queue: deque[SessionRequest] = field(default_factory=deque)
     queued_bytes: int = 0
     head_started: float = 0.0
     head_since: float = 0.0
@@ -79,11 +79,11 @@ class Over:
 
     note: SessionEnded
     report: ExitReport | None = None
-    verdict: Verdict = Verdict.NONE
+    verdict: CrashVerdict = CrashVerdict.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingClient:
     conn: bytes
     request_id: int
     request: OpenSession

@@ -9,12 +9,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from rpc_server.box.executor_pool import Executor, ExecutorPool, ExecutorState, Wanted
-from rpc_server.box.supervisor_events import BeginSession, Command, Fail, ForgetSession, Frames, Log, Report, Tell
-from rpc_server.box.supervisor_records import Over, Request, Session, SupervisorConfig, Waiting
+from rpc_server.box.executor_pool import Executor, ExecutorPool, ExecutorState, WantedExecutor
+from rpc_server.box.supervisor_events import (
+    BeginSession,
+    Command,
+    Fail,
+    ForgetSession,
+    Frames,
+    Log,
+    SupervisorReport,
+    Tell,
+)
+from rpc_server.box.supervisor_records import Over, Session, SessionRequest, SupervisorConfig, WaitingClient
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
 from rpc_server.farm_link.leases import LeaseReport
-from rpc_server.machine.crash import ExitReport, Verdict
+from rpc_server.machine.crash import CrashVerdict, ExitReport
 from rpc_server.wire.messages import SessionEnded
 
 _REMEMBERED_ENDS = 1024
@@ -38,7 +47,7 @@ class Sessions:
         self._by_conn: dict[bytes, Session] = {}
         self._over: dict[bytes, Over] = {}  # connections whose session ended
         self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[WaitingClient] = deque()
         self._next_session = 1
         self._stopping = ""
         self._out: list[Command] = []
@@ -70,10 +79,10 @@ class Sessions:
         executor = self.pool.busy(number)
         return None if executor is None or executor.session is None else self._sessions[executor.session]
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> WantedExecutor:
         orphaned = sum(session.executor is None for session in self._sessions.values())
         room = self.config.max_sessions - len(self._sessions) - len(self._leaving)
-        return Wanted(orphaned, max(0, min(len(self._waiting), room)))
+        return WantedExecutor(orphaned, max(0, min(len(self._waiting), room)))
 
     def _attach(self, session: Session, executor: Executor) -> None:
         session.executor = executor.number
@@ -98,7 +107,7 @@ class Sessions:
 
     def _restart(self, session: Session, now: float) -> None:
         """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
-        kept: deque[Request] = deque()
+        kept: deque[SessionRequest] = deque()
         for request in session.queue:
             if request.trial:
                 kept.append(request)
@@ -120,7 +129,7 @@ class Sessions:
         *,
         tell: bool = True,
         report: ExitReport | None = None,
-        verdict: Verdict = Verdict.NONE,
+        verdict: CrashVerdict = CrashVerdict.NONE,
     ) -> None:
         """End a session: fail what waits, free its executor, remember why for late requests."""
         for request in session.queue:
@@ -139,14 +148,14 @@ class Sessions:
         )
         if self.pool.get(session.executor) is None:
             self._left(session.number)
-        self._emit(*self.pool.kill(session.executor, Verdict.CLOSED, now))
+        self._emit(*self.pool.kill(session.executor, CrashVerdict.CLOSED, now))
 
     def _left(self, number: int) -> None:
         """Nothing of an ended session runs any more: the device is free for the next."""
         report = self._leaving.pop(number, None)
         self._emit(ForgetSession(number))
         if report is not None:
-            self._emit(Report(report))
+            self._emit(SupervisorReport(report))
 
     def _emit(self, *commands: Command) -> None:
         self._out.extend(commands)

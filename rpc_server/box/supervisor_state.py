@@ -36,13 +36,13 @@ from rpc_server.box.supervisor_events import (
     LaneLostAsked,
     LeaseOver,
     OpenAsked,
-    Report,
     ShutdownAsked,
+    SupervisorReport,
     TimePassed,
     ToClient,
     ToExecutor,
 )
-from rpc_server.box.supervisor_records import Request, Session, Waiting
+from rpc_server.box.supervisor_records import Session, SessionRequest, WaitingClient
 from rpc_server.box.supervisor_sessions import Sessions, arrays_lost
 from rpc_server.errors import (
     Cancelled,
@@ -54,7 +54,7 @@ from rpc_server.errors import (
     SessionRefused,
 )
 from rpc_server.farm_link.leases import LeaseReport
-from rpc_server.machine.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
+from rpc_server.machine.crash import CallUnderWay, CrashVerdict, ExitReport, explain, failed_trial
 from rpc_server.wire.messages import REFERENCE_PHASE, Done, Measured, SessionOpened
 
 _LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not ended by then
@@ -92,13 +92,13 @@ class SupervisorState(Sessions):
                 self._executor_phase(event, now)
             case ExecutorMemory():
                 if self.config.memory_limit is not None and event.resident > self.config.memory_limit:
-                    self._emit(*self.pool.kill(event.executor, Verdict.MEMORY, now))
+                    self._emit(*self.pool.kill(event.executor, CrashVerdict.MEMORY, now))
             case ExecutorDisk():
                 if self.config.disk_limit is not None and event.used > self.config.disk_limit:
-                    self._emit(*self.pool.kill(event.executor, Verdict.DISK, now))
+                    self._emit(*self.pool.kill(event.executor, CrashVerdict.DISK, now))
             case ExecutorBrokeProtocol():
                 self._log(logging.ERROR, f"executor {event.executor}: {event.reason}")
-                self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
+                self._emit(*self.pool.kill(event.executor, CrashVerdict.PROTOCOL, now))
             case ExecutorExited():
                 self._executor_exited(event, now)
             case LeaseOver():
@@ -141,7 +141,7 @@ class SupervisorState(Sessions):
             )
         wait = min(max(event.request.wait_s, 0.0), self.config.max_wait_s)
         self._over.pop(event.conn, None)
-        self._waiting.append(Waiting(event.conn, event.request_id, event.request, event.lease, now + wait))
+        self._waiting.append(WaitingClient(event.conn, event.request_id, event.request, event.lease, now + wait))
 
     def _refusal(self, event: OpenAsked) -> TunefarmError | None:
         config = self.config
@@ -215,7 +215,7 @@ class SupervisorState(Sessions):
             return
         # Of a message on its way only the header and body are kept, to name it; a trial has no more.
         kept = event.frames if event.trial else event.frames[:2]
-        session.queue.append(Request(event.request_id, kept, event.nbytes, event.timeout_s, event.trial))
+        session.queue.append(SessionRequest(event.request_id, kept, event.nbytes, event.timeout_s, event.trial))
         session.queued_bytes += event.nbytes
         if len(session.queue) == 1:
             self._start_head(session, now)
@@ -237,7 +237,7 @@ class SupervisorState(Sessions):
             self._emit(Fail(session.conn, request.request_id, error))
         session.queue.clear()
         session.queued_bytes = 0
-        self._emit(*self.pool.kill(session.executor, Verdict.CANCELLED, now))
+        self._emit(*self.pool.kill(session.executor, CrashVerdict.CANCELLED, now))
         self._emit(Answer(event.conn, event.request_id, Done()))
 
     def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
@@ -248,7 +248,7 @@ class SupervisorState(Sessions):
             if executor is None or executor.pid != event.pid:
                 self._emit(Fail(event.conn, event.request_id, arrays_lost()))
                 return
-            session.queue.append(Request(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
+            session.queue.append(SessionRequest(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
             if len(session.queue) == 1:
                 self._start_head(session, now)
             return
@@ -264,7 +264,7 @@ class SupervisorState(Sessions):
         if session is None:
             return  # on its way out: whoever waited was or will be told
         if not session.queue or session.queue[0].request_id != event.request_id:
-            self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
+            self._emit(*self.pool.kill(event.executor, CrashVerdict.PROTOCOL, now))
             return
         done = session.queue.popleft()
         session.queued_bytes -= done.nbytes
@@ -306,9 +306,9 @@ class SupervisorState(Sessions):
             self._emit(Fail(entry.conn, entry.request_id, error))
         self._waiting.clear()
 
-    def _lost_under(self, session: Session, report: ExitReport, verdict: Verdict, now: float) -> None:
+    def _lost_under(self, session: Session, report: ExitReport, verdict: CrashVerdict, now: float) -> None:
         """The executor of a live session ended: answer its head request, then restart or end the session."""
-        cancelled = verdict is Verdict.CANCELLED
+        cancelled = verdict is CrashVerdict.CANCELLED
         self.crashes += not cancelled
         session.executor = None
         # What came since its calls were cancelled was never under way.
@@ -330,7 +330,7 @@ class SupervisorState(Sessions):
         # Between trials nothing is lost with an executor; arrays and modules are.
         measuring = session.measuring and not session.on_lane if head is None else head.trial
         session.on_lane = False
-        if session.request.restart_on_crash and measuring and verdict not in (Verdict.STUCK, Verdict.DISK):
+        if session.request.restart_on_crash and measuring and verdict not in (CrashVerdict.STUCK, CrashVerdict.DISK):
             self._restart(session, now)
         else:
             self._end(session, error, now, report=report, verdict=verdict)
@@ -345,9 +345,9 @@ class SupervisorState(Sessions):
                 limit = session.request.session_timeout_s
                 self._end(session, SessionClosed(f"the session's time limit of {limit:g} s is over"), now)
             elif deadline is not None and now >= deadline:
-                self._emit(*self.pool.kill(session.executor, Verdict.DEADLINE, now))
+                self._emit(*self.pool.kill(session.executor, CrashVerdict.DEADLINE, now))
             elif stuck_at is not None and now >= stuck_at:
-                self._lost_under(session, ExitReport(), Verdict.STUCK, now)
+                self._lost_under(session, ExitReport(), CrashVerdict.STUCK, now)
         for entry in [entry for entry in self._waiting if now >= entry.until]:
             self._waiting.remove(entry)
             self._emit(Fail(entry.conn, entry.request_id, self._busy()))
@@ -387,5 +387,5 @@ class SupervisorState(Sessions):
             opened = SessionOpened(session.number, self.config.box, executor.pid, lane, token, session.secret)
             self._emit(Answer(entry.conn, entry.request_id, opened))
             if session.lease is not None:
-                self._emit(Report(LeaseReport(session.lease, "opened")))
+                self._emit(SupervisorReport(LeaseReport(session.lease, "opened")))
             self._log(logging.INFO, f"session {session.number} opened for {session.request.client}")

@@ -34,7 +34,7 @@ from rpc_server.wire.messages import (
 
 if TYPE_CHECKING:
     from rpc_server.client.session import RPCSession
-    from rpc_server.client.session_channel import Pending
+    from rpc_server.client.session_channel import PendingCall
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ class RemoteFunction(PackedFunc):
 class RemoteCall:
     """A call under way."""
 
-    def __init__(self, session: RPCSession, pending: Pending, args: tuple[Any, ...]) -> None:
+    def __init__(self, session: RPCSession, pending: PendingCall, args: tuple[Any, ...]) -> None:
         self._session = session
-        self._pending: Pending | None = pending
+        self._pending: PendingCall | None = pending
         self._args = args
         self._value: Any = None
 

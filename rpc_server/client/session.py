@@ -17,7 +17,7 @@ from rpc_server.client.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.client.host_memory_pool import Landings
 from rpc_server.client.machine import RemoteMachine
 from rpc_server.client.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
-from rpc_server.client.session_channel import Pending, SessionChannel
+from rpc_server.client.session_channel import PendingCall, SessionChannel
 from rpc_server.errors import ProtocolError, RemoteFileError, RPCError, SessionClosed
 from rpc_server.executor.session_files import check_name
 from rpc_server.machine.blobs import BlobError, blob_digest
@@ -325,7 +325,7 @@ class RPCSession:
         """Ask the executor and wait for its answer; raises the error it answers with."""
         return self._channel.request(body, buffers, timeout_s)
 
-    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> Pending:
+    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
         """Ask the executor and go on: `wait` of the result collects the answer."""
         return self._channel.submit(body, buffers)
 

@@ -55,7 +55,7 @@ class SessionChannel:
             except StreamClosed:
                 self._lane_lost(lane)
 
-    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> Pending:
+    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
         """Ask the executor and go on: `wait` of the result collects the answer."""
         with self.lock:
             return self._ask(body, buffers, self.call_timeout)
@@ -64,7 +64,7 @@ class SessionChannel:
         """Have handles freed with the next request. Called by the garbage collector: it must not block."""
         self._freed.append(handles)
 
-    def _ask(self, body: AnyExecutorRequest, buffers: Sequence[Buffer], timeout_s: float | None) -> Pending:
+    def _ask(self, body: AnyExecutorRequest, buffers: Sequence[Buffer], timeout_s: float | None) -> PendingCall:
         """Send a request on the lane when there is one; a deadline is the supervisor's to enforce."""
         if self.lane is None or timeout_s is not None:
             return _Relayed(self, self.relay(body, buffers, Address.EXECUTOR, timeout_s), timeout_s)
@@ -132,7 +132,7 @@ class SessionChannel:
     def stream(self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]) -> Iterator[Message[AnyMessage]]:
         """Answers in order, with up to WINDOW requests under way."""
         with self.lock:
-            window: deque[Pending] = deque()
+            window: deque[PendingCall] = deque()
             try:
                 for body, buffers in requests:
                     if len(window) == WINDOW:
@@ -145,7 +145,7 @@ class SessionChannel:
                     pending.forget()
 
 
-class Pending(Protocol):
+class PendingCall(Protocol):
     """An answer to come."""
 
     def wait(self) -> Message[AnyMessage]:

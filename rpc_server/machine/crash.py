@@ -25,7 +25,7 @@ _MEMORY_WORDS = ("out of memory", "bad_alloc", "MemoryError", "Cannot allocate m
 _MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT}
 
 
-class Verdict(Enum):
+class CrashVerdict(Enum):
     """Why the supervisor killed an executor; NONE when it ended by itself."""
 
     NONE = auto()
@@ -84,7 +84,7 @@ def signal_name(number: int) -> str:
 
 def explain(
     report: ExitReport,
-    verdict: Verdict,
+    verdict: CrashVerdict,
     call: CallUnderWay | None,
     memory_limit: int | None,
     on_lane: bool = False,
@@ -101,40 +101,40 @@ def explain(
         "elapsed_s": call.elapsed_s if call else 0.0,
     }
     match verdict:
-        case Verdict.DEADLINE:
+        case CrashVerdict.DEADLINE:
             limit = "" if call is None or call.timeout_s is None else f" of {call.timeout_s:g} s"
             return DeadlineExceeded(
                 f"{call or 'a call'} ran past its deadline{limit}; its executor was killed",
                 hint="raise the call's timeout if the kernel is slow rather than stuck",
                 detail=detail,
             )
-        case Verdict.MEMORY:
+        case CrashVerdict.MEMORY:
             return _out_of_memory(f"the executor was killed {doing}", report, memory_limit, detail)
-        case Verdict.DISK:
+        case CrashVerdict.DISK:
             return ExecutorCrashed(
                 f"the session's folder grew past what the box allows; the executor was killed {doing}",
                 hint="write less, or start the server with a higher disk limit",
                 detail=detail,
             )
-        case Verdict.CLOSED:
+        case CrashVerdict.CLOSED:
             return SessionClosed(f"the session was closed {doing}", detail=detail)
-        case Verdict.CANCELLED:
+        case CrashVerdict.CANCELLED:
             return Cancelled(f"{call or 'what the session ran'} was cancelled", detail=detail)
-        case Verdict.PROTOCOL:
+        case CrashVerdict.PROTOCOL:
             return ExecutorCrashed(
                 f"the executor broke the protocol {doing} and was killed",
                 hint="the kernel may have overwritten the executor's memory",
                 detail=detail,
             )
-        case Verdict.START_TIMEOUT:
+        case CrashVerdict.START_TIMEOUT:
             return ExecutorCrashed("the executor did not start in time", detail=detail)
-        case Verdict.STUCK:
+        case CrashVerdict.STUCK:
             return DeviceLost(
                 f"the executor was killed {doing} and does not die: the device or its driver hangs",
                 hint="check the box; it may need a reset",
                 detail=detail,
             )
-        case Verdict.NONE:
+        case CrashVerdict.NONE:
             text = f"the executor {'was ' if report.signal else ''}{report.describe()} {doing}"
             if ran_out_of_memory(report, memory_limit):
                 return _out_of_memory(text, report, memory_limit, detail)

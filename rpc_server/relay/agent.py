@@ -20,7 +20,7 @@ import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.relay.passes import BOX, GREETING_SIZE, Answer, Greeting, Pass, pass_of_text
+from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, pass_of_text
 from rpc_server.relay.splice import Splicer, tune
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.curve import PeerKeys, keys_for, secure_client
@@ -251,7 +251,7 @@ class Agent:
 
     # --- clients ------------------------------------------------------------------------------------------
 
-    def _call_back(self, given: Pass) -> None:
+    def _call_back(self, given: RelayPass) -> None:
         """Make a line for a client: to the relay, which knows the pass, and to the server."""
 
         def then(sock: socket.socket | None, greeting: Greeting | None, problem: str) -> None:
@@ -260,7 +260,7 @@ class Agent:
                 return
             host, port = self._options.local
             try:
-                sock.send(Answer.to(greeting, BOX, given))
+                sock.send(PassAnswer.to(greeting, BOX, given))
             except OSError:
                 sock.close()
                 return

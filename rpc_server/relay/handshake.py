@@ -11,18 +11,18 @@ from rpc_server.relay.passes import (
     CLIENT,
     GREETING_SIZE,
     VERDICT_SIZE,
-    Answer,
     Greeting,
-    Verdict,
+    PassAnswer,
+    PassVerdict,
     pass_of_text,
     read_verdict,
 )
 
 NO_RELAY = "the relay does not answer"
 _TURNED_AWAY = {
-    Verdict.NO_LEASE: "the relay knows no such lease: it is over, or the box has lost its line to the relay",
-    Verdict.NO_BOX: "the box does not answer its relay",
-    Verdict.BUSY: "the relay has too many connections of this lease already",
+    PassVerdict.NO_LEASE: "the relay knows no such lease: it is over, or the box has lost its line to the relay",
+    PassVerdict.NO_BOX: "the box does not answer its relay",
+    PassVerdict.BUSY: "the relay has too many connections of this lease already",
 }
 
 
@@ -37,9 +37,9 @@ def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.s
         with contextlib.ExitStack() as stack:
             sock = stack.enter_context(socket.create_connection((address, port), timeout=_left(deadline)))
             greeting = Greeting.from_bytes(_read(sock, GREETING_SIZE, deadline))
-            sock.sendall(Answer.to(greeting, CLIENT, pass_of_text(text)))
+            sock.sendall(PassAnswer.to(greeting, CLIENT, pass_of_text(text)))
             verdict, door = read_verdict(_read(sock, VERDICT_SIZE, deadline))
-            if verdict is not Verdict.WELCOME:
+            if verdict is not PassVerdict.WELCOME:
                 raise KnockFailed(_TURNED_AWAY[verdict])
             stack.pop_all()
             return sock, door

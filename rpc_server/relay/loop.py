@@ -25,10 +25,10 @@ from rpc_server.relay.passes import (
     ANSWER_SIZE,
     BOX,
     CLIENT,
-    Answer,
     Greeting,
-    Pass,
-    Verdict,
+    PassAnswer,
+    PassVerdict,
+    RelayPass,
     new_pass,
     pass_of_text,
     verdict_bytes,
@@ -75,9 +75,9 @@ class _Meeting:
     knock: socket.socket
     host: str
     greeting: Greeting
-    answer: Answer
+    answer: PassAnswer
     timer: Timer
-    called: Pass | None = None  # what the box shows when it calls back
+    called: RelayPass | None = None  # what the box shows when it calls back
     box: socket.socket | None = None
     door: socket.socket | None = None
 
@@ -276,7 +276,7 @@ class RelayLoop:
         try:
             if not part:
                 raise ConnectionResetError
-            answer = Answer.from_bytes(stranger.said)
+            answer = PassAnswer.from_bytes(stranger.said)
         except (TunefarmError, OSError):
             self._send_off(stranger)
             return
@@ -288,22 +288,22 @@ class RelayLoop:
 
     # --- clients and boxes meet ---------------------------------------------------------------------------
 
-    def _meet(self, stranger: _Stranger, answer: Answer) -> None:
+    def _meet(self, stranger: _Stranger, answer: PassAnswer) -> None:
         meeting = _Meeting(
             stranger.sock,
             stranger.host,
             stranger.greeting,
             answer,
-            self._loop.after(MEET_S, lambda: self._turn_away(meeting, Verdict.NO_BOX)),
+            self._loop.after(MEET_S, lambda: self._turn_away(meeting, PassVerdict.NO_BOX)),
         )
         self._meetings.add(meeting)
         # It has nothing more to say: that it is readable means that it is gone.
         self._loop.watch(meeting.knock.fileno(), lambda _: self._end(meeting))
         if len(self._meetings) > _MAX_MEETINGS:
-            self._turn_away(meeting, Verdict.BUSY)
+            self._turn_away(meeting, PassVerdict.BUSY)
         elif self._desk.find(answer.id) is None:
             if len(self._early) >= _MAX_EARLY or len(self._early.get(answer.id, ())) >= MAX_LINES:
-                self._turn_away(meeting, Verdict.NO_LEASE)
+                self._turn_away(meeting, PassVerdict.NO_LEASE)
                 return
             self._early[answer.id].append(meeting)
             self._loop.after(HOLD_S, lambda: self._wait_no_longer(meeting))
@@ -312,25 +312,25 @@ class RelayLoop:
 
     def _wait_no_longer(self, meeting: _Meeting) -> None:
         if meeting in self._early.get(meeting.answer.id, ()):
-            self._turn_away(meeting, Verdict.NO_LEASE)
+            self._turn_away(meeting, PassVerdict.NO_LEASE)
 
     def _receive_client(self, meeting: _Meeting) -> None:
         """Have the box of its pass call back."""
         found = self._desk.find(meeting.answer.id)
         if found is None or not found[1].proves(CLIENT, meeting.greeting.nonce, meeting.answer.proof):
-            self._turn_away(meeting, Verdict.NO_LEASE)
+            self._turn_away(meeting, PassVerdict.NO_LEASE)
             return
         box, given = found
         if len(self._lines.get(given.id, ())) >= MAX_LINES:
-            self._turn_away(meeting, Verdict.BUSY)
+            self._turn_away(meeting, PassVerdict.BUSY)
             return
         meeting.called = new_pass()
         self._expected[meeting.called.id] = meeting
         if not self._say(box.route, CallBack(meeting.called.text)):
             self._desk.forget(box.route)
-            self._turn_away(meeting, Verdict.NO_BOX)
+            self._turn_away(meeting, PassVerdict.NO_BOX)
 
-    def _receive_box(self, stranger: _Stranger, answer: Answer) -> None:
+    def _receive_box(self, stranger: _Stranger, answer: PassAnswer) -> None:
         """It calls back for a client, with a pass that is good for once."""
         meeting = self._expected.get(answer.id)
         called = None if meeting is None else meeting.called
@@ -350,7 +350,7 @@ class RelayLoop:
         meeting.door = door
         self._loop.watch(door.fileno(), lambda _: self._on_door(meeting))
         try:
-            meeting.knock.send(verdict_bytes(Verdict.WELCOME, door.getsockname()[1]))
+            meeting.knock.send(verdict_bytes(PassVerdict.WELCOME, door.getsockname()[1]))
         except OSError:
             self._end(meeting)
 
@@ -377,7 +377,7 @@ class RelayLoop:
         if not lines:
             del self._lines[name]
 
-    def _turn_away(self, meeting: _Meeting, verdict: Verdict) -> None:
+    def _turn_away(self, meeting: _Meeting, verdict: PassVerdict) -> None:
         with contextlib.suppress(OSError):
             meeting.knock.send(verdict_bytes(verdict))
         self._end(meeting)

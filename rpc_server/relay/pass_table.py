@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rpc_server.relay.passes import Pass
+from rpc_server.relay.passes import RelayPass
 from rpc_server.wire.relay_messages import SILENCE_S
 
 MAX_BOXES = 1 << 16
@@ -25,7 +25,7 @@ class Registered:
     route: bytes
     public: str
     seen: float
-    passes: dict[bytes, Pass] = field(default_factory=dict)
+    passes: dict[bytes, RelayPass] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Desk:
     def is_full_for(self, route: bytes) -> bool:
         return len(self._boxes) >= MAX_BOXES and route not in self._boxes
 
-    def heard(self, route: bytes, public: str, name: str, passes: Iterable[Pass], now: float) -> Changes:
+    def heard(self, route: bytes, public: str, name: str, passes: Iterable[RelayPass], now: float) -> Changes:
         """A box says which passes lead to it. A pass that another key's box has is left to that one."""
         box = self._boxes.pop(route, None) or Registered(name, route, public, now)
         box.name, box.public, box.seen = name, public, now
         self._boxes[route] = box
-        good: dict[bytes, Pass] = {}
+        good: dict[bytes, RelayPass] = {}
         for given in passes:
             holder = self._box_of.get(given.id)
             if holder is None or holder is box or (holder.public == public and holder.name == name):
@@ -67,7 +67,7 @@ class Desk:
         self._box_of.update(dict.fromkeys(good, box))
         return Changes(new, gone)
 
-    def find(self, id_of_pass: bytes) -> tuple[Registered, Pass] | None:
+    def find(self, id_of_pass: bytes) -> tuple[Registered, RelayPass] | None:
         """Where a pass leads to now."""
         box = self._box_of.get(id_of_pass)
         return None if box is None else (box, box.passes[id_of_pass])

@@ -30,7 +30,7 @@ VERDICT_SIZE = _VERDICT.size
 CLIENT, BOX = b"C", b"B"
 
 
-class Verdict(IntEnum):
+class PassVerdict(IntEnum):
     """A relay's answer to a client."""
 
     WELCOME = 0
@@ -40,7 +40,7 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class RelayPass:
     """What opens one way through a relay. `text` is its form in addresses and messages."""
 
     id: bytes
@@ -57,17 +57,17 @@ class Pass:
         return hmac.compare_digest(self.proof(role, nonce), proof)
 
 
-def new_pass() -> Pass:
+def new_pass() -> RelayPass:
     """For one use."""
-    return Pass(os.urandom(_ID_BYTES), os.urandom(_SECRET_BYTES))
+    return RelayPass(os.urandom(_ID_BYTES), os.urandom(_SECRET_BYTES))
 
 
-def pass_of_token(token: str) -> Pass:
+def pass_of_token(token: str) -> RelayPass:
     """The pass that belongs to a lease's token."""
     return _split(hashlib.sha256(b"tunefarm relay pass\0" + token.encode()).digest())
 
 
-def pass_of_text(text: str) -> Pass:
+def pass_of_text(text: str) -> RelayPass:
     """Raises ProtocolError for what is no pass."""
     try:
         whole = bytes.fromhex(text)
@@ -78,8 +78,8 @@ def pass_of_text(text: str) -> Pass:
     return _split(whole)
 
 
-def _split(whole: bytes) -> Pass:
-    return Pass(whole[:_ID_BYTES], whole[_ID_BYTES:])
+def _split(whole: bytes) -> RelayPass:
+    return RelayPass(whole[:_ID_BYTES], whole[_ID_BYTES:])
 
 
 # --- what is said first ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PassAnswer:
     """The other side's: who it is (CLIENT or BOX), which pass it has, and the proof."""
 
     role: bytes
@@ -122,11 +122,11 @@ class Answer:
     proof: bytes
 
     @classmethod
-    def to(cls, greeting: Greeting, role: bytes, given: Pass) -> bytes:
+    def to(cls, greeting: Greeting, role: bytes, given: RelayPass) -> bytes:
         return _ANSWER.pack(_MAGIC, role, given.id, given.proof(role, greeting.nonce))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Answer:
+    def from_bytes(cls, data: bytes) -> PassAnswer:
         """Raises ProtocolError."""
         magic, role, name, proof = _ANSWER.unpack(data)
         if magic != _MAGIC or role not in (CLIENT, BOX):
@@ -134,15 +134,15 @@ class Answer:
         return cls(role, name, proof)
 
 
-def verdict_bytes(verdict: Verdict, port: int = 0) -> bytes:
+def verdict_bytes(verdict: PassVerdict, port: int = 0) -> bytes:
     return _VERDICT.pack(verdict, port)
 
 
-def read_verdict(data: bytes) -> tuple[Verdict, int]:
+def read_verdict(data: bytes) -> tuple[PassVerdict, int]:
     """Raises ProtocolError."""
     number, port = _VERDICT.unpack(data)
     try:
-        return Verdict(number), port
+        return PassVerdict(number), port
     except ValueError:
         raise ProtocolError(f"a relay's verdict of {number} is unknown") from None
 

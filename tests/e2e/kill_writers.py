@@ -26,7 +26,7 @@ from typing import IO
 from tests.kit.places import ROOT
 from tuner.records.db.database import connect, parse_url
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Trial
-from tuner.records.runs.claims import Wanted
+from tuner.records.runs.claims import WantedClaims
 from tuner.records.store import RecordStore
 
 PATIENCE_S = 120.0
@@ -53,7 +53,7 @@ def tune(address: str, life: int) -> None:
                 )
                 for d in digests
             ]  # fmt: skip
-            following = Wanted(task, device.id, batch(life, number + 1))
+            following = WantedClaims(task, device.id, batch(life, number + 1))
             store.trials.add_and_claim(trials, [following], f"tuner-{life}")
             store.runs.renew(run.id, f"tuner-{life}")
             print(json.dumps(digests), flush=True)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.fuzzing import examples
 from tuner.build.worker import BuildResult
-from tuner.engine.budget import Limits
+from tuner.engine.budget import BudgetLimits
 from tuner.engine.events import (
     Built,
     Claim,
@@ -126,7 +126,7 @@ class World:
         shape = self.shape
         self.rng = random.Random(shape.seed)
         self.strategies = [Listed(i, shape.offered) for i in range(shape.tasks)]
-        limits = Limits(
+        limits = BudgetLimits(
             trials=shape.trials,
             total_trials=shape.total,
             seconds=shape.seconds,

@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from tuner.bench.report import Line, as_json, title
+from tuner.bench.report import ReportLine, as_json, title
 from tuner.errors import TuningError
 from tuner.records.farm.model_farm import BenchRun
 
@@ -21,7 +21,7 @@ class AlertError(TuningError):
     kind = "alert"
 
 
-def send_alert(url: str, run: BenchRun, changed: Sequence[Line]) -> None:
+def send_alert(url: str, run: BenchRun, changed: Sequence[ReportLine]) -> None:
     """POST what changed as JSON: `text` for chats, `run` and `changes` for programs. Raises AlertError."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise AlertError(f"{url!r} is no web address", hint="a web hook begins with https:// or http://")

@@ -33,7 +33,7 @@ _TAIL = 3  # results that make a stretch
 _TO_SIGMA = 1.4826
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """NEW: too little to compare with yet."""
 
     NEW = "new"
@@ -50,7 +50,7 @@ class Judgement:
     would have been too much.
     """
 
-    kind: Kind
+    kind: ChangeKind
     ratio: float
     fence: float
     baseline: float
@@ -58,27 +58,27 @@ class Judgement:
 
     @property
     def changed(self) -> bool:
-        return self.kind in (Kind.SLOWER, Kind.FASTER)
+        return self.kind in (ChangeKind.SLOWER, ChangeKind.FASTER)
 
 
 def judge(history: Sequence[float], cost: float) -> Judgement:
     """How `cost` stands to the times before it, oldest first, all in seconds."""
     if len(history) < LEAST_HISTORY:
         baseline = float(np.median(history)) if history else cost
-        return Judgement(Kind.NEW, cost / baseline, float("inf"), baseline, len(history))
+        return Judgement(ChangeKind.NEW, cost / baseline, float("inf"), baseline, len(history))
     logs = np.log(np.asarray(history[-WINDOW:], dtype=float))
     steps = find_steps(logs)
     last = logs[steps[-1] if steps else 0 :]
     baseline = float(np.median(last))
     fence = _fence(logs, steps, len(last))
     change = float(np.log(cost)) - baseline
-    kind = Kind.STEADY if abs(change) <= fence else Kind.SLOWER if change > 0 else Kind.FASTER
+    kind = ChangeKind.STEADY if abs(change) <= fence else ChangeKind.SLOWER if change > 0 else ChangeKind.FASTER
     return Judgement(kind, float(np.exp(change)), float(np.expm1(fence)), float(np.exp(baseline)), len(last))
 
 
 def confirmed(suspicion: Judgement, again: Sequence[float]) -> bool | None:
     """Whether the times measured `again` bear a suspicion out; None while more of them are needed."""
-    side = 1.0 if suspicion.kind is Kind.SLOWER else -1.0
+    side = 1.0 if suspicion.kind is ChangeKind.SLOWER else -1.0
     width = np.log1p(suspicion.fence)
     outside = sum(side * float(np.log(cost / suspicion.baseline)) > width for cost in again)
     if outside >= _QUORUM:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuner.bench.changes import WINDOW
-from tuner.bench.report import Line, Work, line
+from tuner.bench.report import ReportLine, Work, line
 from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.records.store import RecordStore
 
 _PAGE = 1000
 
 
-def lines_of(store: RecordStore, run: BenchRun) -> list[Line]:
+def lines_of(store: RecordStore, run: BenchRun) -> list[ReportLine]:
     """Every result of a run, in the order of arrival, with how it stands to its series before the run."""
     works: dict[str, Work] = {}
     found = []

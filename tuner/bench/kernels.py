@@ -28,7 +28,7 @@ def calibration(x: T.Buffer((1,), "float32")):
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltKernel:
     """A kernel for one target and device class. `reference` is the untuned build that it is checked against; None when
     it is untuned itself. Without an artifact `problem` says why."""
 
@@ -50,10 +50,10 @@ class Workshop:
         self._suite = suite
         self._store = store
         self._lock = threading.Lock()
-        self._built: dict[tuple[str, str], tuple[Built, ...]] = {}
+        self._built: dict[tuple[str, str], tuple[BuiltKernel, ...]] = {}
         self._calibration: dict[str, Artifact] = {}
 
-    def kernels(self, target: str, device_class: str) -> tuple[Built, ...]:
+    def kernels(self, target: str, device_class: str) -> tuple[BuiltKernel, ...]:
         """The suite's kernels, in its order."""
         with self._lock:
             key = (target, device_class)
@@ -76,13 +76,13 @@ class Workshop:
         assert isinstance(func, PrimFunc)
         return func
 
-    def _build(self, task: TuningTask, device_class: str, config: Config) -> Built:
+    def _build(self, task: TuningTask, device_class: str, config: Config) -> BuiltKernel:
         try:
             untuned = compile_artifact(runnable(task.func, task.target), task.target, name="main")
             best = self._store.best.look_up(task.key, str(task.target), device_class) if config == "best" else None
             if best is None or best.config is None:
-                return Built(task, untuned)
+                return BuiltKernel(task, untuned)
             func = apply_trace(task.func, Trace.from_json(best.config.trace)).func
-            return Built(task, compile_artifact(func, task.target, name="main"), untuned, best.config.digest)
+            return BuiltKernel(task, compile_artifact(func, task.target, name="main"), untuned, best.config.digest)
         except TunefarmError as error:
-            return Built(task, problem=f"{error.kind}: {error.message}")
+            return BuiltKernel(task, problem=f"{error.kind}: {error.message}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tuner.bench.changes import LEAST_HISTORY, Judgement, Kind, judge
+from tuner.bench.changes import LEAST_HISTORY, ChangeKind, Judgement, judge
 from tuner.bench.run import CONFIRMED
 from tuner.errors import WorkloadError
 from tuner.records.farm.model_farm import BenchResult, BenchRun
@@ -32,7 +32,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One kernel on one device: its result in a run, and how it stands to the results before it."""
 
     result: BenchResult
@@ -50,7 +50,7 @@ class Line:
         return f"{(flops or 0.0) / cost / 1e9:.2f} GFLOP/s"
 
     @property
-    def change(self) -> Kind | None:
+    def change(self) -> ChangeKind | None:
         """SLOWER or FASTER when that was borne out by measuring again."""
         if self.judgement is None or not self.judgement.changed or CONFIRMED not in self.result.noise:
             return None
@@ -61,24 +61,24 @@ class Line:
         """In words; "" when steady."""
         if self.result.failure is not None:
             return f"failed: {self.result.failure}"
-        if self.judgement is None or self.judgement.kind is Kind.STEADY:
+        if self.judgement is None or self.judgement.kind is ChangeKind.STEADY:
             return ""
-        if self.judgement.kind is Kind.NEW:
+        if self.judgement.kind is ChangeKind.NEW:
             count = self.judgement.count
             return f"too early to judge: {count} of {LEAST_HISTORY} runs before" if count else "new"
         if self.change is None:
             return "suspect, not borne out"
         ratio = self.judgement.ratio
-        return f"slower: {ratio:.2f}× the time" if self.change is Kind.SLOWER else f"faster: {1 / ratio:.2f}×"
+        return f"slower: {ratio:.2f}× the time" if self.change is ChangeKind.SLOWER else f"faster: {1 / ratio:.2f}×"
 
 
-def line(result: BenchResult, history: Sequence[BenchResult], work: Work) -> Line:
+def line(result: BenchResult, history: Sequence[BenchResult], work: Work) -> ReportLine:
     """`history` are results of the series before this one."""
     costs = [r.cost for r in history if r.cost is not None]
-    return Line(result, work, None if result.cost is None else judge(costs, result.cost))
+    return ReportLine(result, work, None if result.cost is None else judge(costs, result.cost))
 
 
-def _cells(entry: Line) -> tuple[str, ...]:
+def _cells(entry: ReportLine) -> tuple[str, ...]:
     result = entry.result
     time = "" if result.cost is None else f"{1e3 * result.cost:.4g}"
     spread = "" if result.low is None or result.high is None else f"{1e3 * result.low:.4g} to {1e3 * result.high:.4g}"
@@ -89,7 +89,7 @@ def _cells(entry: Line) -> tuple[str, ...]:
 HEAD = ("Device", "Kernel", "ms", "95 % interval, ms", "speed", "usual ms", "")
 
 
-def markdown(run: BenchRun, lines: Sequence[Line]) -> str:
+def markdown(run: BenchRun, lines: Sequence[ReportLine]) -> str:
     """GitHub's Markdown: a headline, what changed, the table."""
     out = [f"# {title(run)}", "", summary(run, lines), ""]
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_cells, lines)]
@@ -101,14 +101,14 @@ def markdown(run: BenchRun, lines: Sequence[Line]) -> str:
     return "\n".join(out) + "\n"
 
 
-def html(run: BenchRun, lines: Sequence[Line]) -> str:
+def html(run: BenchRun, lines: Sequence[ReportLine]) -> str:
     """One file without anything from elsewhere."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in HEAD)
     body = "\n".join(_html_row(entry) for entry in lines)
     return _PAGE.format(title=escape(title(run)), summary=escape(summary(run, lines)), head=head, body=body)
 
 
-def _html_row(entry: Line) -> str:
+def _html_row(entry: ReportLine) -> str:
     kind = "failed" if entry.result.failure else str(entry.change or "")
     cells = "".join(f"<td>{escape(cell)}</td>" for cell in _cells(entry))
     return f'<tr class="{kind}" title="{escape(entry.result.failure_text[:500])}">{cells}</tr>'
@@ -118,7 +118,7 @@ def title(run: BenchRun) -> str:
     return f"Suite {run.suite}, {run.started_at:%Y-%m-%d %H:%M} UTC"
 
 
-def summary(run: BenchRun, lines: Sequence[Line]) -> str:
+def summary(run: BenchRun, lines: Sequence[ReportLine]) -> str:
     """How many of what."""
     devices = {entry.result.device for entry in lines}
     kinds = [entry.change for entry in lines]
@@ -126,15 +126,15 @@ def summary(run: BenchRun, lines: Sequence[Line]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run.toolchain.items())
     parts = [
         f"{len(lines)} results on {len(devices)} device{'s' if len(devices) != 1 else ''}",
-        f"{kinds.count(Kind.SLOWER)} slower",
-        f"{kinds.count(Kind.FASTER)} faster",
+        f"{kinds.count(ChangeKind.SLOWER)} slower",
+        f"{kinds.count(ChangeKind.FASTER)} faster",
         f"{failed} failed",
         f"run {run.id}, {run.state}, {versions}",
     ]
     return "; ".join(parts) + "."
 
 
-def as_json(entry: Line) -> Mapping[str, Any]:
+def as_json(entry: ReportLine) -> Mapping[str, Any]:
     """One line for programs; times in seconds."""
     result, judgement = entry.result, entry.judgement
     return {

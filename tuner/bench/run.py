@@ -21,7 +21,7 @@ from rpc_server.errors import RPCError
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tuner.bench.changes import WINDOW, Judgement, confirmed, judge
 from tuner.bench.devices import Stand
-from tuner.bench.kernels import Built, Workshop
+from tuner.bench.kernels import BuiltKernel, Workshop
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import device_target
 from tuner.engine.store_rows import device_row, workload_row
@@ -67,7 +67,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Measured:
+class BenchMeasured:
     """One kernel was measured once, in a round or again (round 0) because it was suspect."""
 
     device: str
@@ -98,7 +98,7 @@ class Ended:
     problem: str = ""
 
 
-Event = Started | Measured | Ended
+Event = Started | BenchMeasured | Ended
 
 
 def run_bench(
@@ -156,7 +156,7 @@ def _guarded(
 class _Series:
     """What was measured of one kernel in this run."""
 
-    built: Built
+    built: BuiltKernel
     samples: list[float] = field(default_factory=list)
     calibrations: list[float] = field(default_factory=list)
     environment: Mapping[str, float] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class _Device:
             return None
         series.samples += result.costs
         cost = median(result.costs)
-        self._tell(Measured(self._info.name, built.task.name, number, cost))
+        self._tell(BenchMeasured(self._info.name, built.task.name, number, cost))
         return cost
 
     def _calibrate(self) -> list[float]:

@@ -79,7 +79,7 @@ class Queueing(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """A measurement for a slot, on the device it holds as number `device` of its devices: if that is gone by then, the
     slot drops the work."""
 
@@ -128,11 +128,11 @@ class Slot(threading.Thread):
         self.number = number
         self._fleet = fleet
         self._news = news
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[DeviceWork | None] = queue.SimpleQueue()
         self._devices = 0
         self._stopping = threading.Event()
 
-    def give(self, work: Work) -> None:
+    def give(self, work: DeviceWork) -> None:
         self._work.put(work)
 
     def stop(self) -> None:

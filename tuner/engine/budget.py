@@ -10,7 +10,7 @@ from tuner.engine.task_state import TaskState
 
 
 @dataclass(frozen=True)
-class Limits:
+class BudgetLimits:
     """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
     a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
     one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see

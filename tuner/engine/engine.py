@@ -328,7 +328,7 @@ class TuningRun:
         task = self._searches[command.job.task].task
         request, artifacts = measurement(command, task.rounding, self._options, task.flops)
         self._jobs[command.job.id] = command.job
-        work = fl.Work(command.job.id, request, artifacts, self._device_numbers[command.slot])
+        work = fl.DeviceWork(command.job.id, request, artifacts, self._device_numbers[command.slot])
         self._slots[command.slot].give(work)
 
     def _learn_incumbents(self) -> None:

@@ -27,7 +27,7 @@ from tuner.records.model import (
     RunState,
     TrialPurpose,
 )
-from tuner.records.runs.claims import ClaimAnswer, ClaimState, Wanted
+from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
 from tuner.task import TuningTask
@@ -159,9 +159,9 @@ class Ledger:
         claimed = [_event(job, answers[job.task][_digest(job)]) for job in jobs]
         return [self._done(event, trial) for event, trial in zip(events, trials)], claimed
 
-    def _wanted(self, task: int, jobs: Sequence[Job]) -> Wanted:
+    def _wanted(self, task: int, jobs: Sequence[Job]) -> WantedClaims:
         assert self._any_device is not None
-        return Wanted(self._run.tasks[task].id, self._any_device.id, [_digest(job) for job in jobs])
+        return WantedClaims(self._run.tasks[task].id, self._any_device.id, [_digest(job) for job in jobs])
 
     def _trial(self, event: RecordTrial) -> NewTrial:
         device = self._devices.get(event.slot) if event.slot is not None else None

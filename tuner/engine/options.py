@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from rpc_server.wire.trial_messages import EvaluatorOptions
 from tuner.build.choose import check_builders
-from tuner.engine.budget import Limits
+from tuner.engine.budget import BudgetLimits
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.errors import TuningError
 from tuner.records.model import IMPORTED, TrialPurpose
@@ -59,7 +59,7 @@ class RunOptions:
     final_sample_ms: int = 10
     finalists: int = 6
     final_rounds: int = 3
-    quiet_from: float = Limits.quiet_from
+    quiet_from: float = BudgetLimits.quiet_from
     equal_failures: int = 12
     device_wait_s: float = 30.0
     rtol: float = 1e-4
@@ -83,9 +83,9 @@ class RunOptions:
         except ValueError as error:
             raise TuningError(str(error)) from None
 
-    def limits(self, builders: int) -> Limits:
+    def limits(self, builders: int) -> BudgetLimits:
         """The budgets as the engine's state machine takes them, for so many builds at once."""
-        return Limits(
+        return BudgetLimits(
             trials=self.trials,
             total_trials=self.total_trials,
             seconds=self.seconds,

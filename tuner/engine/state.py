@@ -22,7 +22,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.process_builder import BuildResult
 from tuner.engine import events as ev
 from tuner.engine import finals as engine_finals
-from tuner.engine.budget import Limits, share_time
+from tuner.engine.budget import BudgetLimits, share_time
 from tuner.engine.jobs import DEPTH, Jobs, Ready
 from tuner.engine.scheduling import Objective, choose
 from tuner.engine.task_state import Plan, Restored, TaskState
@@ -33,7 +33,7 @@ from tuner.records.model import TrialPurpose
 class EngineState:
     """See the module's text. Not thread safe: one thread feeds it."""
 
-    def __init__(self, plans: Sequence[Plan], limits: Limits, objective: Objective | None = None) -> None:
+    def __init__(self, plans: Sequence[Plan], limits: BudgetLimits, objective: Objective | None = None) -> None:
         self.limits = limits
         self.tasks = [TaskState(i, p) for i, p in enumerate(plans)]
         self.ended = False

@@ -22,7 +22,7 @@ from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.record import decode
 from tuner.faces.autotvm.task import Task, create
 from tuner.faces.common.measure_error import MeasureErrorNo
-from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
+from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, LeftOut, store_trials
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 
@@ -57,7 +57,7 @@ def _is_record(line: str) -> bool:
     return bool(line.strip()) and not line.startswith("#")
 
 
-def read(path: Path) -> Iterator[CarriedConfig | Left]:
+def read(path: Path) -> Iterator[CarriedConfig | LeftOut]:
     """The records of a log, in order. What is wrong with one is said in its `Left`. Raises OSError."""
     tasks: dict[str, Task] = {}
     with path.open(encoding="utf-8") as file:
@@ -68,25 +68,25 @@ def read(path: Path) -> Iterator[CarriedConfig | Left]:
                 yield _record(number, line, tasks)
             except TunefarmError as error:
                 hint = f" ({error.hint})" if error.hint and isinstance(error, ConfigError) else ""
-                yield Left(number, error.message.split("\n")[0] + hint)
+                yield LeftOut(number, error.message.split("\n")[0] + hint)
             except Exception as error:  # of the user's template, which may raise anything
-                yield Left(number, f"its template fails with {type(error).__name__}: {error}")
+                yield LeftOut(number, f"its template fails with {type(error).__name__}: {error}")
 
 
-def _record(number: int, line: str, tasks: dict[str, Task]) -> CarriedConfig | Left:
+def _record(number: int, line: str, tasks: dict[str, Task]) -> CarriedConfig | LeftOut:
     found = decode(line)
     if found is None:
-        return Left(number, "its format is older than 0.2")
+        return LeftOut(number, "its format is older than 0.2")
     inp, result = found
     if result.error_no != MeasureErrorNo.NO_ERROR:
-        return Left(number, f"the candidate failed there: {_failure(result)}")
+        return LeftOut(number, f"the candidate failed there: {_failure(result)}")
     if not result.costs or not all(isinstance(c, float) and 0 < c < float("inf") for c in result.costs):
-        return Left(number, "it has no times")
+        return LeftOut(number, "it has no times")
     task = _task(inp, tasks)
     if missing := sorted(set(task.config_space.space_map) - set(inp.config.keys())):
-        return Left(number, f"its config lacks {', '.join(missing)}, which the template has here")
+        return LeftOut(number, f"its config lacks {', '.join(missing)}, which the template has here")
     if extra := sorted(set(inp.config.keys()) - set(task.config_space.space_map)):
-        return Left(number, f"its config has {', '.join(extra)}, which the template has not here")
+        return LeftOut(number, f"its config has {', '.join(extra)}, which the template has not here")
     task.prim_func(inp.config)
     samples = tuple(float(c) for c in result.costs)
     at = datetime.fromtimestamp(result.timestamp, UTC) if result.timestamp > 0 else None
@@ -113,7 +113,7 @@ def bring(store: RecordStore, path: Path) -> Brought:
     found: dict[int, tuple[Task, list[ForeignTrial]]] = {}
     try:
         for record in read(path):
-            if isinstance(record, Left):
+            if isinstance(record, LeftOut):
                 brought.left.append(record)
             else:
                 brought.kept.append(record.kept)

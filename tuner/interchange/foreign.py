@@ -21,7 +21,7 @@ TIMES = "times that count here"
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftOut:
     """A record that did not carry over, and why."""
 
     line: int
@@ -45,7 +45,7 @@ class Brought:
     known: int = 0
     workloads: set[str] = field(default_factory=set)
     kept: list[Kept] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    left: list[LeftOut] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
-from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
+from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, LeftOut, store_trials
 from tuner.interchange.tvm_ffi_graph import FFIGraph
 from tuner.interchange.tvm_graph import ForeignError, Graph
 from tuner.interchange.tvm_trace import replay
@@ -57,7 +57,7 @@ def is_database(path: Path) -> bool:
     return path.joinpath(RECORDS).is_file() if path.is_dir() else path.name == RECORDS
 
 
-def read(path: Path) -> Iterator[Carried | Left]:
+def read(path: Path) -> Iterator[Carried | LeftOut]:
     """The records of a work folder (or of its file of records), in order.
 
     Raises TuningError when there are no such files; what is wrong with a record is said in its `Left`.
@@ -71,7 +71,7 @@ def read(path: Path) -> Iterator[Carried | Left]:
             try:
                 yield _record(number, line, workloads)
             except TunefarmError as error:
-                yield Left(number, error.message.split("\n")[0])
+                yield LeftOut(number, error.message.split("\n")[0])
 
 
 def _workload(line: bytes) -> dict[str, PrimFunc] | ForeignError:
@@ -88,23 +88,23 @@ def _workload(line: bytes) -> dict[str, PrimFunc] | ForeignError:
         return error
 
 
-def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | ForeignError]) -> Carried | Left:
+def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | ForeignError]) -> Carried | LeftOut:
     try:
         data = json.loads(line)
     except ValueError as error:
-        return Left(number, f"not JSON: {error}")
+        return LeftOut(number, f"not JSON: {error}")
     match data:
         case [int(at), [trace, [*secs], dict(target), *_]] if 0 <= at < len(workloads):
             pass
         case _:
-            return Left(number, "no record as MetaSchedule writes it")
+            return LeftOut(number, "no record as MetaSchedule writes it")
     functions = workloads[at]
     if isinstance(functions, ForeignError):
-        return Left(number, functions.message)
+        return LeftOut(number, functions.message)
     if len(functions) != 1:
-        return Left(number, f"its workload has {len(functions)} functions")
+        return LeftOut(number, f"its workload has {len(functions)} functions")
     if not secs or not all(isinstance(s, int | float) and 0 < s < _FAILED_S for s in secs):
-        return Left(number, "the candidate failed there, and the log does not say how")
+        return LeftOut(number, "the candidate failed there, and the log does not say how")
     ((name, func),) = functions.items()
     schedule = replay(func, trace)
     found, lost = _target(target)
@@ -130,7 +130,7 @@ def bring(store: RecordStore, path: Path) -> Brought:
     brought = Brought()
     found: dict[tuple[str, str], list[Carried]] = {}
     for record in read(path):
-        if isinstance(record, Left):
+        if isinstance(record, LeftOut):
             brought.left.append(record)
         else:
             brought.kept.append(record.kept)

@@ -56,14 +56,14 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Job:
+class KernelJob:
     """What to tune, and what a file's [run] table, or its `run` in Python, says of the run."""
 
     items: tuple[Item, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_job(words: Sequence[str]) -> Job:
+def read_job(words: Sequence[str]) -> KernelJob:
     """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2), or a file with `:NAME` of one
     kernel in it.
 
@@ -73,7 +73,7 @@ def read_job(words: Sequence[str]) -> Job:
     if sum(bool(job.run) for job in jobs) > 1:
         raise SpecError("two files say how the run goes", hint="keep one of them, or start a run for each file")
     run = next((job.run for job in jobs if job.run), {})
-    return Job(tuple(item for job in jobs for item in job.items), run)
+    return KernelJob(tuple(item for job in jobs for item in job.items), run)
 
 
 def recorded_items(records: Iterable[Mapping[str, Any]]) -> tuple[Item, ...]:
@@ -93,11 +93,11 @@ def recorded_items(records: Iterable[Mapping[str, Any]]) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def _read(word: str) -> Job:
+def _read(word: str) -> KernelJob:
     parts = _FILE.fullmatch(word)
     if parts is None:
         spec = WorkloadSpec.parse(word)
-        return Job((Item(spec, spec.to_json()),))
+        return KernelJob((Item(spec, spec.to_json()),))
     path = Path(parts["path"])
     if not path.is_file():
         raise SpecError(
@@ -113,13 +113,13 @@ def _read(word: str) -> Job:
     return replace(job, items=chosen)
 
 
-def _kernels(path: Path) -> Job:
+def _kernels(path: Path) -> KernelJob:
     if is_model(path):
         return _model(path)
     return _toml(path) if path.suffix == ".toml" else _python(path)
 
 
-def _model(path: Path) -> Job:
+def _model(path: Path) -> KernelJob:
     """The kernels of a model, each with the number of its calls as weight."""
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -131,7 +131,7 @@ def _model(path: Path) -> Job:
     ]
     if not items:
         raise SpecError(f"{path} has no kernel to tune", hint="shapes that are only known at run time can't be tuned")
-    return Job(tuple(items))
+    return KernelJob(tuple(items))
 
 
 def _record(path: Path, digest: str, name: str) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _digest(*texts: str) -> str:
 # -------------------------------------------------------------------------------- TOML
 
 
-def _toml(path: Path) -> Job:
+def _toml(path: Path) -> KernelJob:
     text = _text(path, "tune")
     spec = parse_spec(text, path.name)
     items = [Item(workload, workload.to_json()) for workload in spec.workloads]
@@ -163,7 +163,7 @@ def _toml(path: Path) -> Job:
         headers = local_headers(source, file.parent)
         digest = _digest(text, source, *(part for header in headers for part in header))
         items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
-    return Job(tuple(items), spec.run)
+    return KernelJob(tuple(items), spec.run)
 
 
 # ------------------------------------------------------------------------------ Python
@@ -184,7 +184,7 @@ class FileMake:
         return kernel.make(config)
 
 
-def _python(path: Path) -> Job:
+def _python(path: Path) -> KernelJob:
     digest = _digest(_text(path, "tune"))
     module = _module(str(path), digest)
     found = _named(module)
@@ -196,7 +196,7 @@ def _python(path: Path) -> Job:
             what = replace(what, make=FileMake(str(path), digest, name))
         items.append(Item(what, _record(path, digest, name)))
     run = vars(module).get("run")
-    return Job(tuple(items), run_values(run, f"{path.name}: run") if isinstance(run, dict) else {})
+    return KernelJob(tuple(items), run_values(run, f"{path.name}: run") if isinstance(run, dict) else {})
 
 
 def _workloads(module: ModuleType, file: str) -> list[Item]:

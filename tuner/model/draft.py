@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.dtype import parse_dtype
-from tuner.model.machine import Machine
+from tuner.model.machine import MachineModel
 from tuner.model.nest import Nest
 from tuner.model.types import Floats
 
@@ -70,7 +70,7 @@ step, which is never quite hidden, and so larger tiles pay. Rows in many pages c
 sets of the second level."""
 
 
-def draft(of: Mapping[str, Floats], nest: Nest, machine: Machine) -> Floats:
+def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats:
     """The negative logarithm (base 2) of the estimated cycles an operation takes, from the other features by name."""
     core = _SERVER if machine.lanes * parse_dtype(nest.dtype).bytes >= _LINE else _DESKTOP
     used = np.minimum(machine.lanes, np.exp2(of["lanes"]))

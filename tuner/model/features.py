@@ -17,7 +17,7 @@ import numpy as np
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.model.draft import draft
-from tuner.model.machine import LINE_BYTES, Machine
+from tuner.model.machine import LINE_BYTES, MachineModel
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
 from tuner.space.cpu.balance import balance
@@ -55,15 +55,15 @@ class SketchFeatures:
     """Computes the features of candidates of one sketch. Made once per sketch: it replays the sketch's trace."""
 
     nest: Nest
-    machine: Machine
+    machine: MachineModel
 
     @staticmethod
     def of(sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None) -> SketchFeatures:
         """`example`: an allowed point (default: one is looked for). Raises FeatureError when the sketch cannot be
         described."""
-        wide = Machine.of(target, "float32").wide
+        wide = MachineModel.of(target, "float32").wide
         nest = nest_of(sketch, func, example, wide)
-        return SketchFeatures(nest, Machine.of(target, nest.dtype))
+        return SketchFeatures(nest, MachineModel.of(target, nest.dtype))
 
     def matrix(self, points: Sequence[Sequence[int]] | Ints) -> Floats:
         """An array of (points, len(NAMES)) for decision vectors of shape (points, decisions)."""
@@ -81,7 +81,7 @@ def _log(values: Floats | Ints | float) -> Floats:
 class _Population:
     """The extents of all loops of all candidates, and what follows from them. Arrays are of (candidates,)."""
 
-    def __init__(self, nest: Nest, machine: Machine, points: Ints) -> None:
+    def __init__(self, nest: Nest, machine: MachineModel, points: Ints) -> None:
         self.nest, self.machine, self.count = nest, machine, len(points)
         extents = nest.extents(points)
         self.last = nest.last_shares(points, extents)

@@ -12,7 +12,7 @@ LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineModel:
     """`lanes` of a vector of the dtype at hand; cache sizes in bytes, of one core, but `l3_bytes` of all;
     `wide`: a vector is a line of the caches."""
 
@@ -25,10 +25,10 @@ class Machine:
     wide: bool = False
 
     @staticmethod
-    def of(target: Target, dtype: str) -> Machine:
+    def of(target: Target, dtype: str) -> MachineModel:
         """Cache sizes are typical ones: machines with 512-bit vectors have a larger second level."""
         wide = target.vector_bits >= 512
-        return Machine(
+        return MachineModel(
             lanes=max(1, target.vector_bits // parse_dtype(dtype).bits),
             registers=target.vector_registers,
             threads=max(1, target.num_cores or 1),

@@ -37,7 +37,7 @@ Factor = int | tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class Split:
+class LoopSplit:
     parent: n.Var
     factors: tuple[Factor, ...]
     parts: tuple[n.Var, ...]
@@ -50,7 +50,7 @@ class Fuse:
 
 
 @dataclass(frozen=True)
-class Part:
+class LoopPart:
     """A loop before fusion: the block axis it runs along, None where that is not known."""
 
     var: n.Var
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True)
 class NestLoop:
-    parts: tuple[Part, ...]
+    parts: tuple[LoopPart, ...]
     kind: n.ForKind
 
 
@@ -98,7 +98,7 @@ class Nest:
     accesses: tuple[NestAccess, ...]
     ops: int
     dtype: str
-    lineage: tuple[Split | Fuse, ...]
+    lineage: tuple[LoopSplit | Fuse, ...]
     constants: dict[n.Var, int]
     tables: tuple[Ints, ...]
     steps: dict[str, int]
@@ -110,7 +110,7 @@ class Nest:
         known = {var: np.full(count, extent) for var, extent in self.constants.items()}
         for made in self.lineage:
             match made:
-                case Split(parent, factors, parts):
+                case LoopSplit(parent, factors, parts):
                     sizes = [self._factor(f, points) for f in factors]
                     given = np.prod([np.ones(count, np.int64), *(s for s in sizes if s is not None)], axis=0)
                     left = -(-known[parent] // given)
@@ -124,7 +124,7 @@ class Nest:
         which the last is about a half. `extents` are those of the same points."""
         shares = {}
         for made in self.lineage:
-            if isinstance(made, Split) and made.factors[0] is None:
+            if isinstance(made, LoopSplit) and made.factors[0] is None:
                 sizes = [self._factor(f, points) for f in made.factors[1:]]
                 given = np.prod([np.ones(len(points), np.int64), *(s for s in sizes if s is not None)], axis=0)
                 whole = (extents[made.parts[0]] - 1) * given
@@ -183,7 +183,7 @@ class _Reader:
     func: n.PrimFunc
     point: Sequence[int]
     wide: bool
-    lineage: list[Split | Fuse] = field(default_factory=list)
+    lineage: list[LoopSplit | Fuse] = field(default_factory=list)
     constants: dict[n.Var, int] = field(default_factory=dict)
     roots: dict[n.Var, n.Var] = field(default_factory=dict)  # the loop of the unscheduled function each comes from
     whole: dict[n.Var, tuple[n.Var, ...]] = field(default_factory=dict)  # what a fused loop was before
@@ -251,7 +251,7 @@ class _Reader:
             case "split", [n.Var() as parent, *_] if all(_plain(f) for f in step.inputs[1:]):
                 self._seen(parent, None)
                 factors = tuple(outputs[f] if isinstance(f, ExprRV) else f for f in step.inputs[1:])
-                self.lineage.append(Split(parent, factors, parts))  # type: ignore[arg-type]
+                self.lineage.append(LoopSplit(parent, factors, parts))  # type: ignore[arg-type]
                 self.roots.update(dict.fromkeys(parts, self.roots.get(parent, parent)))
             case "fuse", _:
                 fused = tuple(v for v in before if v is not None)
@@ -278,7 +278,7 @@ class _Reader:
             self._seen(var, as_int(loop.extent))
             axis = originals.get(self.roots.get(var, var))
             axis = _bound_axis(var, main) if axis is None else axis
-            parts.append(Part(var, self._axis_of_others(var, main) if axis is None and self.wide else axis))
+            parts.append(LoopPart(var, self._axis_of_others(var, main) if axis is None and self.wide else axis))
         return NestLoop(tuple(parts), loop.kind)
 
     def _axis_of_others(self, var: n.Var, main: _Leaf) -> int | None:

@@ -25,7 +25,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Access:
+class BlockAccess:
     """One buffer a block touches: the axes in each of its dimensions' indices. `steps`: how far apart in its last
     dimension neighbours along an axis are, where the index is a sum of multiples of axes. `used_as`: the dtype its
     elements are cast to wherever the block loads them, if there is one that holds them all. `straight`: whether
@@ -52,8 +52,8 @@ class BlockInfo:
 
     name: str
     axes: tuple[Axis, ...]
-    output: Access
-    inputs: tuple[Access, ...]
+    output: BlockAccess
+    inputs: tuple[BlockAccess, ...]
     conditional: bool
 
     @property
@@ -110,7 +110,7 @@ def _describe(block: n.Block) -> BlockInfo | None:
     return BlockInfo(block.name_hint, tuple(axes), output, inputs, conditional)
 
 
-def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
+def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> BlockAccess:
     dims = tuple(frozenset(index[v] for v in free_vars(r.min) if v in index) for r in region.region)
     places = [as_affine(r.min, tuple(index)) for r in region.region]
     last = places[-1] if places else None
@@ -118,7 +118,7 @@ def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
     straight = all(
         place is not None and is_const(place[1], 0) and [c for c in place[0] if c] in ([], [1]) for place in places
     )
-    return Access(region.buffer, dims, steps, straight=straight)
+    return BlockAccess(region.buffer, dims, steps, straight=straight)
 
 
 def _used_as(block: n.Block, buffer: n.Buffer) -> str | None:

@@ -9,7 +9,7 @@ from tuner.space.sketch import Decision, Values, nearest
 
 
 @dataclass(frozen=True)
-class Choice:
+class RecordedChoice:
     """A decision and the variable that stands for it in later steps."""
 
     decision: Decision
@@ -25,10 +25,10 @@ class Recorder:
     begin: Values = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
-    def choose(self, name: str, values: tuple[int, ...]) -> Choice:
+    def choose(self, name: str, values: tuple[int, ...]) -> RecordedChoice:
         """An open decision over `values`."""
         decision = Decision(name, values)
         self.decisions.append(decision)
         at = nearest(values, self.begin[name]) if name in self.begin else 0
         even = [1.0 / len(values)] * len(values)
-        return Choice(decision, self.sch.sample_categorical(list(values), even, decision=at))
+        return RecordedChoice(decision, self.sch.sample_categorical(list(values), even, decision=at))

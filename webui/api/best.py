@@ -19,7 +19,7 @@ from webui.api.params import After, Id
 from webui.api.replies import ERRORS, conditional
 from webui.context import Context, Ctx
 from webui.errors import NoConfigError
-from webui.remembered import Part
+from webui.remembered import RememberedPart
 
 router = APIRouter(tags=["best"], responses=ERRORS)
 
@@ -85,7 +85,7 @@ async def best_batch(context: Ctx, batch: Batch) -> Response:
     return Response(body, media_type="application/json")
 
 
-async def _remembered(context: Context, batch: Batch) -> list[Part]:
+async def _remembered(context: Context, batch: Batch) -> list[RememberedPart]:
     """Answers given before, and those of one look into the store for all others."""
     place = batch.target, batch.device_class, batch.toolchain, batch.nearest
     keys = [(q.workload, q.function and blake2b(q.function.encode()).digest(), *place) for q in batch.lookups]
@@ -100,13 +100,13 @@ async def _remembered(context: Context, batch: Batch) -> list[Part]:
     return [part for key in keys if (part := parts[key]) is not None]
 
 
-def _released(store: RecordStore, batch: Batch, release: str) -> list[Part]:
+def _released(store: RecordStore, batch: Batch, release: str) -> list[RememberedPart]:
     place = batch.target, batch.device_class or None, batch.toolchain or None
     return [_part(Answer.of(q.workload, store.releases.look_up(release, q.workload, *place))) for q in batch.lookups]
 
 
-def _part(answer: Answer) -> Part:
-    return Part(answer.model_dump_json().encode(), answer.match == "miss")
+def _part(answer: Answer) -> RememberedPart:
+    return RememberedPart(answer.model_dump_json().encode(), answer.match == "miss")
 
 
 @router.get("/explain")

@@ -14,7 +14,7 @@ from tuner.records.run_pairs import pairs_of
 from tuner.records.store import RecordStore
 from webui.api.params import Id, Number
 from webui.context import Ctx
-from webui.decisions import Candidate, Choice, choices_of, rank_choices, rank_pairs
+from webui.decisions import DecidedCandidate, DecisionChoice, choices_of, rank_choices, rank_pairs
 from webui.errors import BadRequest
 from webui.forecasts import accuracy_of, forecasts_of
 from webui.pages.figures import scatter, strands
@@ -36,8 +36,8 @@ class Chosen:
     run: Run
     task: RunTask
     trials: tuple[Trial, ...]
-    candidates: list[Candidate]
-    choices: tuple[Choice, ...]
+    candidates: list[DecidedCandidate]
+    choices: tuple[DecisionChoice, ...]
 
 
 def chosen_in(store: RecordStore, run_id: int, position: int) -> Chosen:
@@ -74,9 +74,9 @@ def choices(context: Ctx, run_id: Id, task: int = 0) -> Response:
     )
 
 
-def _candidates(trials: Sequence[Trial]) -> list[Candidate]:
+def _candidates(trials: Sequence[Trial]) -> list[DecidedCandidate]:
     return [
-        Candidate(trial.sequence, trial.cost, choices_of(trial.trace))
+        DecidedCandidate(trial.sequence, trial.cost, choices_of(trial.trace))
         for trial in trials
         if trial.cost is not None and trial.trace is not None and trial.purpose is TrialPurpose.SEARCH
     ]

@@ -9,7 +9,7 @@ from statistics import median
 
 from tuner.bench.run import CONFIRMED
 from tuner.records.farm.model_farm import BenchResult
-from webui.decisions import Candidate, Choice, Value
+from webui.decisions import DecidedCandidate, DecisionChoice, Value
 from webui.forecasts import Forecast
 from webui.format import duration, stamp
 
@@ -22,18 +22,18 @@ _MOST_TICKS = 8
 
 
 @dataclass(frozen=True)
-class Tick:
+class PlotTick:
     at: float
     text: str
 
 
 @dataclass(frozen=True)
-class Axis:
+class PlotAxis:
     """A vertical axis at `x`; `title` in lines."""
 
     x: float
     title: tuple[str, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[PlotTick, ...]
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Strands:
     height: float
     top: float
     bottom: float
-    axes: tuple[Axis, ...]
+    axes: tuple[PlotAxis, ...]
     strands: tuple[Strand, ...]
 
 
-def strands(candidates: Sequence[Candidate], choices: Sequence[Choice]) -> Strands:
+def strands(candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice]) -> Strands:
     """A picture of what `candidates` chose of `choices`, which go from left to right as given."""
     bottom = _HEIGHT - _FOOT
     ordered = sorted(candidates, key=lambda c: -c.cost)
@@ -69,12 +69,12 @@ def strands(candidates: Sequence[Candidate], choices: Sequence[Choice]) -> Stran
         return bottom - (slow - math.log(cost)) / ((slow - fast) or 1.0) * (bottom - _TOP)
 
     axes = [
-        Axis(_SIDE + at * gap, _lines(choice.label), _some([Tick(y, _short(v)) for v, y in place.items()]))
+        PlotAxis(_SIDE + at * gap, _lines(choice.label), _some([PlotTick(y, _short(v)) for v, y in place.items()]))
         for at, (choice, place) in enumerate(zip(choices, places, strict=True))
     ]
     end = _SIDE + len(choices) * gap
-    few = [Tick(bottom, "slowest"), Tick(_TOP, "fastest")] if ordered else []
-    axes.append(Axis(end, ("speed",), tuple(few)))
+    few = [PlotTick(bottom, "slowest"), PlotTick(_TOP, "fastest")] if ordered else []
+    axes.append(PlotAxis(end, ("speed",), tuple(few)))
     drawn = []
     good = max(1, len(ordered) // 10)
     for at, candidate in enumerate(ordered):
@@ -95,7 +95,7 @@ def _evenly(values: Sequence[Value], bottom: float) -> dict[Value, float]:
     return {value: bottom - at * step for at, value in enumerate(values)}
 
 
-def _some(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
+def _some(ticks: Sequence[PlotTick]) -> tuple[PlotTick, ...]:
     every = math.ceil(len(ticks) / _MOST_TICKS)
     return tuple(ticks[::every])
 
@@ -162,8 +162,8 @@ class Roofline:
     height: float
     left: float
     bottom: float
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[PlotTick, ...]
+    y_ticks: tuple[PlotTick, ...]
     roofs: tuple[Roof, ...]
     dots: tuple[Dot, ...]
     intensity_at: float
@@ -199,8 +199,8 @@ def roofline(intensity: float, ceilings: Sequence[Ceiling], achieved: Sequence[A
         _ROOF_HEIGHT,
         _MARGIN_LEFT,
         bottom,
-        tuple(Tick(px(10.0**n), _power(n)) for n in range(left, right + 1)),
-        tuple(Tick(py(10.0**n), _rate(n)) for n in range(low, high + 1)),
+        tuple(PlotTick(px(10.0**n), _power(n)) for n in range(left, right + 1)),
+        tuple(PlotTick(py(10.0**n), _rate(n)) for n in range(low, high + 1)),
         tuple(roofs),
         tuple(Dot(px(intensity), py(a.flops), f"{a.name}: {a.label}") for a in achieved),
         px(intensity),
@@ -240,7 +240,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Level:
+class PlotLevel:
     """A steady stretch, at the median of its results."""
 
     x1: float
@@ -254,10 +254,10 @@ class Series:
     height: float
     left: float
     bottom: float
-    y_ticks: tuple[Tick, ...]
-    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[PlotTick, ...]
+    x_ticks: tuple[PlotTick, ...]
     marks: tuple[Mark, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[PlotLevel, ...]
 
 
 def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
@@ -284,10 +284,10 @@ def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
     levels = []
     for start, end in zip(starts, [*steps, len(results)], strict=True):
         middle = median(r.cost for r in results[start:end] if r.cost is not None)
-        levels.append(Level(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
+        levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
     every = max(1, len(results) // 8)
-    dates = tuple(Tick(px(at), f"{results[at].measured_at:%m-%d}") for at in range(0, len(results), every))
-    numbers = tuple(Tick(py(value), duration(value)) for value in ticks)
+    dates = tuple(PlotTick(px(at), f"{results[at].measured_at:%m-%d}") for at in range(0, len(results), every))
+    numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
     return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
 
 
@@ -312,8 +312,8 @@ class Scatter:
     height: float
     left: float
     bottom: float
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[PlotTick, ...]
+    y_ticks: tuple[PlotTick, ...]
     dots: tuple[Dot, ...]
     diagonal: tuple[float, float, float, float]
 
@@ -342,8 +342,8 @@ def scatter(forecasts: Sequence[Forecast]) -> Scatter:
         _SCATTER_HEIGHT,
         _MARGIN_LEFT,
         bottom,
-        tuple(Tick(px(t), duration(t)) for t in ticks),
-        tuple(Tick(py(t), duration(t)) for t in ticks),
+        tuple(PlotTick(px(t), duration(t)) for t in ticks),
+        tuple(PlotTick(py(t), duration(t)) for t in ticks),
         tuple(Dot(px(f.expected), py(f.cost), _forecast_text(f)) for f in forecasts),
         (_MARGIN_LEFT, bottom, right, _MARGIN_TOP),
     )

@@ -95,7 +95,7 @@ class ModuleText:
 
 
 @dataclass(slots=True)
-class Storage:
+class KernelStorage:
     """Where a buffer lives: its base pointer, size in elements where known, and whether only this thread
     sees it."""
 
@@ -123,8 +123,8 @@ class Gen:
     shared_bytes: int = 0  # of a GPU's block, so far
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)
-    storage: dict[n.Var, Storage] = field(default_factory=dict)
-    allocated: dict[n.Var, tuple[Operand, Storage]] = field(default_factory=dict)
+    storage: dict[n.Var, KernelStorage] = field(default_factory=dict)
+    allocated: dict[n.Var, tuple[Operand, KernelStorage]] = field(default_factory=dict)
 
     def value(self, expr: PrimExpr) -> str:
         """The operand text of `expr` in its own LLVM type; emits what computes it."""
@@ -133,7 +133,7 @@ class Gen:
             raise CodegenError(f"no machine code for a {type(expr).__name__} expression in {self.symbol}")
         return emit(self, expr)
 
-    def storage_of(self, buffer: n.Buffer) -> Storage:
+    def storage_of(self, buffer: n.Buffer) -> KernelStorage:
         found = self.storage.get(buffer.data)
         if found is None:
             raise CodegenError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.codegen.llvm.gen import NONTEMPORAL, STORED, Gen, Storage, emits, runs
+from compiler.codegen.llvm.gen import NONTEMPORAL, STORED, Gen, KernelStorage, emits, runs
 from compiler.codegen.llvm.index import in_64_bits, resolve
 from compiler.codegen.llvm.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
 from compiler.codegen.llvm.values import choose, convert, is_constant, splat
@@ -83,7 +83,7 @@ def _load(g: Gen, expr: n.BufferLoad) -> str:
     return _boolean(g, _gather(g, memory, position, expr.dtype, "splat (i1 true)"), expr.dtype)
 
 
-def _read(g: Gen, memory: Storage, pointer: str, ty: str, align: int) -> str:
+def _read(g: Gen, memory: KernelStorage, pointer: str, ty: str, align: int) -> str:
     """A load, or the value that an earlier load of the same place gave."""
     return _seen(g, memory, f"load {ty}, ptr {pointer}, align {align}")
 
@@ -93,7 +93,7 @@ def read(g: Gen, buffer: n.Buffer, rhs: str) -> str:
     return _seen(g, g.storage_of(buffer), rhs)
 
 
-def _seen(g: Gen, memory: Storage, rhs: str) -> str:
+def _seen(g: Gen, memory: KernelStorage, rhs: str) -> str:
     seen = g.w.loaded.setdefault(memory.pointer, {})
     name = seen.get(rhs)
     if name is None:
@@ -101,7 +101,7 @@ def _seen(g: Gen, memory: Storage, rhs: str) -> str:
     return name
 
 
-def _forget(g: Gen, memory: Storage) -> None:
+def _forget(g: Gen, memory: KernelStorage) -> None:
     """After a store: loads from that memory must be made again."""
     if g.noalias or memory.private:
         g.w.loaded.pop(memory.pointer, None)
@@ -118,7 +118,7 @@ def _boolean(g: Gen, value: str, dtype: str) -> str:
     )
 
 
-def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
+def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -> str:
     """The lanes' addresses differ by constants: one scalar load a lane, or for every second element two vectors."""
     assert isinstance(position.stride, n.IntImm)
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
@@ -140,7 +140,7 @@ def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
     return result
 
 
-def _every_second(g: Gen, memory: Storage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
+def _every_second(g: Gen, memory: KernelStorage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
     """Two vectors that overlap in one element, so that nothing before the first lane or behind the last is touched,
     and a shuffle of them."""
     low = _read(g, memory, start, vector, align)
@@ -151,7 +151,7 @@ def _every_second(g: Gen, memory: Storage, start: str, align: int, vector: str, 
     return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{mask}>", low, high)
 
 
-def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:
+def _pointers(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str) -> str:
     """A vector of the addresses of `position`'s lanes."""
     lanes = lanes_of(position.dtype)
     if memory.elements is None or memory.elements > 1 << 31:
@@ -162,7 +162,7 @@ def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:
     return g.w.value(f"getelementptr {element}, ptr {memory.pointer}, <{lanes} x i64> {wide}", memory.pointer, wide)
 
 
-def _gather(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:
+def _gather(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str, mask: str) -> str:
     lanes, ty = lanes_of(position.dtype), memory_type(dtype)
     name = f"@llvm.masked.gather.{_suffix(ty)}.v{lanes}p0"
     g.module.declare(name, f"{ty} {name}(<{lanes} x ptr>, <{lanes} x i1>, {ty})")
@@ -180,7 +180,7 @@ def _suffix(ty: str) -> str:
     return f"v{lanes}{short}" if lanes else short
 
 
-def _masked_load(g: Gen, expr: n.BufferLoad, memory: Storage, position: PrimExpr, mask: str) -> str:
+def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: PrimExpr, mask: str) -> str:
     lanes, ty = lanes_of(position.dtype), memory_type(expr.dtype)
     zero = "zeroinitializer"
     if mask in ("false", "splat (i1 false)"):
@@ -200,7 +200,7 @@ def _masked_load(g: Gen, expr: n.BufferLoad, memory: Storage, position: PrimExpr
     return g.w.inline(f"call {ty} {name}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {ty} {zero})")
 
 
-def _guarded_load(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:
+def _guarded_load(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str, mask: str) -> str:
     w, ty = g.w, memory_type(dtype)
     read, after = w.label("read"), w.label("after")
     before = w.block
@@ -214,7 +214,7 @@ def _guarded_load(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask:
     return w.inline(f"phi {ty} [ {value}, %{last} ], [ zeroinitializer, %{before} ]")
 
 
-def _inside(g: Gen, memory: Storage, position: n.Ramp) -> bool:
+def _inside(g: Gen, memory: KernelStorage, position: n.Ramp) -> bool:
     """Whether all lanes lie within private memory, so that lanes masked off may be touched too."""
     if not memory.private or memory.elements is None:
         return False
@@ -256,7 +256,7 @@ def _store(g: Gen, stmt: n.BufferStore) -> None:
     _forget(g, memory)
 
 
-def _store_one(g: Gen, stmt: n.BufferStore, memory: Storage, position: PrimExpr, mask: str | None) -> None:
+def _store_one(g: Gen, stmt: n.BufferStore, memory: KernelStorage, position: PrimExpr, mask: str | None) -> None:
     w, dtype = g.w, stmt.value.dtype
     size = element_bytes(dtype) * lanes_of(dtype)
     after = w.label("after") if mask is not None else ""
@@ -283,7 +283,7 @@ def _in_memory(g: Gen, value: str, dtype: str) -> str:
 
 def _store_vector(
     g: Gen,
-    memory: Storage,
+    memory: KernelStorage,
     position: n.Ramp,
     pointer: str,
     align: int,
@@ -306,7 +306,7 @@ def _store_vector(
         g.w.effect(f"call void {name}({ty} {value}, ptr align {align} {pointer}, <{lanes} x i1> {mask})")
 
 
-def _scatter(g: Gen, memory: Storage, position: PrimExpr, dtype: str, value: str, mask: str | None) -> None:
+def _scatter(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str, value: str, mask: str | None) -> None:
     lanes, ty = lanes_of(position.dtype), memory_type(dtype)
     if mask is None and isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm):
         _strided_store(g, memory, position, dtype, value)
@@ -320,7 +320,7 @@ def _scatter(g: Gen, memory: Storage, position: PrimExpr, dtype: str, value: str
     )
 
 
-def _strided_store(g: Gen, memory: Storage, position: n.Ramp, dtype: str, value: str) -> None:
+def _strided_store(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, value: str) -> None:
     assert isinstance(position.stride, n.IntImm)
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
     start, _ = address(g, memory.pointer, position.base, element, size)

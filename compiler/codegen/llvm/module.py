@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.llvm import expr, intrinsics, memory  # noqa: F401  (they register their emitters)
 from compiler.codegen.llvm.amx import ask_for_tiles, uses_tiles
-from compiler.codegen.llvm.gen import CodegenOptions, Gen, ModuleText, Storage
+from compiler.codegen.llvm.gen import CodegenOptions, Gen, KernelStorage, ModuleText
 from compiler.codegen.llvm.stmt import emit
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter
@@ -28,7 +28,7 @@ from compiler.tir.intrin.ptx import MEMORY
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class LLVMParameter:
     """One argument of a kernel: a buffer, or a scalar when `buffer` is None."""
 
     var: n.Var
@@ -54,13 +54,13 @@ def llvm_text(
     return module.text(attributes)
 
 
-def parameters(func: n.PrimFunc) -> list[Parameter]:
+def parameters(func: n.PrimFunc) -> list[LLVMParameter]:
     """What the caller passes."""
-    return [Parameter(var, func.buffer_map.get(var)) for var in func.params]
+    return [LLVMParameter(var, func.buffer_map.get(var)) for var in func.params]
 
 
-def _kernel_parameters(func: n.PrimFunc) -> list[Parameter]:
-    return [*parameters(func), *(Parameter(bound.var, None) for bound in shape_vars(func))]
+def _kernel_parameters(func: n.PrimFunc) -> list[LLVMParameter]:
+    return [*parameters(func), *(LLVMParameter(bound.var, None) for bound in shape_vars(func))]
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
@@ -102,7 +102,7 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     module.functions.append(_packed(symbol, params))
 
 
-def parameter_text(param: Parameter, position: int, noalias: bool, written: set[n.Var]) -> str:
+def parameter_text(param: LLVMParameter, position: int, noalias: bool, written: set[n.Var]) -> str:
     if param.buffer is None:
         return f"{param.type} %arg{position}"
     flags = ["align 64"]
@@ -113,14 +113,14 @@ def parameter_text(param: Parameter, position: int, noalias: bool, written: set[
     return f"ptr {' '.join(flags)} %arg{position}"
 
 
-def bind_parameter(g: Gen, param: Parameter, name: str) -> None:
+def bind_parameter(g: Gen, param: LLVMParameter, name: str) -> None:
     w, var = g.w, param.var
     w.level_of[name] = 0
     if param.buffer is not None:
         elements = 1
         for dim in param.buffer.shape:
             elements *= dim.value if isinstance(dim, n.IntImm) else 0
-        memory = Storage(name, elements or None)
+        memory = KernelStorage(name, elements or None)
         g.storage[param.buffer.data] = memory
         g.storage[var] = memory
     elif code_of(var.dtype) == "int":
@@ -129,7 +129,7 @@ def bind_parameter(g: Gen, param: Parameter, name: str) -> None:
         g.value_vars[var] = name
 
 
-def _typed(symbol: str, params: list[Parameter], *, is_graph: bool) -> str:
+def _typed(symbol: str, params: list[LLVMParameter], *, is_graph: bool) -> str:
     """The C entry. A kernel's has no way to tell of a failure; a graph's returns its code."""
     arguments = ", ".join(f"{param.type} %a{i}" for i, param in enumerate(params))
     return "\n".join(
@@ -144,7 +144,7 @@ def _typed(symbol: str, params: list[Parameter], *, is_graph: bool) -> str:
     )
 
 
-def _packed(symbol: str, params: list[Parameter]) -> str:
+def _packed(symbol: str, params: list[LLVMParameter]) -> str:
     """The entry that takes an array of 8-byte slots."""
     lines = [f'define i32 @"{symbol}_packed"(ptr %slots) #0 {{', "entry:"]
     arguments: list[str] = []
@@ -156,7 +156,7 @@ def _packed(symbol: str, params: list[Parameter]) -> str:
     return "\n".join(lines)
 
 
-def _slot(param: Parameter, i: int) -> list[str]:
+def _slot(param: LLVMParameter, i: int) -> list[str]:
     """Instructions that define %a{i} from slot %s{i}."""
     ty, dtype = param.type, param.var.dtype
     if ty == "ptr" or ty in ("i64", "double"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.codegen.llvm.gen import Gen, Storage
+from compiler.codegen.llvm.gen import Gen, KernelStorage
 from compiler.codegen.llvm.types import llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter, Operand
 from compiler.ir.visit import walk
@@ -86,7 +86,7 @@ def _inner(g: Gen, loop: n.For, low: Operand, captured: list[Captured]) -> Gen:
         w.level_of[name] = 0
         for var in names:
             if ty == "ptr" and var in g.storage:
-                inner.storage[var] = Storage(name, g.storage[var].elements)
+                inner.storage[var] = KernelStorage(name, g.storage[var].elements)
             elif g.index_vars.get(var) == outside and var not in inner.index_vars:
                 inner.index_vars[var] = name
             else:

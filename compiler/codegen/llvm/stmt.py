@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.codegen.llvm.expr import bind
-from compiler.codegen.llvm.gen import STMT, Gen, Storage, runs
+from compiler.codegen.llvm.gen import STMT, Gen, KernelStorage, runs
 from compiler.codegen.llvm.index import index
 from compiler.codegen.llvm.parallel import emit_parallel
 from compiler.codegen.llvm.types import element_bytes, lanes_of, memory_type
@@ -222,7 +222,7 @@ def _allocate(g: Gen, stmt: n.Allocate) -> None:
         pointer = g.w.alloca(element, max(count, 1), 64)
     else:
         pointer = _heap(g, count, size)
-    storage = Storage(pointer, count if type(count) is int else None, private=True)
+    storage = KernelStorage(pointer, count if type(count) is int else None, private=True)
     g.storage[stmt.buffer_var] = storage
     g.allocated[stmt.buffer_var] = (count, storage)
     emit(g, stmt.body)

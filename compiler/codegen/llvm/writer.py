@@ -26,7 +26,7 @@ Lines = list[Union[str, "Lines"]]
 
 
 @dataclass(slots=True)
-class Level:
+class LoopLevel:
     """Definitions that stand at the top of a loop body or function."""
 
     header: Lines = field(default_factory=list)
@@ -43,7 +43,7 @@ class FunctionWriter:
         """
         self.signature = signature
         self.allocas: list[str] = []
-        self.levels = [Level(), Level()]  # what follows from the parameters; then from heap memory too
+        self.levels = [LoopLevel(), LoopLevel()]  # what follows from the parameters; then from heap memory too
         self.level_of: dict[str, int] = {}
         self.lines: Lines = [self.levels[1].header]
         self.block = "start"
@@ -166,7 +166,7 @@ class FunctionWriter:
         self.start_block(head)
         lines, slot = self.lines, len(self.lines)
         lines.append("")
-        level = Level()
+        level = LoopLevel()
         lines.append(level.header)
         self.level_of[counter] = len(self.levels)
         self.levels.append(level)

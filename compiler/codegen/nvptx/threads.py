@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler.codegen.llvm.gen import Gen, Storage
+from compiler.codegen.llvm.gen import Gen, KernelStorage
 from compiler.codegen.llvm.index import index
 from compiler.codegen.llvm.memory import address
 from compiler.codegen.llvm.types import bits_of, code_of, element_bytes, is_float, lanes_of, llvm_type, memory_type
@@ -55,7 +55,7 @@ def emit_bound(g: Gen, var: n.Var, low: n.PrimExpr, extent: n.PrimExpr, tag: str
     w.start_block(after)
 
 
-def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: int) -> Storage:
+def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: int) -> KernelStorage:
     """Memory of the block: static while it is little, else a part of the one dynamic piece. (A larger piece than 48 KiB
     is given on request only, at the launch.)"""
     device = g.module.options.device
@@ -81,7 +81,7 @@ def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: in
             f"{name} = internal addrspace(3) global [{max(count, 1)} x {element}] poison, align {align}"
         )
         pointer = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
-    return Storage(pointer, count)
+    return KernelStorage(pointer, count)
 
 
 # ------------------------------------------------------------------------------------- calls

@@ -21,7 +21,7 @@ from compiler.ir.base import Node
 from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.lower.gpu.thread_axes import bound_extents
-from compiler.lower.gpu.thread_ranges import Access, Threads
+from compiler.lower.gpu.thread_ranges import ThreadAccess, ThreadRanges
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import ATOMICS, tvm_storage_sync
@@ -73,8 +73,8 @@ class _Open:
     """What statements did: `head` before their first barrier, `tail` since the last one. `closed`: a barrier stands on
     every way through them; `holds_barrier`: on some way."""
 
-    head: list[Access] = field(default_factory=list)
-    tail: list[Access] = field(default_factory=list)
+    head: list[ThreadAccess] = field(default_factory=list)
+    tail: list[ThreadAccess] = field(default_factory=list)
     closed: bool = False
     holds_barrier: bool = False
 
@@ -110,12 +110,12 @@ class _Injector:
             tag: max((ops.as_int(e) or 0 for e in extents), default=0) for tag, extents in bound_extents(kernel).items()
         }
         extents = {tag: extent for tag, extent in self._extents.items() if tag.startswith("threadIdx")}
-        self._threads = Threads(extents, axes, frozenset(lets))
-        self._arrivals = [Access(data, True, None, ()) for data in copied]
+        self._threads = ThreadRanges(extents, axes, frozenset(lets))
+        self._arrivals = [ThreadAccess(data, True, None, ()) for data in copied]
         self._moving = {var for var, tag in axes.items() if tag.startswith("threadIdx")}  # differ between threads
         self._loops: list[n.For] = []
         self._conditions: list[PrimExpr] = []
-        self._repeated: list[Access] = []  # accesses of the iteration before
+        self._repeated: list[ThreadAccess] = []  # accesses of the iteration before
         self._repeated_of: n.For | None = None
 
     def run(self) -> Stmt:
@@ -156,7 +156,7 @@ class _Injector:
 
         return map_children(stmt, go)
 
-    def _take(self, accesses: list[Access], open_: _Open) -> list[Stmt]:
+    def _take(self, accesses: list[ThreadAccess], open_: _Open) -> list[Stmt]:
         """Note accesses; the barrier they need before them, if any."""
         needed = any(self._threads.may_meet(a, b) for a in open_.tail for b in accesses) or (
             not open_.closed
@@ -186,7 +186,7 @@ class _Injector:
             open_.tail = [*([] if always else open_.tail), *once.tail]
         return seq(*barrier, loop if body is loop.body else replace(loop, body=body))
 
-    def _again(self, body: Stmt, open_: _Open, before: list[Access], loop: n.For | None) -> Stmt:
+    def _again(self, body: Stmt, open_: _Open, before: list[ThreadAccess], loop: n.For | None) -> Stmt:
         outer = self._repeated, self._repeated_of
         self._repeated, self._repeated_of = before, loop
         result = self._visit(body, open_)
@@ -273,14 +273,14 @@ class _Injector:
     def _differs(self, expr: PrimExpr) -> bool:
         return bool(free_vars(expr) & self._moving) or any(isinstance(node, n.BufferLoad) for node in walk(expr))
 
-    def _accesses(self, node: Node) -> list[Access]:
+    def _accesses(self, node: Node) -> list[ThreadAccess]:
         """What a statement or expression touches of memory that threads share."""
         loops, conditions = tuple(self._loops), tuple(self._conditions)
-        found: list[Access] = []
+        found: list[ThreadAccess] = []
 
         def note(data: n.Var, write: bool, index: PrimExpr | None, atomic: bool = False, begun: bool = False) -> None:
             if data not in self._private:
-                found.append(Access(data, write, index, loops, atomic, conditions, begun))
+                found.append(ThreadAccess(data, write, index, loops, atomic, conditions, begun))
 
         def look(part: Node) -> None:
             match part:
@@ -313,7 +313,7 @@ class _Injector:
         return found
 
 
-def _names(accesses: list[Access]) -> str:
+def _names(accesses: list[ThreadAccess]) -> str:
     return ", ".join(sorted({access.data.name for access in accesses}))
 
 

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ThreadAccess:
     """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
     `conditions` hold where it is made. `begun`: a copy that goes on by itself; it is over where it is waited for."""
 
@@ -66,15 +66,15 @@ class _Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
+class ThreadRanges:
     """The threads of a block: extents by axis ("threadIdx.x"), and which axis each variable of a bound loop is."""
 
     extents: Mapping[str, int]
     axes: Mapping[n.Var, str]
     opaque: frozenset[n.Var] = frozenset()  # variables that stand for what a thread computed
-    _known: dict[tuple[int, frozenset[n.Var]], tuple[Access, _Touched | None]] = field(default_factory=dict)
+    _known: dict[tuple[int, frozenset[n.Var]], tuple[ThreadAccess, _Touched | None]] = field(default_factory=dict)
 
-    def may_meet(self, a: Access, b: Access, repeated: n.For | None = None) -> bool:
+    def may_meet(self, a: ThreadAccess, b: ThreadAccess, repeated: n.For | None = None) -> bool:
         """Whether two threads may use one element, one through `a` and the other through `b`, one of them writing.
         `repeated`: the loop of which `b` is in a later iteration than `a`."""
         if a.data is not b.data or not (a.write or b.write) or (a.atomic and b.atomic):
@@ -92,7 +92,7 @@ class Threads:
         here, there = self._touched(first[1], a, common), self._touched(second[1], b, common)
         return here is None or there is None or here.meets(there)
 
-    def _moving(self, access: Access, common: set[n.Var]) -> set[n.Var]:
+    def _moving(self, access: ThreadAccess, common: set[n.Var]) -> set[n.Var]:
         """The variables that differ between threads or between the iterations meant; all others have one value."""
         threads = {var for var, tag in self.axes.items() if tag.startswith("threadIdx")}
         return threads | ({loop.loop_var for loop in access.loops} - common)
@@ -117,14 +117,14 @@ class Threads:
             rest = n.Ramp(rest, lanes.stride, lanes.lanes)
         return kept, rest
 
-    def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
+    def _touched(self, index: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> _Touched | None:
         """The elements that threads touch; None where they cannot be counted. An access is asked about many times."""
         key = (id(access), frozenset(common))
         if key not in self._known:
             self._known[key] = (access, self._count(index, access, common))  # which keeps the access, and its id
         return self._known[key][1]
 
-    def _count(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
+    def _count(self, index: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> _Touched | None:
         sizes = [self.extents.get(f"threadIdx.{axis}", 1) for axis in "zyx"]
         spread = (*sizes, 1)
         values: dict[n.Var, Array] = {}
@@ -158,7 +158,7 @@ class Threads:
         numbers = np.arange(math.prod(sizes)).reshape(*sizes, *(1 for _ in whole[3:]))
         return _Touched.of(np.broadcast_to(counted, whole)[mask], np.broadcast_to(numbers, whole)[mask])
 
-    def _limit(self, condition: PrimExpr, access: Access, common: set[n.Var]) -> PrimExpr | None:
+    def _limit(self, condition: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> PrimExpr | None:
         """What is below 0 where `condition` holds, whatever the common variables are: their least part is taken. None
         where that is not known."""
         match condition:

@@ -35,7 +35,7 @@ ARCHITECTURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
+class NativeLibrary:
     """Python's view of the native functions. Each releases the GIL while it runs."""
 
     parallel_for: Any
@@ -69,11 +69,11 @@ class Pool:
 MAX_THREADS = 1024
 
 _lock = threading.Lock()
-_native: Native | None = None
+_native: NativeLibrary | None = None
 _initialised = False
 _threads: int | None = None  # as set before the native code was there
 _cores: tuple[int, ...] = ()  # of the pools' threads
-_pools: list[Native | Pool] = []
+_pools: list[NativeLibrary | Pool] = []
 
 
 def target_machine(opt: int = 0) -> llvm.TargetMachine:
@@ -87,7 +87,7 @@ def target_machine(opt: int = 0) -> llvm.TargetMachine:
     return target.create_target_machine(opt=opt, reloc="pic", jit=True)
 
 
-def load() -> Native:
+def load() -> NativeLibrary:
     """Compile and link the native functions, the first time. Raises DeviceError off Linux."""
     global _native
     if _native is None:
@@ -130,14 +130,14 @@ def add_pool(pool: Pool) -> None:
         _adopt(pool)
 
 
-def _adopt(pool: Native | Pool) -> None:
+def _adopt(pool: NativeLibrary | Pool) -> None:
     pool.set_threads(threads())
     if _cores:
         _pin(pool)
     _pools.append(pool)
 
 
-def _pin(pool: Native | Pool) -> None:
+def _pin(pool: NativeLibrary | Pool) -> None:
     pool.set_cores((ctypes.c_int32 * len(_cores))(*_cores), len(_cores))
 
 
@@ -158,7 +158,7 @@ def source_text(arch: str) -> str:
     return Template(source).substitute(ARCHITECTURES[arch])
 
 
-def _build() -> Native:
+def _build() -> NativeLibrary:
     arch = architecture(None)
     if platform.system() != "Linux" or arch not in ARCHITECTURES:
         raise DeviceError(f"kernels run on Linux (x86_64, aarch64, riscv64), not on {platform.system()} {arch}")
@@ -175,7 +175,7 @@ def _build() -> Native:
     def function(name: str, result: Any, *arguments: Any) -> Any:
         return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(f"tunefarm_{name}"))
 
-    native = Native(
+    native = NativeLibrary(
         parallel_for=function("parallel_for", i32, pointer, pointer, i64),
         set_threads=function("set_threads", None, i32),
         get_threads=function("get_threads", i32),

@@ -50,7 +50,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """`scaled`: the counter shared its register with others, and its count was extrapolated."""
 
     count: int
@@ -84,7 +84,7 @@ class Counters:
         for file in self._files.values():
             fcntl.ioctl(file, _ENABLE, 0)
 
-    def stop(self) -> dict[str, Reading]:
+    def stop(self) -> dict[str, CounterReading]:
         for file in self._files.values():
             fcntl.ioctl(file, _DISABLE, 0)
         return {event: _read(file) for event, file in self._files.items()}
@@ -131,8 +131,8 @@ def _try_open(event: str) -> int:
     return file if file >= 0 else -ctypes.get_errno()
 
 
-def _read(file: int) -> Reading:
+def _read(file: int) -> CounterReading:
     count, enabled, running = struct.unpack("QQQ", os.read(file, 24))
     if running == 0 or running >= enabled:
-        return Reading(count)
-    return Reading(round(count * enabled / running), scaled=True)
+        return CounterReading(count)
+    return CounterReading(round(count * enabled / running), scaled=True)

@@ -54,7 +54,7 @@ class GraphFunction(PackedFunc, ABC):
 
     @property
     @abstractmethod
-    def code(self) -> Code:
+    def code(self) -> FunctionCode:
         """Its instructions, decoded when first asked for."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Resolver:
         return self.program.functions[index].name
 
 
-class Code:
+class FunctionCode:
     """A function's instructions, ready to be stepped through."""
 
     __slots__ = ("_names", "_resolver", "_steps", "_tail", "function")
@@ -128,7 +128,7 @@ class Code:
             elif kind == _CALL_CODE:
                 if len(callers) >= MOST_NESTED:
                     raise VMError(f"{self.function.name}: calls are nested more than {MOST_NESTED:,} deep")
-                called: Code = function.code
+                called: FunctionCode = function.code
                 inner = called.frame(fetch(frame))
                 callers.append((frame, steps, at + 1, to))
                 frame, steps, at = inner, called._steps, 0

@@ -31,10 +31,10 @@ from compiler.runtime.vm import number_builtins as number_builtins
 from compiler.runtime.vm.builtins import BUILTINS, VMClosure, VMError, as_array
 from compiler.runtime.vm.bytecode import VMFunction
 from compiler.runtime.vm.executable import Program
-from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
+from compiler.runtime.vm.interpreter import FunctionCode, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
 from compiler.runtime.vm.native_function import NativeFunction, signature
-from compiler.runtime.vm.profile import CallTimer, report
+from compiler.runtime.vm.profile import ProfileTimer, report
 from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import Interface, ObjectInfo, check_value, interface
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
@@ -50,13 +50,13 @@ class VMFunctionHandle(GraphFunction):
         self.function = function
         self.native: NativeFunction | None = machine._native(function)
         self._machine = machine
-        self._code: Code | None = None
+        self._code: FunctionCode | None = None
 
     @property
-    def code(self) -> Code:
+    def code(self) -> FunctionCode:
         """The decoded instructions."""
         if self._code is None:
-            self._code = Code(self.function, self._machine._resolver)
+            self._code = FunctionCode(self.function, self._machine._resolver)
         return self._code
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -362,7 +362,7 @@ class VirtualMachine:
         function = self._function(func_name)
         values = self._arguments(function, args)
 
-        def watched(timer: CallTimer) -> None:
+        def watched(timer: ProfileTimer) -> None:
             before, self._instrument = self._instrument, timer
             try:
                 self._invoke(function, values)

@@ -23,7 +23,7 @@ from compiler.runtime.vm.interpreter import GraphFunction, InstrumentReturn
 _RUNS = 3
 
 
-class CallTimer:
+class ProfileTimer:
     """An instrument that times each call of a kernel or a packed function, not of the machine's own functions."""
 
     def __init__(self, device: Device, peaks: Peaks | None) -> None:
@@ -89,7 +89,7 @@ def flops_of(called: Any, given: Sequence[Any]) -> int | None:
 
 
 def report(
-    watched: Callable[[CallTimer], Any],
+    watched: Callable[[ProfileTimer], Any],
     plain: Callable[[], Any],
     devices: Sequence[Device],
     peaks: Peaks | None,
@@ -101,7 +101,7 @@ def report(
     device = devices[0]
     plain()
     best = min(_spent(plain, device) for _ in range(_RUNS))
-    timer = CallTimer(device, peaks)
+    timer = ProfileTimer(device, peaks)
     watched(timer)
     total = max(timer.spent_ns, 1)
     calls = [row | {"Percent": Percent(100 * _us(row) * 1e3 / total)} for row in timer.rows]

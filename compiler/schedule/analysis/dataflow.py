@@ -41,7 +41,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class DataflowScope:
     """A block and the blocks right inside it, in program order."""
 
     path: Path
@@ -59,7 +59,7 @@ class Scope:
         return [m for m in self.members if m.reads(buffer) and not m.writes(buffer)]
 
 
-def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, Scope]:
+def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, DataflowScope]:
     """The block called `name` and the scope it stands in. Raises Illegal for the root block."""
     path = block_path(func, name)
     if len(path) == 1:
@@ -67,7 +67,7 @@ def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, Scope]:
     prefix = path[: tree.scope_of(path) + 1]
     members = tuple(Member(prefix[:-1] + p) for p in _member_paths(prefix[-1]))
     me = next(m for m in members if m.name == name)
-    return me, Scope(prefix, members)
+    return me, DataflowScope(prefix, members)
 
 
 def _member_paths(scope: Stmt) -> list[Path]:
@@ -146,7 +146,7 @@ def with_allocations(scope: n.BlockRealize, add: Iterable[n.Buffer] = (), drop: 
     return tree.with_block(scope, replace(scope.block, alloc_buffers=(*kept, *add)))
 
 
-def allocated(func: n.PrimFunc, scope: Scope, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
+def allocated(func: n.PrimFunc, scope: DataflowScope, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
     """`func`, in which the block of `scope` was changed, with `buffers` added to what that block allocates."""
     path = block_path(func, scope.block.name_hint)
     return replaced(func, path, with_allocations(realize_at(path), add=buffers))

@@ -23,7 +23,7 @@ Box = tuple[Side, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class PlacedAccess:
     """A region that a block touches. `values` say what its iteration variables are, `moving` which loops (or
     iteration variables) run while one visit of the place lasts, with their (least, extent)."""
 
@@ -32,16 +32,16 @@ class Access:
     moving: Mapping[n.Var, Side]
 
 
-def access(region: n.BufferRegion, realize: n.BlockRealize, loops: Iterable[n.For]) -> Access:
+def access(region: n.BufferRegion, realize: n.BlockRealize, loops: Iterable[n.For]) -> PlacedAccess:
     """`region` of the block of `realize` while `loops` run."""
     values = {iv.var: v for iv, v in zip(realize.block.iter_vars, realize.iter_values)}
-    return Access(region, values, {f.loop_var: (f.min, f.extent) for f in loops})
+    return PlacedAccess(region, values, {f.loop_var: (f.min, f.extent) for f in loops})
 
 
-def whole_access(region: n.BufferRegion, block: n.Block) -> Access:
+def whole_access(region: n.BufferRegion, block: n.Block) -> PlacedAccess:
     """`region` of `block` over all of its iterations."""
     domains = {iv.var: (iv.dom.min, iv.dom.extent) for iv in block.iter_vars if iv.dom is not None}
-    return Access(region, {}, domains)
+    return PlacedAccess(region, {}, domains)
 
 
 def analyzer_of(loops: Iterable[n.For]) -> Analyzer:
@@ -52,14 +52,14 @@ def analyzer_of(loops: Iterable[n.For]) -> Analyzer:
     return analyzer
 
 
-def hull(analyzer: Analyzer, accesses: Sequence[Access], buffer: n.Buffer) -> Box:
+def hull(analyzer: Analyzer, accesses: Sequence[PlacedAccess], buffer: n.Buffer) -> Box:
     """The least box that can be shown to hold all the accesses; not clipped to the buffer."""
     return tuple(
         _side(analyzer, [(a, a.region.region[d]) for a in accesses], size) for d, size in enumerate(buffer.shape)
     )
 
 
-def _side(analyzer: Analyzer, ranges: Sequence[tuple[Access, n.Range]], size: PrimExpr) -> Side:
+def _side(analyzer: Analyzer, ranges: Sequence[tuple[PlacedAccess, n.Range]], size: PrimExpr) -> Side:
     least: PrimExpr | None = None
     most: PrimExpr | None = None
     for item, interval in ranges:
@@ -82,7 +82,7 @@ def _side(analyzer: Analyzer, ranges: Sequence[tuple[Access, n.Range]], size: Pr
     return least, extent
 
 
-def _interval(analyzer: Analyzer, item: Access, interval: n.Range) -> Side | None:
+def _interval(analyzer: Analyzer, item: PlacedAccess, interval: n.Range) -> Side | None:
     """(least, greatest) element of a region's side."""
     low = subst(interval.min, item.values)
     first = analyzer.int_set(low, item.moving)
@@ -162,7 +162,7 @@ def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:
     return replace(iv, dom=n.Range(first, count))
 
 
-def is_exact(analyzer: Analyzer, item: Access, box: Box) -> bool:
+def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
     """Whether the iterations of a block, each of which touches another element, touch all of `box`: there are as
     many of them as elements."""
     used = {v for r in item.region.region for v in variables(subst(r.min, item.values))}
@@ -244,7 +244,7 @@ def _guard(analyzer: Analyzer, dom: n.Range, low: PrimExpr, extent: PrimExpr, va
 
 
 def narrow(
-    analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: Sequence[Access], sides: dict[n.Var, Side]
+    analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: Sequence[PlacedAccess], sides: dict[n.Var, Side]
 ) -> None:
     """Narrow `sides`, of the data axes of `block`, to what `uses` touch of the buffer. An axis that is not simply an
     index, or that indexes two buffers, keeps its domain."""

@@ -16,7 +16,7 @@ from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import Member, check_unordered, common_prefix, fresh_block_name, scope_around
 from compiler.schedule.analysis.expr import TRUE, conjunction, conjuncts, rebind, subst, variables
 from compiler.schedule.analysis.injective import repeating_loop, terms_of
-from compiler.schedule.analysis.placement import Access, access, analyzer_of, hull
+from compiler.schedule.analysis.placement import PlacedAccess, access, analyzer_of, hull
 from compiler.schedule.analysis.tree import Path
 from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
@@ -386,7 +386,7 @@ def _regions_of(
         analyzer.bind(iv.var, iv.dom)
     sides: list[tuple[n.BufferRegion, ...]] = []
     for kind in ("reads", "writes"):
-        uses: dict[n.Buffer, list[Access]] = {}
+        uses: dict[n.Buffer, list[PlacedAccess]] = {}
         for realize in tree.realizes(body):
             loops = tree.loops_around(body, realize)
             for region in getattr(realize.block, kind):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
+    DataflowScope,
     Member,
-    Scope,
     allocated,
     common_prefix,
     fresh_block_name,
@@ -17,8 +17,8 @@ from compiler.schedule.analysis.dataflow import (
 )
 from compiler.schedule.analysis.expr import TRUE
 from compiler.schedule.analysis.placement import (
-    Access,
     Box,
+    PlacedAccess,
     access,
     analyzer_of,
     conditions_outside,
@@ -114,7 +114,7 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
     buffer = _nth(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
     if not me.writes(buffer):
         raise Illegal(f"block {block!r} does not write {buffer.name!r}, which it reads", block, hint="use cache_read")
-    place = Place(scope.path)
+    place = CachePlace(scope.path)
     at = place.statement_of(me)
     for other in scope.members:
         if other is not me and place.statement_of(other) == at and (other.reads(buffer) or other.writes(buffer)):
@@ -138,7 +138,7 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
 # ----------------------------------------------------------------------------------- the place
 
 
-class Place:
+class CachePlace:
     """A statement list in the scope: that of the scope itself, or of a loop in it. `path` leads to its owner."""
 
     def __init__(self, path: Path) -> None:
@@ -177,18 +177,18 @@ class Place:
         return result
 
 
-def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member]) -> Place:
+def _between(scope: DataflowScope, writers: Sequence[Member], readers: Sequence[Member]) -> CachePlace:
     """The innermost statement list that has all writers in statements before all readers. Without writers, or
     without readers, it is that of the scope."""
     if not writers or not readers:
-        return Place(scope.path)
+        return CachePlace(scope.path)
     shared = common_prefix([m.path for m in (*writers, *readers)])
     path = readers[0].path[:shared]
     while isinstance(path[-1], n.SeqStmt):
         path = path[:-1]
     if not isinstance(path[-1], n.For | n.BlockRealize):
         raise Illegal("the blocks stand in a condition, where no copy can go", readers[0].name)
-    place = Place(path)
+    place = CachePlace(path)
     first, last = min(map(place.statement_of, readers)), max(map(place.statement_of, writers))
     if last >= first:
         raise Illegal(
@@ -199,11 +199,11 @@ def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member])
 
 
 def _touched(
-    place: Place, regions: Sequence[tuple[Member, n.BufferRegion]], buffer: n.Buffer, exactly: bool = False
+    place: CachePlace, regions: Sequence[tuple[Member, n.BufferRegion]], buffer: n.Buffer, exactly: bool = False
 ) -> Box:
     """What the regions cover of the buffer while the place is visited once."""
     analyzer = analyzer_of(place.loops_outside())
-    accesses: list[Access] = []
+    accesses: list[PlacedAccess] = []
     for member, region in regions:
         if place.outermost:
             item = whole_access(region, member.block)
@@ -231,7 +231,7 @@ def _like(buffer: n.Buffer, scope: str) -> n.Buffer:
 
 
 def _copy_nest(
-    place: Place, source: n.Buffer, target: n.Buffer, name: str, box: Box, predicate: PrimExpr = TRUE
+    place: CachePlace, source: n.Buffer, target: n.Buffer, name: str, box: Box, predicate: PrimExpr = TRUE
 ) -> Stmt:
     """Loops that copy `box` of `source` to `target`, an element an iteration, where `predicate` holds."""
     iter_vars = tuple(
@@ -253,8 +253,8 @@ def _copy_nest(
 
 def copy_placed(
     func: n.PrimFunc,
-    scope: Scope,
-    place: Place,
+    scope: DataflowScope,
+    place: CachePlace,
     edits: dict[Stmt, Stmt | None],
     position: int,
     copy: Stmt,

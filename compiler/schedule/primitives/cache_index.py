@@ -20,7 +20,7 @@ from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.core.state import Effect, Illegal, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import nest_over_axes
-from compiler.schedule.primitives.cache import Place
+from compiler.schedule.primitives.cache import CachePlace
 from compiler.schedule.primitives.storage import check_scope
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -48,7 +48,7 @@ def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: in
     chosen = [expr for expr, count in found.values() if count >= cse_thresh]
     if not chosen:
         raise Illegal(f"block {block!r} has no index to keep that occurs {max(cse_thresh, 1)} times", block)
-    place = Place(scope.path)
+    place = CachePlace(scope.path)
     buffers: list[n.Buffer] = []
     nests: list[Stmt] = []
     names: list[str] = []

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule.analysis import tree
-from compiler.schedule.analysis.dataflow import Member, Scope, check_unordered, is_parameter, scope_around
+from compiler.schedule.analysis.dataflow import DataflowScope, Member, check_unordered, is_parameter, scope_around
 from compiler.schedule.analysis.expr import variables
 from compiler.schedule.analysis.overwrites import check_not_overwritten, reads_apart
 from compiler.schedule.analysis.placement import (
-    Access,
+    PlacedAccess,
     Side,
     access,
     analyzer_of,
@@ -148,7 +148,7 @@ def reverse_compute_at(
 # ------------------------------------------------------------------------------------- moving
 
 
-def _move(func: n.PrimFunc, block: str, loop: n.Var) -> tuple[Member, Scope, Path]:
+def _move(func: n.PrimFunc, block: str, loop: n.Var) -> tuple[Member, DataflowScope, Path]:
     """The block, its scope, and the path to the loop, which must not be around the block."""
     me, scope = scope_around(func, block)
     check_unordered(me.block)
@@ -170,7 +170,7 @@ def _loops_below(member: Member, path: Path) -> list[n.For]:
     return [node for node in member.path[len(path) :] if isinstance(node, n.For)]
 
 
-def _makers(me: Member, scope: Scope) -> list[Member]:
+def _makers(me: Member, scope: DataflowScope) -> list[Member]:
     """The blocks that write what `me` reads."""
     read = {r.buffer for r in me.block.reads}
     return [m for m in scope.members if m is not me and any(w.buffer in read for w in m.block.writes)]
@@ -221,7 +221,7 @@ def _place(path: Path, before: list[Member], after: list[Member], index: int, pr
     return index
 
 
-def _moved(func: n.PrimFunc, me: Member, scope: Scope, path: Path, nest: Stmt, place: int) -> Effect:
+def _moved(func: n.PrimFunc, me: Member, scope: DataflowScope, path: Path, nest: Stmt, place: int) -> Effect:
     """`nest` as statement `place` of the loop, and the block's old loops gone."""
     loop = loop_at(path)
     stmts = loop.body.seq if isinstance(loop.body, n.SeqStmt) else (loop.body,)
@@ -235,7 +235,7 @@ def _moved(func: n.PrimFunc, me: Member, scope: Scope, path: Path, nest: Stmt, p
 # ----------------------------------------------------------------------------------- compute_at
 
 
-def _check_sole_writer(func: n.PrimFunc, me: Member, scope: Scope, outputs: list[n.Buffer]) -> None:
+def _check_sole_writer(func: n.PrimFunc, me: Member, scope: DataflowScope, outputs: list[n.Buffer]) -> None:
     for buffer in outputs:
         if is_parameter(func, buffer):
             raise Illegal(
@@ -253,7 +253,7 @@ def _check_sole_writer(func: n.PrimFunc, me: Member, scope: Scope, outputs: list
 # --------------------------------------------------------------------------- reverse_compute_at
 
 
-def _check_free_to_rise(me: Member, scope: Scope, path: Path, makers: list[Member]) -> None:
+def _check_free_to_rise(me: Member, scope: DataflowScope, path: Path, makers: list[Member]) -> None:
     """`me` stands behind the loop, and nothing between them stands in its way."""
     order = scope.members
     inside = [i for i, m in enumerate(order) if _under(m, path)]
@@ -298,7 +298,7 @@ def _check_nothing_beside(me: Member, outside: Member, inside: list[Member], loo
             )
 
 
-def _touches_all(item: Access, first: Access) -> bool:
+def _touches_all(item: PlacedAccess, first: PlacedAccess) -> bool:
     """Whether all that `first` touches is touched."""
     analyzer, buffer = Analyzer(), item.region.buffer
     whole, part = (hull(analyzer, [a], buffer) for a in (item, first))
@@ -319,7 +319,12 @@ def _runs_when(maker: Member, path: Path) -> n.PrimExpr:
 
 
 def _available(
-    analyzer: Analyzer, block: n.Block, read: n.BufferRegion, maker: Member, item: Access, sides: dict[n.Var, Side]
+    analyzer: Analyzer,
+    block: n.Block,
+    read: n.BufferRegion,
+    maker: Member,
+    item: PlacedAccess,
+    sides: dict[n.Var, Side],
 ) -> None:
     """Narrow the axes of `block` to what `maker` makes in one iteration. Raises Illegal when it cannot be shown that
     everything it then reads has been made."""

@@ -8,7 +8,14 @@ from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Op
 from compiler.ir.visit import replace, walk
 from compiler.schedule.analysis import tree
-from compiler.schedule.analysis.dataflow import Member, Scope, fresh_block_name, own_nest, scope_around, with_regions
+from compiler.schedule.analysis.dataflow import (
+    DataflowScope,
+    Member,
+    fresh_block_name,
+    own_nest,
+    scope_around,
+    with_regions,
+)
 from compiler.schedule.analysis.expr import conjunction, conjuncts, relocated, subst, variables
 from compiler.schedule.analysis.placement import analyzer_of
 from compiler.schedule.core.state import Effect, Illegal, loop_path, replaced
@@ -86,7 +93,7 @@ def _padding(me: Member) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     raise Illegal(f"block {me.name!r} is not one store of T.if_then_else(inside, value, constant)", me.name)
 
 
-def _check_alone(me: Member, scope: Scope, store: n.BufferStore) -> None:
+def _check_alone(me: Member, scope: DataflowScope, store: n.BufferStore) -> None:
     """No other block sees the constant where the value belongs."""
     buffer = store.buffer
     if me.reads(buffer):

@@ -9,7 +9,14 @@ from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
-from compiler.schedule.analysis.dataflow import Member, Scope, check_leaf, fresh_block_name, scope_around, with_regions
+from compiler.schedule.analysis.dataflow import (
+    DataflowScope,
+    Member,
+    check_leaf,
+    fresh_block_name,
+    scope_around,
+    with_regions,
+)
 from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.injective import undetermined
 from compiler.schedule.analysis.tree import with_block
@@ -17,7 +24,7 @@ from compiler.schedule.core.map_text import read_map
 from compiler.schedule.core.state import Effect, Illegal
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import nest_over_axes
-from compiler.schedule.primitives.cache import Place, copy_placed
+from compiler.schedule.primitives.cache import CachePlace, copy_placed
 from compiler.schedule.primitives.layout import region_of
 from compiler.schedule.primitives.storage import check_scope
 from compiler.tir import nodes as n
@@ -134,11 +141,11 @@ class _Copy:
     reading: bool
 
 
-def _through_copy(func: n.PrimFunc, me: Member, scope: Scope, copy: _Copy) -> Effect:
+def _through_copy(func: n.PrimFunc, me: Member, scope: DataflowScope, copy: _Copy) -> Effect:
     """`func` with the copy beside the block, which then uses that."""
     indices = only_place(me, copy.buffer)
     _check_inside(me, copy.buffer, indices)
-    place = Place(scope.path)
+    place = CachePlace(scope.path)
     at = place.statement_of(me)
     if copy.reading:
         _check_readable(me, scope, place, copy.buffer, at)
@@ -192,7 +199,7 @@ def _check_inside(me: Member, buffer: n.Buffer, indices: Indices) -> None:
             raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} may lie outside of it", me.name)
 
 
-def _check_readable(me: Member, scope: Scope, place: Place, buffer: n.Buffer, at: int) -> None:
+def _check_readable(me: Member, scope: DataflowScope, place: CachePlace, buffer: n.Buffer, at: int) -> None:
     for writer in scope.writers(buffer):
         if writer is me:
             raise Illegal(f"block {me.name!r} also writes {buffer.name!r}", me.name)
@@ -200,7 +207,7 @@ def _check_readable(me: Member, scope: Scope, place: Place, buffer: n.Buffer, at
             raise Illegal(f"block {writer.name!r} writes {buffer.name!r} in the same loops, or later", me.name)
 
 
-def _check_writable(me: Member, scope: Scope, place: Place, buffer: n.Buffer, indices: Indices) -> None:
+def _check_writable(me: Member, scope: DataflowScope, place: CachePlace, buffer: n.Buffer, indices: Indices) -> None:
     others = [m for m in scope.members if m is not me and (m.writes(buffer) or m.reads(buffer))]
     mine = scope.members.index(me)
     for other in others:

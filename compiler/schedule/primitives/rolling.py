@@ -9,7 +9,14 @@ from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace
 from compiler.schedule.analysis import tree
-from compiler.schedule.analysis.dataflow import Member, Scope, check_leaf, common_prefix, scope_around, with_regions
+from compiler.schedule.analysis.dataflow import (
+    DataflowScope,
+    Member,
+    check_leaf,
+    common_prefix,
+    scope_around,
+    with_regions,
+)
 from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.injective import terms_of
 from compiler.schedule.analysis.placement import Box, access, analyzer_of, conditions_outside, hull, is_data, is_exact
@@ -73,7 +80,7 @@ class _Roll:
 # ------------------------------------------------------------------------------------ finding
 
 
-def _readers(me: Member, scope: Scope, buffer: n.Buffer) -> list[Member]:
+def _readers(me: Member, scope: DataflowScope, buffer: n.Buffer) -> list[Member]:
     """The blocks that read the buffer, which nothing else uses."""
     for other in scope.members:
         if other is not me and other.writes(buffer):
@@ -90,7 +97,7 @@ def _readers(me: Member, scope: Scope, buffer: n.Buffer) -> list[Member]:
     return readers
 
 
-def _roll(me: Member, scope: Scope, readers: Sequence[Member], buffer: n.Buffer) -> _Roll:
+def _roll(me: Member, scope: DataflowScope, readers: Sequence[Member], buffer: n.Buffer) -> _Roll:
     """The outermost loop around all the blocks whose iterations overlap in one dimension. Raises Illegal when there is
     none, or when what an iteration computes is not the whole window that it reads."""
     shared = common_prefix([m.path for m in (me, *readers)])

@@ -8,7 +8,7 @@ from compiler.errors import IRError
 from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.expr import TRUE
-from compiler.schedule.analysis.placement import Access, Side, access, analyzer_of, narrow, new_nest
+from compiler.schedule.analysis.placement import PlacedAccess, Side, access, analyzer_of, narrow, new_nest
 from compiler.te.scan import ScanOp
 from compiler.te.tensor import Operation, Tensor
 from compiler.te.where import at
@@ -91,7 +91,7 @@ def _as_needed(row: n.For, block: n.Block, readers: Sequence[n.Stmt]) -> n.Stmt:
     return new_nest(analyzer, block, sides, preserve_unit_loops=True)
 
 
-def _uses(nest: n.Stmt, buffer: n.Buffer) -> list[Access]:
+def _uses(nest: n.Stmt, buffer: n.Buffer) -> list[PlacedAccess]:
     [realize] = tree.realizes(nest)
     loops = tree.loops_around(nest, realize)
     return [access(read, realize, loops) for read in realize.block.reads if read.buffer is buffer]

@@ -17,7 +17,7 @@ from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, RunStop
 from tuner.records.farm.model_farm import DeviceEventKind
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
 from tuner.records.runs import claims, stopping
-from tuner.records.runs.claims import ClaimAnswer, ClaimState, Wanted
+from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
 from tuner.records.store import RecordStore
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
@@ -160,7 +160,7 @@ def test_results_and_the_next_claims_are_one(bench: Bench) -> None:
     store.runs.take(bench.one.id, "me")
     bench.claim(bench.one, "a", "b")
     trial = NewTrial(task_id=task, digest="a", trace="[]", device_id=bench.here, samples=(1.0,), verified=True)
-    wanted = [Wanted(task, bench.here, ["a", "c"]), Wanted(task, bench.other, ["a"])]
+    wanted = [WantedClaims(task, bench.here, ["a", "c"]), WantedClaims(task, bench.other, ["a"])]
     with pytest.raises(RunTakenOver):
         store.trials.add_and_claim([trial], wanted, "another")
     assert bench.claim(bench.two, "a", "c") == {"a": TAKEN, "c": CLAIMED}  # neither was done

@@ -17,7 +17,7 @@ from rpc_server.client.connect import open_session
 from rpc_server.errors import ConnectError, RPCError, ServerStartError, SessionClosed
 from rpc_server.relay.handshake import KnockFailed, knock
 from rpc_server.relay.loop import HOLD_S
-from rpc_server.relay.passes import ANSWER_SIZE, CLIENT, VERDICT_SIZE, Answer, Verdict, new_pass, read_verdict
+from rpc_server.relay.passes import ANSWER_SIZE, CLIENT, VERDICT_SIZE, PassAnswer, PassVerdict, new_pass, read_verdict
 from rpc_server.relay.server import Relay
 from tests.kit.farm.relay import PretendedBox, greeted, is_closed, relay_farm, start_relay, state, until
 from tests.kit.places import ROOT
@@ -224,14 +224,14 @@ def test_what_a_client_said_is_no_use_to_say_again(relay):
     given = new_pass()
     with PretendedBox(relay.port, given) as box:
         first, greeting = greeted(relay.port)
-        said = Answer.to(greeting, CLIENT, given)
+        said = PassAnswer.to(greeting, CLIENT, given)
         first.sendall(said)
         box.call_back(box.called()).close()
-        assert read_verdict(first.recv(VERDICT_SIZE))[0] is Verdict.WELCOME
+        assert read_verdict(first.recv(VERDICT_SIZE))[0] is PassVerdict.WELCOME
         first.close()
         again, _ = greeted(relay.port)
         again.sendall(said)
-        assert read_verdict(again.recv(VERDICT_SIZE))[0] is Verdict.NO_LEASE
+        assert read_verdict(again.recv(VERDICT_SIZE))[0] is PassVerdict.NO_LEASE
         again.close()
 
 
@@ -240,10 +240,10 @@ def test_a_box_calls_back_once(relay):
     given = new_pass()
     with PretendedBox(relay.port, given) as box:
         line, greeting = greeted(relay.port)
-        line.sendall(Answer.to(greeting, CLIENT, given))
+        line.sendall(PassAnswer.to(greeting, CLIENT, given))
         called = box.called()
         box.call_back(called)
-        assert read_verdict(line.recv(VERDICT_SIZE))[0] is Verdict.WELCOME
+        assert read_verdict(line.recv(VERDICT_SIZE))[0] is PassVerdict.WELCOME
         assert is_closed(box.call_back(called))
         assert is_closed(box.call_back(new_pass()))
         assert "no such lease" in refusal(relay, called)

@@ -4,7 +4,7 @@ import contextlib
 import random
 import socket
 
-from rpc_server.relay.passes import BOX, CLIENT, Answer, new_pass
+from rpc_server.relay.passes import BOX, CLIENT, PassAnswer, new_pass
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.relay_messages import HereIAm, to_relay
 from tests.kit.farm.damage import CASES, GROWTH, SEED, Honest, damaged, throw, use
@@ -24,7 +24,7 @@ def knock_wrongly(port: int, rng: random.Random, cases: int) -> None:
     try:
         for _ in range(cases):
             sock, greeting = greeted(port)
-            answer = Answer.to(greeting, rng.choice((CLIENT, BOX)), new_pass())
+            answer = PassAnswer.to(greeting, rng.choice((CLIENT, BOX)), new_pass())
             (said,) = damaged(rng, [answer])[:1] or [b""]
             with contextlib.suppress(OSError):
                 sock.sendall(said)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import zmq
 
 from rpc_server.box.server import Server
-from rpc_server.relay.passes import BOX, GREETING_SIZE, Answer, Greeting, Pass, pass_of_text
+from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, pass_of_text
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.relay_messages import CallBack, HereIAm, to_box, to_relay
@@ -115,7 +115,7 @@ def greeted(port: int) -> tuple[socket.socket, Greeting]:
 class PretendedBox:
     """Registers at a relay without keys, and calls back only when told."""
 
-    def __init__(self, port: int, *passes: Pass) -> None:
+    def __init__(self, port: int, *passes: RelayPass) -> None:
         self._port = port
         sock, greeting = greeted(port)
         sock.close()
@@ -124,11 +124,11 @@ class PretendedBox:
         self._control.connect(f"tcp://127.0.0.1:{greeting.port}")
         self.say(*passes)
 
-    def say(self, *passes: Pass) -> None:
+    def say(self, *passes: RelayPass) -> None:
         message = HereIAm("pretended", tuple(given.text for given in passes))
         self._control.send_multipart(to_relay.encode(message, Kind.NOTE))
 
-    def called(self) -> Pass:
+    def called(self) -> RelayPass:
         """What to call back with, when the relay asks."""
         while True:
             assert self._control.poll(60_000), "the relay did not call"
@@ -136,9 +136,9 @@ class PretendedBox:
             if isinstance(said, CallBack):
                 return pass_of_text(said.passed)
 
-    def call_back(self, given: Pass) -> socket.socket:
+    def call_back(self, given: RelayPass) -> socket.socket:
         sock, greeting = greeted(self._port)
-        sock.sendall(Answer.to(greeting, BOX, given))
+        sock.sendall(PassAnswer.to(greeting, BOX, given))
         return sock
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rpc_server.wire.trial_messages import MeasureResult
 from tuner.build.process_builder import BuildResult
-from tuner.engine.budget import Limits
+from tuner.engine.budget import BudgetLimits
 from tuner.engine.events import Built, Claim, Claimed, Command, Job, Measured, SlotUp, SubmitBuild, SubmitMeasure
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan
@@ -42,7 +42,7 @@ GOOD = BuildResult(b"object", None, "", 0.1)
 def engine(tasks: int = 1, offered: int = 100, **limits: int) -> tuple[EngineState, list[Listed]]:
     strategies = [Listed(offered) for _ in range(tasks)]
     plans = [Plan(s) for s in strategies]
-    return EngineState(plans, Limits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
+    return EngineState(plans, BudgetLimits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
 
 
 def of(commands: Sequence[Command], kind: type) -> list:

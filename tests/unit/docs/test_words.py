@@ -47,10 +47,8 @@ TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 """Pages that are generated."""
 CONDITION = re.compile(r"(Of|With|Whose|If|When|While|Without|Unless|Until)\b")
 NAMES = """
-Access Answer Axis Built Call CallTimer Candidate Choice Code CompileError Device DeviceInfo EvaluatorOptions
-Fleet Guard Job KeyRevoked Kind Lease LeaseOver Left Level Limits Line Machine Measured Memory Native
-Parameter Part Pass Pending Phase Place Reading Recorder Release Report Request Role Row Run Scope Session
-Shape Split Step Stop Storage Target Threads Tick Turn UnknownDeviceError Value Verdict Waiting Wanted Work
+Call CompileError Device DeviceInfo EvaluatorOptions KeyRevoked Kind Lease LeaseOver Measured Phase Place
+Recorder Release Role Run Session Stop Target Tick UnknownDeviceError
 """
 """Names that still stand for several things. Make them fewer."""
 SEVERAL_STILL = frozenset(NAMES.split())

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.schedule.core.schedule import Schedule
 from tuner.workloads import WorkloadSpec
-from webui.decisions import Candidate, choices_of, importance, rank_choices, rank_pairs
+from webui.decisions import DecidedCandidate, choices_of, importance, rank_choices, rank_pairs
 from webui.forecasts import Accuracy, Forecast, accuracy_of
 from webui.pages.figures import Achieved, Ceiling, roofline, scatter, strands
 
@@ -53,7 +53,7 @@ def candidates(effect, count=400, seed=0):
     for at in range(count):
         tile, unroll = int(2 ** rng.integers(0, 6)), int(rng.choice([0, 16, 64]))
         cost = 1e-3 * math.exp(effect * abs(math.log2(tile / 8)) + 0.1 * rng.normal())
-        made.append(Candidate(at + 1, cost, {"tile": tile, "unroll": unroll, "fixed": 1}))
+        made.append(DecidedCandidate(at + 1, cost, {"tile": tile, "unroll": unroll, "fixed": 1}))
     return made
 
 
@@ -84,7 +84,7 @@ def paired(effect, count=400, seed=0):
     for at in range(count):
         a, b, c = (int(value) for value in rng.integers(0, 4, 3))
         cost = 1e-3 * math.exp(effect * (a % 2 != b % 2) + 0.1 * rng.normal())
-        made.append(Candidate(at + 1, cost, {"a": a, "b": b, "c": c}))
+        made.append(DecidedCandidate(at + 1, cost, {"a": a, "b": b, "c": c}))
     return made
 
 

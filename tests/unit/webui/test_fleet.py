@@ -15,7 +15,7 @@ from tests.kit.records.seed import FakeTracker
 from tuner.records.model import NewDevice
 from tuner.records.store import RecordStore
 from webui import fleet as fleet_module
-from webui.fleet import Fleet
+from webui.fleet import FleetWatch
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
 
 
 def test_without_a_tracker_devices_are_the_recorded_ones(store: RecordStore) -> None:
-    view = Fleet(store, None).view()
+    view = FleetWatch(store, None).view()
     assert (view.source, view.problem) == ("records", "")
     assert [(d.name, d.state, d.cpu, d.device_class) for d in view.devices] == [("old", "recorded", "B", "c2")]
 
 
 def test_live_devices(store: RecordStore) -> None:
-    fleet = Fleet(store, FakeTracker())
+    fleet = FleetWatch(store, FakeTracker())
     view = fleet.view()
     assert (view.source, view.problem, view.up) == ("tracker", "", 2)
     first = view.devices[0]
@@ -44,7 +44,7 @@ def test_live_devices(store: RecordStore) -> None:
 
 def test_many_lookers_ask_the_tracker_once(store: RecordStore) -> None:
     tracker = FakeTracker()
-    fleet = Fleet(store, tracker)
+    fleet = FleetWatch(store, tracker)
     for _ in range(20):
         fleet.view()
     assert tracker.asked == 1
@@ -54,7 +54,7 @@ def test_many_lookers_ask_the_tracker_once(store: RecordStore) -> None:
 def test_a_tracker_that_is_away_is_said_so(store: RecordStore) -> None:
     tracker = FakeTracker()
     tracker.problem = ConnectError("no tracker answers at 127.0.0.1:9190")
-    fleet = Fleet(store, tracker)
+    fleet = FleetWatch(store, tracker)
     view = fleet.view()
     assert (view.source, view.problem) == ("records", "no tracker answers at 127.0.0.1:9190")
     assert [d.name for d in view.devices] == ["old"]
@@ -78,7 +78,7 @@ def test_a_slow_tracker_does_not_hold_up_a_page(store: RecordStore, monkeypatch:
     monkeypatch.setattr(fleet_module, "PATIENCE_S", 0.05)
     monkeypatch.setattr(fleet_module, "FRESH_S", 0.0)
     tracker = _SlowTracker()
-    fleet = Fleet(store, tracker)
+    fleet = FleetWatch(store, tracker)
     assert "has not answered" in fleet.view().problem
     tracker.let_go.set()
     while (view := fleet.view()).problem:

@@ -19,12 +19,12 @@ from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, add
 from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
-from tuner.bench.changes import Kind, find_steps
+from tuner.bench.changes import ChangeKind, find_steps
 from tuner.bench.devices import Stand, direct_stands, local_stand, tracked_stands
 from tuner.bench.history import lines_of
 from tuner.bench.kernels import Workshop
-from tuner.bench.report import Line, as_json, html, markdown, summary, title
-from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
+from tuner.bench.report import ReportLine, as_json, html, markdown, summary, title
+from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.process_identity import user_name
 from tuner.records.db.passwords import shown_command
@@ -117,7 +117,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
         _print(record, lines)
     if given["webhook"] and changed:
         send_alert(given["webhook"], record, changed)
-    slower = [entry for entry in changed if entry.change is Kind.SLOWER]
+    slower = [entry for entry in changed if entry.change is ChangeKind.SLOWER]
     if given["retune"]:
         _retune(slower, flags, given)
     if slower:
@@ -180,7 +180,7 @@ def _follow(
     return problems, flags
 
 
-def _retune(slower: Sequence[Line], flags: dict[str, tuple[str, ...]], given: dict[str, Any]) -> None:
+def _retune(slower: Sequence[ReportLine], flags: dict[str, tuple[str, ...]], given: dict[str, Any]) -> None:
     """A tuning run for each device on which tuned kernels became slower, one after the other."""
     by_device: dict[str, list[str]] = {}
     for entry in slower:
@@ -201,7 +201,7 @@ def _text(event: Event) -> str:
     match event:
         case Started():
             return f"{event.device}: {event.kernels} kernels in {event.rounds} rounds"
-        case Measured(cost=cost) if cost is not None:
+        case BenchMeasured(cost=cost) if cost is not None:
             what = f"round {event.round}" if event.round else "again"
             return f"{event.device}: {what:8} {event.kernel:44} {seconds(cost)}"
         case Ended() if event.problem:
@@ -212,7 +212,7 @@ def _text(event: Event) -> str:
 # --- what was found ------------------------------------------------------------------------------------------
 
 
-def _run_json(record: BenchRun, lines: Sequence[Line], problems: Sequence[str]) -> dict[str, Any]:
+def _run_json(record: BenchRun, lines: Sequence[ReportLine], problems: Sequence[str]) -> dict[str, Any]:
     return {
         "run": record.id,
         "suite": record.suite,
@@ -223,12 +223,12 @@ def _run_json(record: BenchRun, lines: Sequence[Line], problems: Sequence[str]) 
     }
 
 
-def _print(record: BenchRun, lines: Sequence[Line]) -> None:
+def _print(record: BenchRun, lines: Sequence[ReportLine]) -> None:
     table = Table("device", "kernel", "time", "usual", "speed", "", title=title(record))
     for entry in lines:
         result, judgement = entry.result, entry.judgement
         usual = seconds(judgement.baseline) if judgement is not None and judgement.count else "–"
-        style = {Kind.SLOWER: "red", Kind.FASTER: "green"}.get(entry.change) if entry.change else None
+        style = {ChangeKind.SLOWER: "red", ChangeKind.FASTER: "green"}.get(entry.change) if entry.change else None
         time = seconds(result.cost) if result.cost is not None else "–"
         table.add_row(result.device, result.kernel, time, usual, entry.speed, entry.verdict, style=style)
     console().print(table)
@@ -240,7 +240,7 @@ def _check_report(path: Path | None) -> None:
         raise click.BadParameter(f"{path} ends in neither .html nor .md", param_hint="--report")
 
 
-def _write(path: Path, record: BenchRun, lines: Sequence[Line]) -> None:
+def _write(path: Path, record: BenchRun, lines: Sequence[ReportLine]) -> None:
     text = html(record, lines) if path.suffix == ".html" else markdown(record, lines)
     try:
         path.write_text(text, "utf-8")

@@ -22,7 +22,7 @@ from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
 from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
-from tuner.interchange.foreign import Brought, Kept, Left
+from tuner.interchange.foreign import Brought, Kept, LeftOut
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
 from tuner.records.errors import RecordError
@@ -173,7 +173,7 @@ class _Carried(Protocol):
 class _Reader(Protocol):
     """A module that reads one kind of log."""
 
-    def read(self, path: Path) -> Iterator[_Carried | Left]: ...
+    def read(self, path: Path) -> Iterator[_Carried | LeftOut]: ...
 
     def bring(self, store: RecordStore, path: Path) -> Brought: ...
 
@@ -181,8 +181,8 @@ class _Reader(Protocol):
 def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_json: bool) -> None:
     if only_check:
         found = list(reader.read(path))
-        left = [each for each in found if isinstance(each, Left)]
-        brought = Brought(kept=[each.kept for each in found if not isinstance(each, Left)], left=left)
+        left = [each for each in found if isinstance(each, LeftOut)]
+        brought = Brought(kept=[each.kept for each in found if not isinstance(each, LeftOut)], left=left)
         click.echo(f"{path}: {len(brought.kept)} of {len(found)} records carry over", err=as_json)
     else:
         with RecordStore.open(address, create=True) as store:

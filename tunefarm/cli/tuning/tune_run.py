@@ -29,7 +29,7 @@ from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import Silent, Snapshot
 from tuner.errors import TuningError
-from tuner.kernels.files import Job, read_job, recorded_items
+from tuner.kernels.files import KernelJob, read_job, recorded_items
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -90,7 +90,7 @@ def _device_class(store: RecordStore, run_id: int) -> str:
     return next((trial.device_class for trial in store.trials.all(run_id) if trial.device_class), "")
 
 
-def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
+def _new_options(fleet: Fleet, job: KernelJob, given: dict[str, Any]) -> RunOptions:
     flags = {
         "trials": given["trials"],
         "total_trials": given["total_trials"],

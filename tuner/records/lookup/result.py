@@ -18,7 +18,7 @@ from tuner.records.model import Trial, TrialPurpose
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredFinal:
     """One verified trial of a run that measured `candidate`; no baseline. `samples` are seconds, at least one."""
 
     trial_id: int
@@ -47,10 +47,10 @@ class TaskResult:
         return interval(self.samples)
 
 
-def result_of(measured: Iterable[Measured]) -> TaskResult | None:
+def result_of(measured: Iterable[MeasuredFinal]) -> TaskResult | None:
     """Return what a task came to; None where nothing was measured. Of equals the first measured wins."""
     ordered = sorted(measured, key=lambda one: one.trial_id)
-    finals: dict[str | int, list[Measured]] = defaultdict(list)
+    finals: dict[str | int, list[MeasuredFinal]] = defaultdict(list)
     for one in ordered:
         if one.final:
             finals[one.candidate].append(one)
@@ -62,10 +62,10 @@ def result_of(measured: Iterable[Measured]) -> TaskResult | None:
     return min(found, key=lambda result: result.cost, default=None)
 
 
-def measurements(trials: Iterable[Trial]) -> list[Measured]:
+def measurements(trials: Iterable[Trial]) -> list[MeasuredFinal]:
     """Return the trials of one task that count for its result."""
     return [
-        Measured(trial.id, trial.digest, trial.purpose is TrialPurpose.FINAL, trial.samples)
+        MeasuredFinal(trial.id, trial.digest, trial.purpose is TrialPurpose.FINAL, trial.samples)
         for trial in trials
         if trial.verified
         and not trial.suspect

@@ -10,7 +10,7 @@ from tuner.records.db.base import StorePart, page_size
 from tuner.records.model import NewTrial, Trial, TrialStatus
 from tuner.records.runs import browse, catalog, claims, ingest, trials
 from tuner.records.runs.browse import Cursor, TrialFilter
-from tuner.records.runs.claims import ClaimAnswer, Wanted
+from tuner.records.runs.claims import ClaimAnswer, WantedClaims
 from tuner.records.runs.sites import Sites
 
 
@@ -39,7 +39,7 @@ class TrialRecords(StorePart):
         return tuple(self._write(lambda c: ingest.add_trials(c, self._sites, new, owner)))
 
     def add_and_claim(
-        self, new: Sequence[NewTrial], wanted: Sequence[Wanted], owner: str | None = None
+        self, new: Sequence[NewTrial], wanted: Sequence[WantedClaims], owner: str | None = None
     ) -> tuple[tuple[int, ...], list[dict[str, ClaimAnswer]]]:
         """`add_all`, then `claim` for each of `wanted`, as one: a tuner that has results asks for what is next, and
         whoever kills it leaves both or neither. What was just added counts in the claims' answers. Raises as those do.
@@ -67,7 +67,7 @@ class TrialRecords(StorePart):
         """
         if not digests:
             return {}
-        [answers] = self.add_and_claim([], [Wanted(task_id, device_id, digests)])[1]
+        [answers] = self.add_and_claim([], [WantedClaims(task_id, device_id, digests)])[1]
         return answers
 
     def release(self, task_id: int, device_id: int, digests: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ class ClaimState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedClaims:
     """Candidates that a run asks for, to measure on devices of the class of `device_id`."""
 
     task_id: int

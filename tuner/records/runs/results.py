@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, bindparam, select, text
 
 from tuner.records.db.schema import TrialRow
-from tuner.records.lookup.result import Measured, TaskResult, result_of
+from tuner.records.lookup.result import MeasuredFinal, TaskResult, result_of
 from tuner.records.model import TrialPurpose
 
 _FINALS = select(TrialRow.id, TrialRow.candidate_id, TrialRow.samples).where(
@@ -25,7 +25,7 @@ _FASTEST = (
 def final_result(connection: Connection, run_id: int, task_id: int) -> TaskResult | None:
     """Return what the finals of a task say; None where it had none."""
     rows = connection.execute(_FINALS, {"run": run_id, "task": task_id})
-    return result_of(Measured(row.id, row.candidate_id, True, tuple(row.samples)) for row in rows)
+    return result_of(MeasuredFinal(row.id, row.candidate_id, True, tuple(row.samples)) for row in rows)
 
 
 def task_result(connection: Connection, run_id: int, task_id: int) -> TaskResult | None:
@@ -33,4 +33,4 @@ def task_result(connection: Connection, run_id: int, task_id: int) -> TaskResult
     if found := final_result(connection, run_id, task_id):
         return found
     rows = connection.execute(_FASTEST, {"task": task_id})
-    return result_of(Measured(row.id, row.candidate_id, False, tuple(row.samples)) for row in rows)
+    return result_of(MeasuredFinal(row.id, row.candidate_id, False, tuple(row.samples)) for row in rows)

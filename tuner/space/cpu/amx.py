@@ -20,7 +20,7 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.target.target import Target
 from compiler.tir.intrin.x86 import TILE, TILE_GROUPS
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.dots import operands_of, spread_others
 from tuner.space.cpu.elementwise import inline_chains
@@ -186,7 +186,7 @@ def _copy_tiles(sch: Schedule, copy: BlockRV, intrin: str) -> None:
     sch.tensorize(m_lane, intrin)
 
 
-def _pack_rows(sch: Schedule, block: BlockRV, operand: Access, axes: tuple[int, int], unit: TileUnit) -> None:
+def _pack_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, axes: tuple[int, int], unit: TileUnit) -> None:
     """All tiles of the rows, ahead of all calls. `axes`: of the rows and the reduction."""
     dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
@@ -203,7 +203,7 @@ def _pack_rows(sch: Schedule, block: BlockRV, operand: Access, axes: tuple[int, 
 def _pack_columns(
     sch: Schedule,
     block: BlockRV,
-    operand: Access,
+    operand: BlockAccess,
     axes: tuple[int, int],
     unit: TileUnit,
     beside: ExprRV,
@@ -234,7 +234,7 @@ def _pack_columns(
         ahead_of_time(sch, made)
 
 
-def _dims(operand: Access, axes: tuple[int, int]) -> tuple[int, int]:
+def _dims(operand: BlockAccess, axes: tuple[int, int]) -> tuple[int, int]:
     dim, k_dim = (panel_dim(operand, axis) for axis in axes)
     assert dim is not None
     assert k_dim is not None

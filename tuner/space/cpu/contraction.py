@@ -78,7 +78,7 @@ def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ContractionShape:
     """The structure of one sketch.
 
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use, or with
@@ -122,14 +122,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Work:
+class ContractionWork:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
     elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name, `free` the
     names of layout-free operands, `padding` a block that pads an operand of which each task reads a part of its own."""
 
     info: BlockInfo
     roles: Roles
-    shape: Shape
+    shape: ContractionShape
     hardware: Hardware
     epilogue: str | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class _Nest:
     m_outer: list[LoopRV]
 
 
-def tile(sch: Schedule, recorder: Recorder, work: Work) -> None:
+def tile(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
     """Apply the sketch `work.shape` to the block `work.info`."""
     if work.shape.deep:
         _tile_deep(sch, recorder, work)
@@ -157,7 +157,7 @@ def tile(sch: Schedule, recorder: Recorder, work: Work) -> None:
         _tile_whole(sch, recorder, work)
 
 
-def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
+def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
     """The reduction whole inside a tile: it is written once, when it is finished."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     block = sch.get_block(info.name)
@@ -194,7 +194,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
     vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
 
 
-def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
+def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
     """The reduction in blocks of `depth` outside the tiles: the part of a block stays in a near cache while all tiles
     use it. Each tile is summed in registers, then added to the output.
 
@@ -263,7 +263,7 @@ def packed_depths(info: BlockInfo) -> tuple[int, ...]:
     return tuple(sorted(d for d in largest if _LEAST_PACKED_DEPTH <= d < extent))
 
 
-def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
+def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
     """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
     roles, hardware = work.roles, work.hardware
     most = max(1, -(-roles.v.extent // hardware.lanes))
@@ -288,7 +288,7 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
     return tile_rows, vectors, panel, chunk
 
 
-def _bands(work: Work) -> tuple[int, ...]:
+def _bands(work: ContractionWork) -> tuple[int, ...]:
     """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
     shape, m, threads = work.shape, work.roles.m, work.hardware.threads
     in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded)
@@ -354,7 +354,7 @@ def _split_reduction(
 
 
 def _pack_operands(
-    sch: Schedule, block: BlockRV, work: Work, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
+    sch: Schedule, block: BlockRV, work: ContractionWork, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
 ) -> None:
     """Copy what the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes

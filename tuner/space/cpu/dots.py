@@ -19,7 +19,7 @@ from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Access, BlockInfo, blocks_of
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import spread, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
@@ -64,8 +64,8 @@ UNITS = (  # the faster first
 class Operands:
     """The operands of a plain product of matrices, and the extent of its reduction."""
 
-    scalar: Access
-    vector: Access
+    scalar: BlockAccess
+    vector: BlockAccess
     depth: int
 
 
@@ -169,7 +169,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit
     vectorize_tail(sch, writer, unit.lanes, depth=inside)
 
 
-def _pack(sch: Schedule, block: BlockRV, operand: Access, v_axis: int, k_axis: int, unit: Unit) -> None:
+def _pack(sch: Schedule, block: BlockRV, operand: BlockAccess, v_axis: int, k_axis: int, unit: Unit) -> None:
     """All panels of the vector operand, each made by one thread, groups of the reduction innermost."""
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if operand.buffer in layout_free(sch.func):
@@ -189,7 +189,7 @@ def _pack(sch: Schedule, block: BlockRV, operand: Access, v_axis: int, k_axis: i
     sch.parallel(v_outer)
 
 
-def _widen_rows(sch: Schedule, block: BlockRV, operand: Access, unit: Unit) -> None:
+def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, unit: Unit) -> None:
     """The scalar operand as it lies, in the dtype that the instruction takes."""
     assert unit.held is not None
     copy = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")

@@ -13,10 +13,18 @@ from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, epilogue_of
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import tile_sketch, tile_unit_for
-from tuner.space.cpu.contraction import Roles, Shape, Work, assign_roles, depths, packed_depths, tile
+from tuner.space.cpu.contraction import (
+    ContractionShape,
+    ContractionWork,
+    Roles,
+    assign_roles,
+    depths,
+    packed_depths,
+    tile,
+)
 from tuner.space.cpu.dots import dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
@@ -100,7 +108,7 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
     return tuple(sketch for sketch in made if sketch is not None)
 
 
-def _ahead(func: PrimFunc, shape: Shape, main: BlockInfo, roles: Roles) -> Shape:
+def _ahead(func: PrimFunc, shape: ContractionShape, main: BlockInfo, roles: Roles) -> ContractionShape:
     """The shape with operands packed ahead of time where the function lets it."""
     packed = [roles.vector_operand if shape.pack else None, roles.scalar_operand if shape.pack_rows else None]
     ahead = any(_is_free(func, main, i) for i in packed)
@@ -124,7 +132,7 @@ def _across_memory(info: BlockInfo) -> bool:
     return bool(info.reduced) and bool(info.inputs) and all(last in i.innermost for i in info.inputs)
 
 
-def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:
     if streamed := skinny_shapes(func, main, roles):
         return streamed  # what goes down the columns of such a matrix comes nowhere near
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
@@ -138,30 +146,30 @@ def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardwar
     return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
 
 
-def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:
     """The shapes that can pay: an operand is packed when it is used again."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
     orders = (True, False) if roles.m is not None or roles.others else (False,)
-    shapes = [Shape(rows_outer=order, pack=False) for order in orders] if along_memory else []
+    shapes = [ContractionShape(rows_outer=order, pack=False) for order in orders] if along_memory else []
     reused = operand is not None and roles.m is not None and _reused(operand, roles)
     packs_rows = roles.m is not None and _panels_of_rows(info, roles)
     rows = 1 if roles.m is None else roles.m.extent
     cut = bool(depths(info))
     if reused:
-        shapes.append(Shape(rows_outer=False, pack=True))
+        shapes.append(ContractionShape(rows_outer=False, pack=True))
     if reused and packs_rows:
-        shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True))
+        shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True))
         if packed_depths(info) and info.reduced[0].extent >= _LONG:
-            shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, deep=True))
+            shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True, deep=True))
         if _odd(info, roles, hardware):
-            shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, padded=True))
+            shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True, padded=True))
     if cut and along_memory and rows <= _FEW_ROWS:
-        shapes.append(Shape(rows_outer=False, pack=False, deep=True))
-    return shapes or [Shape(rows_outer=roles.m is not None, pack=False)]
+        shapes.append(ContractionShape(rows_outer=False, pack=False, deep=True))
+    return shapes or [ContractionShape(rows_outer=roles.m is not None, pack=False)]
 
 
-def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:
     """The shapes of the product that a convolution becomes with its pixels in one row."""
     sch = Schedule(func)
     if not has_pixels(info, roles, hardware.lanes) or flatten(sch, info, roles, hardware.lanes) is None:
@@ -175,7 +183,7 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     used_again = flat_roles.v.extent > _FEW_PIXELS or _is_free(func, info, roles.scalar_operand)
     shapes = [s for s in _shapes(flat, flat_roles, hardware) if not s.rows_outer and (used_again or not s.pack_rows)]
     if _few_panels(flat, flat_roles, hardware):
-        shapes.append(Shape(rows_outer=True, pack=True))
+        shapes.append(ContractionShape(rows_outer=True, pack=True))
     return [replace(shape, flat=True, filled=filled and shape.pack and not shape.padded) for shape in shapes]
 
 
@@ -187,7 +195,7 @@ def _few_panels(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
     return hardware.threads > 1 and vectors <= _VECTORS_EACH * hardware.threads and near <= hardware.l2_bytes
 
 
-def _reused(operand: Access, roles: Roles) -> bool:
+def _reused(operand: BlockAccess, roles: Roles) -> bool:
     """Whether the vector operand is the same for all rows, so that a packed panel is used often."""
     return roles.m is not None and roles.m.position not in operand.axes
 
@@ -244,7 +252,7 @@ def _plain(func: PrimFunc, target: Target) -> Sketch:
 
 
 def _contraction(
-    func: PrimFunc, name: str, shape: Shape, hardware: Hardware, begin: Values = MappingProxyType({})
+    func: PrimFunc, name: str, shape: ContractionShape, hardware: Hardware, begin: Values = MappingProxyType({})
 ) -> Sketch | None:
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
@@ -275,7 +283,7 @@ def _contraction(
         if info.injective and info.name not in {epilogue, *made_by.values(), *columns, padding}:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
-    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free, padding))
+    tile(sch, recorder, ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
@@ -290,7 +298,7 @@ def _unfolded(sch: Schedule, name: str) -> frozenset[str]:
     return frozenset({columns})
 
 
-def _flattened(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> Flat | None:
+def _flattened(sch: Schedule, name: str, shape: ContractionShape, hardware: Hardware) -> Flat | None:
     """The block `name` with all pixels in one row."""
     main = next(b for b in blocks_of(sch.func) if b.name == name)
     roles = assign_roles(main)
@@ -298,7 +306,7 @@ def _flattened(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> Fl
     return flatten(sch, main, roles, hardware.lanes, packed=shape.pack)
 
 
-def _pad(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> bool:
+def _pad(sch: Schedule, name: str, shape: ContractionShape, hardware: Hardware) -> bool:
     main = next(b for b in blocks_of(sch.func) if b.name == name)
     roles = assign_roles(main)
     assert roles is not None

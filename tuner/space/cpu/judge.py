@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
-from tuner.space.cpu.contraction import STREAM_BYTES, Roles, Shape
+from tuner.space.cpu.contraction import STREAM_BYTES, ContractionShape, Roles
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.pixels import STREAMS
 from tuner.space.sketch import Values
@@ -26,7 +26,7 @@ class Judge:
 
     info: BlockInfo
     roles: Roles
-    shape: Shape
+    shape: ContractionShape
     hardware: Hardware
     element_bytes: int
 

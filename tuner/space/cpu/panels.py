@@ -20,7 +20,7 @@ from compiler.lower.blocks.split_preproc import PREPROC
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.ops import add, const, mul
-from tuner.space.analysis import Access
+from tuner.space.analysis import BlockAccess
 
 _LINE = 64  # bytes of the cache
 
@@ -30,14 +30,14 @@ class Panel:
     """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements. `made_by` names the
     block that makes the operand here (one that pads it); without one the operand is copied."""
 
-    access: Access
+    access: BlockAccess
     dim: int
     size: ExprRV
     lanes: int
     made_by: str | None = None
 
 
-def panel_dim(access: Access, axis: int) -> int | None:
+def panel_dim(access: BlockAccess, axis: int) -> int | None:
     """The dimension that `axis`, and nothing else, is the index of; None when there is no such dimension."""
     found = [d for d, axes in enumerate(access.axes_by_dim) if axis in axes]
     return found[0] if len(found) == 1 and access.axes_by_dim[found[0]] == {axis} else None
@@ -82,13 +82,13 @@ def ahead_of_time(sch: Schedule, copy: BlockRV) -> None:
     sch.annotate(copy, PREPROC, True)
 
 
-def widen(sch: Schedule, copy: BlockRV, access: Access) -> None:
+def widen(sch: Schedule, copy: BlockRV, access: BlockAccess) -> None:
     """Let a copy of narrow numbers hold what they are computed with: they are converted once, not for each product."""
     if access.used_as is not None:
         sch.unsafe_set_dtype(copy, 0, access.used_as)
 
 
-def copy_region(sch: Schedule, block: BlockRV, access: Access, at: LoopRV, lanes: int) -> None:
+def copy_region(sch: Schedule, block: BlockRV, access: BlockAccess, at: LoopRV, lanes: int) -> None:
     """Copy the part of an operand that `block` reads under `at` into a buffer of its own, in vectors."""
     packed = sch.cache_read(block, sch.read_index(block, access.buffer.name), "global")
     widen(sch, packed, access)

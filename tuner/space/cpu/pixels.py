@@ -25,7 +25,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Access, Axis, BlockInfo, blocks_of, consumers
+from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, consumers
 from tuner.space.cpu.contraction import Roles
 from tuner.space.loops import fuse_all
 
@@ -55,7 +55,7 @@ def has_gaps(info: BlockInfo, roles: Roles) -> bool:
     return roles.vector_operand is not None and dict(info.inputs[roles.vector_operand].steps).get(roles.v.position) != 1
 
 
-def _reads_few_rows(info: BlockInfo, operand: Access, roles: Roles) -> bool:
+def _reads_few_rows(info: BlockInfo, operand: BlockAccess, roles: Roles) -> bool:
     """Whether a tile reads every second element of few rows, as those of three channels are: they stay near, and are
     unfolded row by row, where a copy of all columns would come and go through memory."""
     rows = math.prod(a.extent for a in info.reduced if a.position not in operand.innermost)
@@ -103,7 +103,7 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bo
     return Flat(sch.get(columns).name_hint, dense, by_pixels)
 
 
-def _gathers(operand: Access, lanes: int) -> bool:
+def _gathers(operand: BlockAccess, lanes: int) -> bool:
     """Whether elements from anywhere fill a vector sooner than columns are copied twice, in rows and in panels. There
     are instructions for elements of 4 bytes and more; in vectors of 64 bytes they pay."""
     element_bytes = parse_dtype(operand.buffer.dtype).bytes

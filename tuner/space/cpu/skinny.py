@@ -22,8 +22,8 @@ from compiler.dtype import parse_dtype
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Access, BlockInfo
-from tuner.space.cpu.contraction import Roles, Shape, depths
+from tuner.space.analysis import BlockAccess, BlockInfo
+from tuner.space.cpu.contraction import ContractionShape, Roles, depths
 
 _MOST_ROWS = 32  # of results: of more, the arithmetic takes so long that memory matters less
 _LARGE = 8 << 20  # bytes of an operand that no near cache keeps from one call to the next
@@ -32,7 +32,7 @@ _KEEP_FROM = 2  # rows of results for which an order of their own can pay
 _ALONE_UP_TO = 4  # rows of results: of more, the output's own order was never faster
 
 
-def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
+def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[ContractionShape]:
     """The shapes of a float32 product of few rows by a large matrix that lies along the vectors; none where the block
     is no such product, no block of rows divides its sum, or the matrix can be packed ahead of all calls."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
@@ -47,12 +47,12 @@ def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
     streams = [d for d in _STREAMS if d in depths(info)]
     if not streams:
         return []
-    plain = Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),))
+    plain = ContractionShape(rows_outer=False, pack=False, deep=True, streams=(max(streams),))
     offered = [plain] if rows <= _ALONE_UP_TO else []
     return [*offered, replace(plain, kept=True)] if rows >= _KEEP_FROM else offered
 
 
-def _is_matrix(info: BlockInfo, roles: Roles, operand: Access) -> bool:
+def _is_matrix(info: BlockInfo, roles: Roles, operand: BlockAccess) -> bool:
     """Whether the operand is a matrix of float32, its rows along the reduction, and all else has one iteration."""
     plain = all(i.buffer.dtype == "float32" for i in (info.output, *info.inputs))
     alone = all(axis.extent == 1 for axis in roles.others)

@@ -30,7 +30,7 @@ _LINE = 64  # bytes
 
 
 @dataclass(frozen=True)
-class Turn:
+class TurnedProduct:
     """The block, the axis that is read along memory, the one that is written along it."""
 
     info: BlockInfo
@@ -38,7 +38,7 @@ class Turn:
     written: Axis
 
 
-def turn_of(func: PrimFunc) -> Turn | None:
+def turn_of(func: PrimFunc) -> TurnedProduct | None:
     """How `func`, a single block, turns dimensions around; None where it does not."""
     blocks = blocks_of(func)
     if len(blocks) != 1 or not blocks[0].injective or not blocks[0].axes:
@@ -50,7 +50,7 @@ def turn_of(func: PrimFunc) -> Turn | None:
     for access in sorted(info.inputs, key=lambda a: -len(a.axes)):
         inner = access.innermost
         if len(inner) == 1 and written.position in access.axes and written.position not in inner:
-            return Turn(info, info.axes[next(iter(inner))], written)
+            return TurnedProduct(info, info.axes[next(iter(inner))], written)
     return None
 
 
@@ -79,7 +79,9 @@ def _fitting(axis: Axis, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in sizes if size <= axis.extent and -(-axis.extent // size) * size <= 1.5 * axis.extent)
 
 
-def _schedule(sch: Schedule, recorder: Recorder, turn: Turn, rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+def _schedule(
+    sch: Schedule, recorder: Recorder, turn: TurnedProduct, rows: tuple[int, ...], columns: tuple[int, ...]
+) -> None:
     loops = list(sch.get_loops(sch.get_block(turn.info.name)))
     read, written = loops[turn.read.position], loops[turn.written.position]
     rest = [loop for loop in loops if loop not in (read, written)]
@@ -93,7 +95,7 @@ def _schedule(sch: Schedule, recorder: Recorder, turn: Turn, rows: tuple[int, ..
 
 @dataclass(frozen=True)
 class _Judge:
-    turn: Turn
+    turn: TurnedProduct
     hardware: Hardware
 
     def draft(self, values: Values) -> float:

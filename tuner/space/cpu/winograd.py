@@ -52,7 +52,7 @@ _APART = 1024  # planes of 16 are this many elements apart, and a cache line mor
 
 
 @dataclass(frozen=True)
-class Split:
+class WinogradSplit:
     """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time. One of them is all. At a
     time there are `rows` rows of tiles then, of `columns`, some of which may be there only to make whole vectors."""
 
@@ -136,7 +136,7 @@ def _channels(info: BlockInfo) -> list[Axis]:
     return [a for a in info.reduced if all(panel_dim(op, a.position) is not None for op in info.inputs)]
 
 
-def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | None:
+def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> WinogradSplit | None:
     """Bands whose tiles fit the near cache, enough of them for all threads."""
     each = sizes.products * sizes.channels * element_bytes
     fitting = [
@@ -150,15 +150,15 @@ def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | 
     return even[-1] if even else None
 
 
-def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> Split:
+def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> WinogradSplit:
     """Tiles of 4 × 4 fill their vectors: each is worth as much as four small ones, and a piece of a vector costs as
     much as a whole one."""
     multiple = 1 if sizes.tile == _TILE else hardware.lanes
     rows, columns = whole_tiles(sizes.rows, sizes.columns, band, multiple)
-    return Split(band, chunk, rows, columns, multiple)
+    return WinogradSplit(band, chunk, rows, columns, multiple)
 
 
-def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> Split | None:
+def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> WinogradSplit | None:
     """All tiles of an image at a time; chunks of filters whose taps take half of the near cache. `beside_bands` that
     threads can share evenly, only where filters are more than tiles: else those of a band are nearer."""
     if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
@@ -191,7 +191,7 @@ def _even(tasks: int, threads: int) -> bool:
 # ----------------------------------------------------------------------------------- the schedule
 
 
-def _sketch(func: PrimFunc, info: BlockInfo, split: Split, sizes: _Sizes, hardware: Hardware) -> Sketch:
+def _sketch(func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware) -> Sketch:
     sch = Schedule(func)
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
@@ -240,7 +240,7 @@ def _split_phases(sch: Schedule, phases: BlockRV) -> None:
 
 
 def _results(
-    sch: Schedule, last: BlockRV, out_lines: BlockRV, split: Split, sizes: _Sizes
+    sch: Schedule, last: BlockRV, out_lines: BlockRV, split: WinogradSplit, sizes: _Sizes
 ) -> tuple[list[LoopRV], LoopRV]:
     """The loops around all that belongs to a band, and around a chunk of filters."""
     *batch, filters, y, x = sch.get_loops(last)
@@ -270,7 +270,7 @@ def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
 
 def _multiply(
     sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, info: BlockInfo,
-    split: Split, sizes: _Sizes, hardware: Hardware,
+    split: WinogradSplit, sizes: _Sizes, hardware: Hardware,
 ) -> None:  # fmt: skip
     """The register tile of the products of matrices."""
     whole = split.chunk == sizes.filters
@@ -314,7 +314,7 @@ def _transform_taps(sch: Schedule, taps: BlockRV, lines: BlockRV, at: LoopRV | N
         sch.parallel(filters)
 
 
-def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV | None, split: Split) -> None:
+def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV | None, split: WinogradSplit) -> None:
     """The tiles of a band at `at`, or of all bands first."""
     if at is not None:
         sch.compute_at(tiles, at, preserve_unit_loops=True)
@@ -340,7 +340,7 @@ def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV |
 class _Judge:
     """Judges the decisions: the register tile, and what of it the tiles of a band and the filters fill."""
 
-    split: Split
+    split: WinogradSplit
     sizes: _Sizes
     hardware: Hardware
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
-from tuner.space.analysis import Access, Axis, BlockInfo
+from tuner.space.analysis import Axis, BlockAccess, BlockInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Operand:
     """One of the two factors. `along`: the group whose neighbours are neighbours in memory ("k", or its own), "" for
     none. `plain`: that group's last axis is the buffer's last index, with nothing computed: vectors can be loaded."""
 
-    access: Access
+    access: BlockAccess
     along: str
     plain: bool
 
@@ -93,7 +93,7 @@ def as_product(info: BlockInfo) -> Product | None:
     )
 
 
-def _operand(access: Access, own: tuple[Axis, ...], info: BlockInfo) -> Operand:
+def _operand(access: BlockAccess, own: tuple[Axis, ...], info: BlockInfo) -> Operand:
     steps = dict(access.steps)
     for name, group in (("own", own), ("k", info.reduced)):
         near = [a for a in group if steps.get(a.position) == 1]

@@ -16,7 +16,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Access, BlockInfo, blocks_of
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.rows import Rows, rows_of
 from tuner.space.gpu.hardware import WARP, Chip
@@ -49,7 +49,7 @@ def gpu_row_sketches(func: PrimFunc, chip: Chip) -> tuple[Sketch, ...]:
     return tuple(sketch for sketch in made if sketch is not None)
 
 
-def _read_again(sch: Schedule, rows: Rows, chip: Chip) -> Access | None:
+def _read_again(sch: Schedule, rows: Rows, chip: Chip) -> BlockAccess | None:
     """The argument whose rows several passes read, where a row fits shared memory."""
     arguments = set(sch.func.buffer_map.values())
     for access in rows.blocks[0].inputs:
@@ -60,7 +60,7 @@ def _read_again(sch: Schedule, rows: Rows, chip: Chip) -> Access | None:
     return None
 
 
-def _by_rows(sch: Schedule, rows: Rows, chip: Chip, kept: Access | None) -> Sketch | None:
+def _by_rows(sch: Schedule, rows: Rows, chip: Chip, kept: BlockAccess | None) -> Sketch | None:
     recorder = Recorder(sch)
     try:
         _schedule(sch, recorder, rows, chip, kept)
@@ -111,7 +111,7 @@ def _sum_of_parts(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
 # -------------------------------------------------------------------------------- the schedule
 
 
-def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, chip: Chip, kept: Access | None) -> None:
+def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, chip: Chip, kept: BlockAccess | None) -> None:
     last = rows.blocks[-1]
     fitting = tuple(t for t in _THREADS if t <= chip.block_threads and (t == WARP or t <= rows.length))
     threads = recorder.choose("threads", fitting).rv
@@ -152,14 +152,14 @@ def _row_by_row(sch: Schedule, block: BlockRV, place: LoopRV, rows: Rows) -> lis
     return inner
 
 
-def _keep(sch: Schedule, rows: Rows, kept: Access) -> BlockRV:
+def _keep(sch: Schedule, rows: Rows, kept: BlockAccess) -> BlockRV:
     """A copy in shared memory for all blocks that read `kept`."""
     readers = [sch.get_block(b.name) for b in rows.blocks if any(i.buffer is kept.buffer for i in b.inputs)]
     first = readers[0]
     return sch.cache_read(first, sch.read_index(first, kept.buffer.name), "shared", readers)
 
 
-def _kept_vector(rows: Rows, kept: Access) -> int:
+def _kept_vector(rows: Rows, kept: BlockAccess) -> int:
     most = _LOAD_BYTES // parse_dtype(kept.buffer.dtype).bytes
     return next(v for v in (8, 4, 2, 1) if v <= most and rows.length % v == 0)
 

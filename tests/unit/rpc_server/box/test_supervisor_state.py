@@ -17,9 +17,9 @@ from rpc_server.box.supervisor_events import (
     Kill,
     LaneLostAsked,
     LeaseOver,
-    Report,
     ShutdownAsked,
     Spawn,
+    SupervisorReport,
     Tell,
     TimePassed,
     ToExecutor,
@@ -249,15 +249,15 @@ def test_leases():
     box(ask())
     assert isinstance(box.error(), LeaseRefused)
     box(ask(ANN, lease="L1"))
-    assert [r.report.event for r in box.got(Report)] == ["opened"]
+    assert [r.report.event for r in box.got(SupervisorReport)] == ["opened"]
     box(ask(BOB, 2, lease="L2"))
     box(LeaseOver("L2", "revoked"))
     assert isinstance(box.error(), LeaseRefused)
     box(LeaseOver("L1", "expired"))
     assert "expired" in box.got(Tell)[0].note.reason
-    assert box.got(Report) == []  # the device is not free yet
+    assert box.got(SupervisorReport) == []  # the device is not free yet
     box(ExecutorExited(1, KILLED))
-    assert [(r.report.lease_id, r.report.event) for r in box.got(Report)] == [("L1", "closed")]
+    assert [(r.report.lease_id, r.report.event) for r in box.got(SupervisorReport)] == [("L1", "closed")]
 
 
 def test_a_lease_holder_who_comes_again_replaces_the_old_session():

@@ -9,7 +9,7 @@ from rpc_server.errors import (
     OutOfMemory,
     SessionClosed,
 )
-from rpc_server.machine.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
+from rpc_server.machine.crash import CallUnderWay, CrashVerdict, ExitReport, explain, failed_trial
 from rpc_server.wire.trial_messages import FailureKind
 
 GIB = 1 << 30
@@ -23,28 +23,33 @@ def died(number, **changes):
 @pytest.mark.parametrize(
     ("report", "verdict", "kind", "words"),
     [
-        (died(signal.SIGSEGV), Verdict.NONE, ExecutorCrashed, "killed by SIGSEGV while running call of 'f' (timing)"),
-        (died(signal.SIGBUS), Verdict.NONE, ExecutorCrashed, "are their declared shapes what the code takes"),
-        (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "exited with code 3"),
-        (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "oops"),
-        (died(signal.SIGKILL), Verdict.DEADLINE, DeadlineExceeded, "deadline of 2 s"),
-        (died(signal.SIGKILL), Verdict.MEMORY, OutOfMemory, "limit 1024 MiB"),
-        (died(signal.SIGKILL), Verdict.CLOSED, SessionClosed, "closed"),
-        (died(signal.SIGKILL), Verdict.PROTOCOL, ExecutorCrashed, "protocol"),
-        (ExitReport(), Verdict.STUCK, DeviceLost, "driver hangs"),
-        (died(signal.SIGKILL), Verdict.NONE, ExecutorCrashed, "SIGKILL"),
-        (died(signal.SIGKILL, kernel_out_of_memory=True), Verdict.NONE, OutOfMemory, "out of memory"),
-        (died(signal.SIGABRT, stderr="std::bad_alloc"), Verdict.NONE, OutOfMemory, "SIGABRT"),
-        (died(signal.SIGSEGV, peak_memory=GIB * 3 // 4), Verdict.NONE, OutOfMemory, "peak 768 MiB"),
-        (died(signal.SIGSEGV, peak_memory=GIB // 2), Verdict.NONE, ExecutorCrashed, "SIGSEGV"),
+        (
+            died(signal.SIGSEGV),
+            CrashVerdict.NONE,
+            ExecutorCrashed,
+            "killed by SIGSEGV while running call of 'f' (timing)",
+        ),
+        (died(signal.SIGBUS), CrashVerdict.NONE, ExecutorCrashed, "are their declared shapes what the code takes"),
+        (ExitReport(exit_code=3, stderr="oops"), CrashVerdict.NONE, ExecutorCrashed, "exited with code 3"),
+        (ExitReport(exit_code=3, stderr="oops"), CrashVerdict.NONE, ExecutorCrashed, "oops"),
+        (died(signal.SIGKILL), CrashVerdict.DEADLINE, DeadlineExceeded, "deadline of 2 s"),
+        (died(signal.SIGKILL), CrashVerdict.MEMORY, OutOfMemory, "limit 1024 MiB"),
+        (died(signal.SIGKILL), CrashVerdict.CLOSED, SessionClosed, "closed"),
+        (died(signal.SIGKILL), CrashVerdict.PROTOCOL, ExecutorCrashed, "protocol"),
+        (ExitReport(), CrashVerdict.STUCK, DeviceLost, "driver hangs"),
+        (died(signal.SIGKILL), CrashVerdict.NONE, ExecutorCrashed, "SIGKILL"),
+        (died(signal.SIGKILL, kernel_out_of_memory=True), CrashVerdict.NONE, OutOfMemory, "out of memory"),
+        (died(signal.SIGABRT, stderr="std::bad_alloc"), CrashVerdict.NONE, OutOfMemory, "SIGABRT"),
+        (died(signal.SIGSEGV, peak_memory=GIB * 3 // 4), CrashVerdict.NONE, OutOfMemory, "peak 768 MiB"),
+        (died(signal.SIGSEGV, peak_memory=GIB // 2), CrashVerdict.NONE, ExecutorCrashed, "SIGSEGV"),
         (
             died(signal.SIGSEGV, base_address_space=GIB, last_address_space=2 * GIB),
-            Verdict.NONE,
+            CrashVerdict.NONE,
             OutOfMemory,
             "SIGSEGV",
         ),
-        (died(signal.SIGILL, peak_memory=GIB), Verdict.NONE, ExecutorCrashed, "SIGILL"),
-        (died(99), Verdict.NONE, ExecutorCrashed, "signal 99"),
+        (died(signal.SIGILL, peak_memory=GIB), CrashVerdict.NONE, ExecutorCrashed, "SIGILL"),
+        (died(99), CrashVerdict.NONE, ExecutorCrashed, "signal 99"),
     ],
 )
 def test_what_is_said(report, verdict, kind, words):
@@ -55,7 +60,7 @@ def test_what_is_said(report, verdict, kind, words):
 
 
 def test_details_for_machines():
-    error = explain(died(signal.SIGBUS, stderr="x"), Verdict.NONE, None, None)
+    error = explain(died(signal.SIGBUS, stderr="x"), CrashVerdict.NONE, None, None)
     assert isinstance(error, ExecutorCrashed)
     assert (error.signal, error.exit_code, error.stderr, error.call) == ("SIGBUS", None, "x", "")
     assert "between two calls" in error.message

@@ -15,9 +15,9 @@ from rpc_server.relay.pass_table import Desk
 from rpc_server.relay.passes import (
     BOX,
     CLIENT,
-    Answer,
     Greeting,
-    Verdict,
+    PassAnswer,
+    PassVerdict,
     granted_address,
     new_pass,
     pass_of_text,
@@ -53,13 +53,13 @@ def test_what_is_no_pass(text):
 
 def test_a_proof_is_good_for_its_role_and_number_only():
     given, greeting = new_pass(), Greeting.new(4)
-    said = Answer.from_bytes(Answer.to(greeting, CLIENT, given))
+    said = PassAnswer.from_bytes(PassAnswer.to(greeting, CLIENT, given))
     assert (said.role, said.id) == (CLIENT, given.id)
     assert given.proves(CLIENT, greeting.nonce, said.proof)
     assert not given.proves(BOX, greeting.nonce, said.proof)
     assert not given.proves(CLIENT, Greeting.new(4).nonce, said.proof)
     assert not new_pass().proves(CLIENT, greeting.nonce, said.proof)
-    assert given.secret not in Answer.to(greeting, CLIENT, given)
+    assert given.secret not in PassAnswer.to(greeting, CLIENT, given)
 
 
 def test_greetings():
@@ -73,11 +73,11 @@ def test_greetings():
 
 
 def test_answers_and_verdicts_that_are_none():
-    good = Answer.to(Greeting.new(1), BOX, new_pass())
+    good = PassAnswer.to(Greeting.new(1), BOX, new_pass())
     for bad in (b"XXXX" + good[4:], good[:4] + b"?" + good[5:]):
         with pytest.raises(ProtocolError):
-            Answer.from_bytes(bad)
-    assert read_verdict(verdict_bytes(Verdict.WELCOME, 9300)) == (Verdict.WELCOME, 9300)
+            PassAnswer.from_bytes(bad)
+    assert read_verdict(verdict_bytes(PassVerdict.WELCOME, 9300)) == (PassVerdict.WELCOME, 9300)
     with pytest.raises(ProtocolError, match="77"):
         read_verdict(b"\x4d\0\0")
 

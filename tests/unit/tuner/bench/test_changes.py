@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tuner.bench.changes import LEAST_HISTORY, Kind, confirmed, find_steps, judge
+from tuner.bench.changes import LEAST_HISTORY, ChangeKind, confirmed, find_steps, judge
 
 
 def steady(count, noise=0.01, level=1e-3, seed=0):
@@ -14,13 +14,19 @@ def steady(count, noise=0.01, level=1e-3, seed=0):
 
 
 def test_nothing_is_told_of_a_short_series():
-    assert judge([], 1.0).kind is Kind.NEW
+    assert judge([], 1.0).kind is ChangeKind.NEW
     verdict = judge([1.0] * (LEAST_HISTORY - 1), 9.0)
-    assert (verdict.kind, verdict.ratio, verdict.count) == (Kind.NEW, 9.0, LEAST_HISTORY - 1)
+    assert (verdict.kind, verdict.ratio, verdict.count) == (ChangeKind.NEW, 9.0, LEAST_HISTORY - 1)
 
 
 @pytest.mark.parametrize(
-    ("ratio", "kind"), [(1.0, Kind.STEADY), (1.01, Kind.STEADY), (1.2, Kind.SLOWER), (0.8, Kind.FASTER)]
+    ("ratio", "kind"),
+    [
+        (1.0, ChangeKind.STEADY),
+        (1.01, ChangeKind.STEADY),
+        (1.2, ChangeKind.SLOWER),
+        (0.8, ChangeKind.FASTER),
+    ],
 )
 def test_a_result_against_a_steady_series(ratio, kind):
     history = steady(20)
@@ -31,20 +37,20 @@ def test_a_result_against_a_steady_series(ratio, kind):
 
 
 def test_a_noisy_series_has_a_wide_fence():
-    assert judge(steady(30, noise=0.1), 1.2e-3).kind is Kind.STEADY
+    assert judge(steady(30, noise=0.1), 1.2e-3).kind is ChangeKind.STEADY
 
 
 def test_one_outlier_does_not_widen_the_fence():
     history = steady(20)
-    assert judge([*history[:10], 5e-3, *history[10:]], 1.15e-3).kind is Kind.SLOWER
+    assert judge([*history[:10], 5e-3, *history[10:]], 1.15e-3).kind is ChangeKind.SLOWER
 
 
 def test_the_last_level_counts():
     history = [*steady(15), *steady(10, level=2e-3, seed=1)]
     assert find_steps(np.log(history)) == (15,)
     verdict = judge(history, 2.01e-3)
-    assert (verdict.kind, verdict.count) == (Kind.STEADY, 10)
-    assert judge(history, 1e-3).kind is Kind.FASTER
+    assert (verdict.kind, verdict.count) == (ChangeKind.STEADY, 10)
+    assert judge(history, 1e-3).kind is ChangeKind.FASTER
 
 
 def test_several_steps_are_found_where_they_are():

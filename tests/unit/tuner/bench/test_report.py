@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from tuner.bench.changes import LEAST_HISTORY, judge
-from tuner.bench.report import Line
+from tuner.bench.report import ReportLine
 from tuner.records.farm.model_farm import BenchResult
 
 
@@ -25,5 +25,5 @@ class _Measured:
     ],
 )
 def test_only_the_first_result_is_new(before: int, verdict: str) -> None:
-    line = Line(cast(BenchResult, _Measured()), None, judge([1e-3] * before, 1e-3))  # type: ignore[arg-type]
+    line = ReportLine(cast(BenchResult, _Measured()), None, judge([1e-3] * before, 1e-3))  # type: ignore[arg-type]
     assert line.verdict == verdict

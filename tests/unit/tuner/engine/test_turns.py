@@ -7,7 +7,7 @@ import pytest
 
 from rpc_server.machine.fingerprint import local_fingerprint
 from tests.kit.tuner.engine import GOOD, Driver, Listed, of
-from tuner.engine.budget import Limits
+from tuner.engine.budget import BudgetLimits
 from tuner.engine.events import Built, Claim, Claimed, RecordTrial, SlotUp, SubmitBuild, SubmitMeasure
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan
@@ -18,7 +18,7 @@ from tuner.records.model import TrialPurpose as Purpose
 def crowded_run(trials: int = 16, tasks: int = 1, cores: int = 2, threads: int = 2, quiet_from: float = 0.0) -> Driver:
     strategies = [Listed(100) for _ in range(tasks)]
     plans = [Plan(s, threads=threads) for s in strategies]
-    driver = Driver(EngineState(plans, Limits(trials=trials, finalists=2, quiet_from=quiet_from)), slots=0)
+    driver = Driver(EngineState(plans, BudgetLimits(trials=trials, finalists=2, quiet_from=quiet_from)), slots=0)
     driver.send(SlotUp(0, cores))
     return driver
 
@@ -105,7 +105,7 @@ def test_tasks_do_not_interrupt_the_finals_of_another():
 
 
 def test_a_second_device_elsewhere_keeps_the_builders_busy():
-    limits = Limits(trials=16, finalists=0, quiet_from=0.0)
+    limits = BudgetLimits(trials=16, finalists=0, quiet_from=0.0)
     driver = Driver(EngineState([Plan(Listed(100), threads=2)], limits), slots=0)
     driver.send(SlotUp(0, 2))
     driver.send(SlotUp(1))

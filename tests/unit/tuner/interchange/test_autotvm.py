@@ -12,7 +12,7 @@ import pytest
 from tests.kit.cli.run import run_cli
 from tests.kit.tuner import autotvm_templates
 from tuner.interchange.autotvm_records import CarriedConfig, bring, is_log, read
-from tuner.interchange.foreign import DEVICE_CLASS, Left
+from tuner.interchange.foreign import DEVICE_CLASS, LeftOut
 from tuner.records.store import RecordStore
 
 ENTITY = [["tile_y", "sp", [-1, 4]], ["tile_x", "sp", [-1, 16]], ["vectorize", "ot", True]]
@@ -78,7 +78,7 @@ def test_a_config_of_a_known_template_goes_into_the_store_once(tmp_path):
 def test_what_does_not_carry_over_says_why(tmp_path, change, reason):
     found = list(read(log(tmp_path, line(), line(**change))))
     assert isinstance(found[0], CarriedConfig)
-    assert isinstance(found[1], Left)
+    assert isinstance(found[1], LeftOut)
     assert found[1].line == 3
     assert reason in found[1].reason
 

@@ -20,7 +20,7 @@ from tests.kit.places import TESTS
 from tunefarm.cli.records.exchange import spans
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records
-from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, Left
+from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, LeftOut
 from tuner.interchange.tvm_graph import ForeignError
 from tuner.interchange.tvm_records import Carried, bring, read_functions
 from tuner.interchange.tvm_trace import replay
@@ -125,7 +125,7 @@ def test_a_function_is_the_one_te_makes():
 # ------------------------------------------------------------------------------ what is wrong
 
 
-def edited(tmp_path: Path, change) -> list[Carried | Left]:
+def edited(tmp_path: Path, change) -> list[Carried | LeftOut]:
     """The records of a log whose first record `change` edits."""
     folder = tmp_path / "log"
     shutil.copytree(LOGS / "matmul", folder)
@@ -186,7 +186,7 @@ def test_lines_in_words(lines, words):
 )
 def test_a_record_that_does_not_carry_over_says_why(tmp_path, change, reason):
     first, *rest = edited(tmp_path, change)
-    assert isinstance(first, Left)
+    assert isinstance(first, LeftOut)
     assert first.line == 1
     assert reason in first.reason
     assert all(isinstance(record, Carried) for record in rest)

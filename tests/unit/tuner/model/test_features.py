@@ -16,7 +16,7 @@ from tuner.model.errors import FeatureError
 from tuner.model.features import NAMES, SketchFeatures
 from tuner.model.guide import Guide
 from tuner.model.library import newest
-from tuner.model.machine import Machine, target_family
+from tuner.model.machine import MachineModel, target_family
 from tuner.model.nest import nest_of
 from tuner.space.generate import generate
 from tuner.task import TuningTask
@@ -222,7 +222,7 @@ def test_families_are_by_architecture_and_width_of_vectors():
     assert target_family(task("matmul:8,8,8").target) == "llvm-x86_64-256"
     wide = Target("llvm -mcpu=skylake-avx512 -mtriple=x86_64-unknown-linux-gnu")
     assert target_family(wide) == "llvm-x86_64-512"
-    assert Machine.of(wide, "float32").lanes == 2 * Machine.of(task("matmul:8,8,8").target, "float32").lanes
+    assert MachineModel.of(wide, "float32").lanes == 2 * MachineModel.of(task("matmul:8,8,8").target, "float32").lanes
 
 
 def test_a_guide_with_a_model_listens_to_the_draft_as_well():
