@@ -57,10 +57,11 @@ class Checkpoints:
     def again(self, exprs: Sequence[RelaxExpr], builder: BlockBuilder) -> list[RelaxExpr]:
         """`exprs` over values that are computed again, which is emitted here where it was not before."""
         missing = self._missing(exprs)
-        for var, value in self._between.items():
+        for var, value in self._between.items() if missing else ():
             if var in missing:
                 self._again[var] = builder.emit(self._anew(value, builder), f"{var.name_hint}_cp")
-        over = {var: self._again[var] for var in self._between if var in self._again}
+        used = {node for expr in exprs for node in walk(expr) if isinstance(node, Var) and node in self._between}
+        over = {var: self._again[var] for var in used}
         return [Renewal(over).expr(expr) for expr in exprs] if over else list(exprs)
 
     def _missing(self, exprs: Sequence[RelaxExpr]) -> set[Var]:
