@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from compiler.driver.backend import backend_of
 from compiler.ir.base import GlobalVar
-from compiler.relax.fusion.kernel_pattern import is_unscheduled, nests_of, pattern_of
+from compiler.relax.fusion.kernel_pattern import is_unscheduled, nest_work, nests_of
 from compiler.relax.fusion.parts import parts_of, put_together
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -76,13 +76,12 @@ def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[G
 
 def _scheduled(func: n.PrimFunc, target: Target) -> n.PrimFunc:
     default = backend_of(target).default_schedule
-    nests = nests_of(func)
-    pattern = None if nests is None or not all(map(is_unscheduled, nests)) else pattern_of(func)
-    if pattern is None or func.attrs.get("tir.is_scheduled"):
+    work = schedulable_work(func)
+    if work is None:
         return default(func)
     schedules = asked()
     found = schedules.find(func, target)
-    if found is None and pattern.work >= LEAST_WORK:
+    if found is None and work >= LEAST_WORK:
         found = _by_parts(func, target) or schedules.pick(func, target)
     return default(func) if found is None else found
 
@@ -91,3 +90,11 @@ def _by_parts(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     """A kernel of several products or sums with each part scheduled as a kernel; None for one that has no parts."""
     parts = parts_of(func) if target.is_cpu else []
     return put_together(func, [_scheduled(part, target) for part in parts]) if parts else None
+
+
+def schedulable_work(func: n.PrimFunc) -> float | None:
+    """The operations of a call; None for a kernel that somebody scheduled, or that is not made of plain blocks."""
+    nests = nests_of(func)
+    if nests is None or not all(map(is_unscheduled, nests)) or func.attrs.get("tir.is_scheduled"):
+        return None
+    return sum(nest_work(nest) for nest in nests)

@@ -108,6 +108,12 @@ def is_unscheduled(nest: Nest) -> bool:
     return whole and len(loops) == len(values) and all(a is b for a, b in zip(loops, values))
 
 
+def nest_work(nest: Nest) -> float:
+    """The operations of a nest; unknown dimensions are taken for `ASSUMED_SIZE`."""
+    extents = [axis.dom.extent for axis in nest.block.iter_vars if axis.dom is not None]
+    return elements(extents) * max(1, sum(value_work(store.value) for store in _stores(nest.block.body)))
+
+
 def pattern_of(func: n.PrimFunc) -> KernelPattern | None:
     """Describe a kernel that takes arrays and then its results, as `call_tir` calls it; None for one that cannot be
     told from its blocks: its kind is OPAQUE."""
@@ -194,8 +200,7 @@ class _Description:
             stores = list(_stores(block.body))
             if not stores or not all(_at_point(block, store) for store in stores):
                 return None
-            points = elements([axis.dom.extent for axis in block.iter_vars if axis.dom is not None])
-            work += points * max(1, sum(value_work(store.value) for store in stores))
+            work += nest_work(nest)
             reduced = is_reduction(block)
             if reduced:
                 reductions.append(block)

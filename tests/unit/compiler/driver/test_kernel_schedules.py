@@ -41,6 +41,13 @@ def test_a_record_comes_before_a_draft_and_small_kernels_get_none() -> None:
     assert asked == ["find", "find", "pick", "find"]
 
 
+def test_a_kernel_of_several_results_is_scheduled() -> None:
+    a, b = (te.placeholder((64, 64), name=name) for name in "AB")
+    func = te.create_prim_func([a, b, *topi.split(topi.matmul(a, b), 2, axis=1)])
+    with kernel_schedules(KernelSchedules(pick=lambda func, target: product(8))):
+        assert list(scheduled({GlobalVar("k"): func}, TARGET).values()) != [func]
+
+
 def test_a_kernel_that_somebody_scheduled_keeps_its_schedule() -> None:
     sch = tir.Schedule(product(64))
     sch.parallel(sch.get_loops(sch.get_block("T_matmul"))[0])
