@@ -24,6 +24,7 @@ from compiler.relax.nodes import (
 from compiler.relax.op.core.registry import OPERATORS
 from compiler.relax.text import vocabulary
 from compiler.relax.text.vocabulary import as_info, fit
+from compiler.runtime.core.device import Device
 from compiler.script.parser import ModuleName, Namespace, Parser, SizeName
 from compiler.script.scope import Scope
 from compiler.script.source import Source
@@ -40,6 +41,10 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 _KERNEL = FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
+
+
+_TO_DEVICES = ("hint_on_device", "to_vdevice")
+"""Operators whose second argument is a device."""
 
 
 class ValueParser(Parser):
@@ -143,7 +148,12 @@ class ValueParser(Parser):
             node = _with_maps_as_text(node)
         operator = None if name is None else OPERATORS.get(f"relax.{name}")
         if operator is not None or name == "call_packed":
+            if name in _TO_DEVICES:
+                node = self._with_devices(node)
             args, named = self.arguments(node)
+            if name in _TO_DEVICES:
+                args = [*args[:1], *map(self.device, args[1:2]), *args[2:]]
+                named = {key: self.device(value) if key == "dst_vdevice" else value for key, value in named.items()}
             try:
                 if operator is None:
                     return (vocabulary.call_packed(*args, **named, span=self.span(node)),)
@@ -158,6 +168,21 @@ class ValueParser(Parser):
                 args, _ = self.arguments(node)
                 return (Call(callee, tuple(map(convert_to_expr, args)), None, None, self.span(node)),)
         return None
+
+    def _with_devices(self, node: ast.Call) -> ast.Call:
+        """A call with devices of the program around, such as `tvm.cuda(0)`, by their names: "cuda:0"."""
+
+        def named(value: ast.expr) -> ast.expr:
+            made = self._around(value.func) if isinstance(value, ast.Call) else None
+            if getattr(made, "__module__", None) != Device.__module__ or not callable(made):
+                return value
+            assert isinstance(value, ast.Call)
+            device = made(*[self.constant(arg, int, "a device's number") for arg in value.args])
+            kind = "llvm" if device.device_type == "cpu" else device.device_type
+            return ast.copy_location(ast.Constant(f"{kind}:{device.device_id}"), value)
+
+        keywords = [ast.keyword(keyword.arg, named(keyword.value)) for keyword in node.keywords]
+        return ast.copy_location(ast.Call(node.func, list(map(named, node.args)), keywords), node)
 
     def kernel(self, node: ast.Call) -> Call:
         """`R.emit_te(f, x)`: a call of the kernel that computes the te function `f`, which joins the module."""

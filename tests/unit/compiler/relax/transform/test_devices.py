@@ -76,6 +76,25 @@ def test_hints_become_devices_and_copies() -> None:
     assert_structural_equal(REALIZE(Realized), Realized)
 
 
+def test_scripts_name_devices_of_the_program_around() -> None:
+    @I.ir_module
+    class Model:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm", 0), I.vdevice({"kind": "cuda", "arch": "sm_80"}, 0)]})
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                a = R.hint_on_device(x, tvm.cpu())
+                b = R.to_vdevice(a, tvm.cuda(0))
+                gv = R.hint_on_device(b, dst_vdevice=tvm.cuda(0))
+                R.output(gv)
+            return gv
+
+    a, b, gv = [binding.value.attrs["dst_vdevice"] for binding in Model["main"].body.blocks[0].bindings]
+    assert [str(a), str(b), b is gv] == ["llvm:0:global", "cuda:0:global", False]
+    assert b == gv == Model.global_infos["vdevice"][1]
+
+
 def test_branches_and_tuples_of_several_devices() -> None:
     @R.function
     def graph(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
