@@ -86,7 +86,7 @@ models: $(TORCH)         ## export ONNX models with random weights to build/mode
 test-models: export PYTHONDONTWRITEBYTECODE =
 test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build
 	@$(BIN)/python -m compileall -q $(PACKAGES)
-	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
+	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 -o tmp_path_retention_policy=none tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
 
 conformance: $(STAMP)    ## ONNX's node suite through the backend, and its page in docs (SHARE=50: one case in so many, compared with the page)
 	$(BIN)/python -m tests.conformance --share $(or $(SHARE),1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,46 +13,31 @@ from compiler.driver.graph import build_graph
 from compiler.frontend.onnx.from_onnx import from_onnx
 from compiler.runtime.core.device import cpu
 from compiler.runtime.vm.machine import VirtualMachine
-from tests.kit.compiler.c_models import run_any_in_c
+from tests.kit.compiler.model_forms import check_agree, check_in_c, check_interpreted, results_of
 from tests.kit.torch.onnx_models import MOST_IN_CI, ONNX_MODELS, export
+from tests.kit.torch.table import Row, difference, keep, kernels, operators
 
 SMALL = [name for name, model in ONNX_MODELS.items() if model.millions <= MOST_IN_CI]
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_model_agrees_with_onnxruntime_in_every_form(name: str, tmp_path: Path) -> None:
-    path = export(name, tmp_path)
+    chosen, path = ONNX_MODELS[name], export(name, tmp_path)
     with np.load(path.with_suffix(".npz")) as held:
         inputs = [held[key] for key in held.files if key.startswith("input")]
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    executable = build_graph(from_onnx(str(path)), "llvm", exec_mode="compiled")
+    start = time.process_time()
+    module = from_onnx(str(path))
+    spent = time.process_time() - start
+    executable = build_graph(module, "llvm", exec_mode="compiled")
     assert executable.interpreted == ()
     machine = VirtualMachine(executable, cpu())
-    lengths = [None] if ONNX_MODELS[name].dynamic is None else [5, None]
-    for length in lengths:
+    for length in (None,) if chosen.dynamic is None else (5, None):
         arrays = [np.ascontiguousarray(x[:, :length]) if length else x for x in inputs]
         wanted = session.run(None, {item.name: x for item, x in zip(session.get_inputs(), arrays)})
-        made = _results(machine["main"](*arrays))
-        _agree(made, wanted, ONNX_MODELS[name].quantised)
-        machine.set_instrument(lambda *_: None)  # calls that are watched are interpreted
-        interpreted = _results(machine["main"](*arrays))
-        machine.set_instrument(None)
-        assert [x.tobytes() for x in interpreted] == [x.tobytes() for x in made]
-    out, maps = run_any_in_c(machine, arrays, made, tmp_path)
-    assert out == b"".join(x.tobytes() for x in made)
-    assert "python" not in maps
-
-
-def _results(found: Any) -> list[Any]:
-    return [item.numpy() for item in (found if isinstance(found, tuple) else (found,))]
-
-
-def _agree(made: list[Any], wanted: list[Any], quantised: bool) -> None:
-    """Within what float32 allows; of 8-bit models, whose roundings differ by one step, within a few percent."""
-    assert len(made) == len(wanted)
-    for ours, theirs in zip(made, wanted):
-        assert ours.dtype == theirs.dtype
-        assert ours.shape == theirs.shape
-        greatest = float(np.abs(theirs).max())
-        assert greatest > 0, "zeros say nothing"
-        np.testing.assert_allclose(ours, theirs, 0 if quantised else 1e-4, (0.05 if quantised else 1e-5) * greatest)
+        made = results_of(machine["main"](*arrays))
+        # the roundings of 8-bit models differ by a step, which the layers after it spread
+        check_agree(made, wanted, 0 if chosen.quantised else 1e-4, 0.05 if chosen.quantised else 1e-5)
+        check_interpreted(machine, arrays, made)
+    check_in_c(machine, arrays, made, tmp_path)
+    keep(Row("onnx", name, chosen.millions, operators(module), spent, kernels(executable), difference(made, wanted)))

@@ -2,56 +2,57 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from compiler.driver.graph import build_graph
+from compiler.frontend.torch.exported import from_exported_program
 from compiler.runtime.core.device import cpu
 from compiler.runtime.vm.machine import VirtualMachine
-from tests.kit.compiler.c_models import run_any_in_c
-from tests.kit.torch.agreement import array, imported, leaves
-from tests.kit.torch.models import Model, model_names, torch_model
+from tests.kit.compiler.model_forms import check_agree, check_in_c, check_interpreted, results_of
+from tests.kit.torch.agreement import array, leaves
+from tests.kit.torch.language import encoder
+from tests.kit.torch.models import model_names, torch_model
+from tests.kit.torch.table import Row, difference, keep, kernels, operators
+from tests.kit.torch.vision import vision_model
 
 RTOL, ATOL = 1e-4, 1e-5
 """What float32 allows over a hundred layers; the second times the greatest result."""
 
 
-@pytest.fixture(params=model_names())
-def model(request: pytest.FixtureRequest) -> Model:
-    return torch_model(request.param)
-
-
-def test_a_model_agrees_with_eager_in_every_form(model: Model, tmp_path: Path) -> None:
-    executable = build_graph(imported(model.module, model.inputs, model.dynamic), "llvm", exec_mode="compiled")
+@pytest.mark.parametrize("name", model_names())
+def test_a_model_agrees_with_eager_in_every_form(name: str, tmp_path: Path) -> None:
+    model = torch_model(name)
+    with torch.no_grad():
+        program = torch.export.export(model.module, model.inputs, dynamic_shapes=model.dynamic)
+    start = time.process_time()
+    module = from_exported_program(program)
+    spent = time.process_time() - start
+    executable = build_graph(module, "llvm", exec_mode="compiled")
     assert executable.interpreted == ()
     machine = VirtualMachine(executable, cpu())
-    for inputs in (model.inputs, *model.others):
+    for inputs in (*model.others, model.inputs):
         arrays = [x.detach().numpy() for x in inputs]
-        made = _results(machine["main"](*arrays))
-        _agree(made, model, inputs)
-        machine.set_instrument(lambda *_: None)  # calls that are watched are interpreted
-        interpreted = _results(machine["main"](*arrays))
-        machine.set_instrument(None)
-        assert [x.tobytes() for x in interpreted] == [x.tobytes() for x in made]
-    out, maps = run_any_in_c(machine, arrays, made, tmp_path)
-    assert out == b"".join(x.tobytes() for x in made)
-    assert "python" not in maps
+        made = results_of(machine["main"](*arrays))
+        with torch.no_grad():
+            wanted = [array(x) for x in leaves(model.module(*[x.clone() for x in inputs]))]
+        check_agree(made, wanted, RTOL, ATOL)
+        check_interpreted(machine, arrays, made)
+    check_in_c(machine, arrays, made, tmp_path)
+    millions = sum(weights.numel() for weights in model.module.parameters()) / 1e6
+    error = difference(made, wanted)
+    keep(Row("torch", name, millions, operators(module), spent, kernels(executable), error))
 
 
-def _results(found: Any) -> list[Any]:
-    return [item.numpy() for item in (found if isinstance(found, tuple) else (found,))]
-
-
-def _agree(made: list[Any], model: Model, inputs: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("make", [lambda: vision_model("resnet50", 224), encoder], ids=["resnet50", "bert_base"])
+def test_the_import_of_a_large_model_takes_less_than_two_seconds(make: Any) -> None:
+    module, inputs = make()
     with torch.no_grad():
-        wanted = leaves(model.module(*[x.clone() for x in inputs]))
-    assert len(made) == len(wanted)
-    for ours, theirs in zip(made, map(array, wanted)):
-        assert ours.dtype == theirs.dtype
-        assert ours.shape == theirs.shape
-        assert np.abs(theirs).max() > 0, "zeros say nothing"
-        np.testing.assert_allclose(ours, theirs, RTOL, ATOL * max(1.0, float(np.abs(theirs).max())))
+        program = torch.export.export(module, inputs)
+    start = time.process_time()
+    from_exported_program(program)
+    assert time.process_time() - start < 2

@@ -13,6 +13,7 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch._functorch.aot_autograd import make_boxed_func
+from torch.utils._python_dispatch import _disable_current_modes
 
 from compiler.driver.graph import build_graph
 from compiler.errors import ArgumentError, CompileError
@@ -153,6 +154,11 @@ def _calls(module: Any) -> list[Any]:
 
 def _compiled(module: Any, options: Options, schedule: Schedule | None) -> Callable[..., Any]:
     """A graph of ATen operators as a function."""
+    with _disable_current_modes():  # tensors are made and read here, not traced
+        return _parts(module, options, schedule)
+
+
+def _parts(module: Any, options: Options, schedule: Schedule | None) -> Callable[..., Any]:
     start = time.monotonic()
     placed = [node.name for node in module.graph.nodes if _elsewhere(node)]
     if placed:
