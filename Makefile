@@ -96,6 +96,9 @@ soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 se
 	$(BIN)/python -m tests.e2e.kill_writers $(or $(KILLS),100)
 	$(if $(ATTACK),$(BIN)/python -m tests.e2e.soak_attack $(or $(TIME),120) $(SEED))
 
+afternoons: $(STAMP)     ## a kernel engineer, a lab owner and the author of a build job at a terminal; TRIALS=20 of each run
+	@$(BIN)/python -m tests.e2e.afternoons $(TRIALS)
+
 bench: $(STAMP)          ## every benchmark, one after the other (QUICK=1: the shortest form of each); PEER=/path/to/python with apache-tvm adds its numbers
 	@$(BIN)/python .ci/bench.py $(if $(QUICK),--quick) $(if $(PEER),--peer $(PEER)) $(ONLY)
 

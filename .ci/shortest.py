@@ -21,6 +21,7 @@ TARGETS = {
     "attack": "QUICK=1",  # collects them: make test has run the short ones
     "conformance": "SHARE=100",
     "soak": "TIME=3 KILLS=4 ATTACK=1",
+    "afternoons": "TRIALS=3",
     "bench": "QUICK=1",
     "models": "ONLY=squeezenet1_1",
     "durations": "CHECK=1",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from tests.kit.tuner import byok_kernels
@@ -93,8 +95,13 @@ def _is_found_by_every_name(farm, key):
     assert pair["second_is"] in ("faster", "slower", "tie")
     _, port = farm.serve("web", "web", "--db", farm.db)
     api = ("--api", f"http://127.0.0.1:{port}")
-    (built,) = farm.json("build", "kernels.toml:saxpy", "--out", "built", "--name", "mine", "--check", *api)
+    written = ("--out", "built", "--format", "so", "--format", "header")
+    (built,) = farm.json("build", "kernels.toml:saxpy", *written, "--name", "mine", "--check", *api)
     assert (built["config"], built["function"], built["checked"]) == ("hit", "mine", True)
+    assert "void mine(const float *x" in (farm.folder / "built" / "mine.h").read_text()
+    x, y, out = np.arange(4096, dtype=np.float32), np.ones(4096, np.float32), np.zeros(4096, np.float32)
+    ctypes.CDLL(str(farm.folder / "built" / "mine.so")).mine(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)))
+    np.testing.assert_array_equal(out, 2 * x + y)
     page = httpx.get(f"http://127.0.0.1:{port}/runs/1/choices").text
     assert "UNROLL" in page
 

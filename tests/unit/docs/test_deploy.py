@@ -51,6 +51,17 @@ def test_systemd_takes_a_unit(unit, tmp_path) -> None:
     assert not [line for line in done.stderr.splitlines() if unit.name in line], done.stderr
 
 
+@pytest.mark.parametrize("workflow", sorted((DEPLOY / "ci").glob("*.yml")), ids=lambda path: path.name)
+def test_the_commands_of_a_workflow_can_be_typed(workflow) -> None:
+    text = workflow.read_text()
+    commands = re.findall(r"^[ -]*tunefarm (build .*?)(?: > .*)?$", text, re.MULTILINE)
+    made = re.findall(r"tunefarm (token new .*)$", text, re.MULTILINE)
+    assert len(commands) == len(made) == 1
+    for line in commands + made:
+        can_be_typed(shlex.split(line.replace("$TARGET", "llvm").replace("$RELEASE", "2026.11")))
+    assert "TUNEFARM_API_TOKEN" in text
+
+
 def test_the_containers_run_commands_that_can_be_typed() -> None:
     text = (DEPLOY / "kubernetes" / "tunefarm.yaml").read_text()
     found = re.findall(r"^\s+args: \[(.*)\]$", text, re.MULTILINE)

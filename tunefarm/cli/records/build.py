@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +18,8 @@ from compiler.artifact import Artifact
 from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.runtime.files.header import c_name_problem
+from compiler.runtime.files.export import Exported, export_library
+from compiler.runtime.files.header import c_name_problem, header
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -47,6 +48,7 @@ Examples:
   tunefarm build matmul:512,512,512 --release 2026.11 --require-tuned
   tunefarm build matmul:512,512,512 --key cpu --check --json
   tunefarm build matmul:512,512,512 --name matmul --out build/
+  tunefarm build matmul:512,512,512 --out build/ --format so --format header
   tunefarm build model.onnx --check --require-tuned-time 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
@@ -63,14 +65,14 @@ _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untune
 
 @dataclass(frozen=True)
 class Built:
-    """One kernel of the build report. `name` is its function's; `measured` is None when it was not run,
-    `artifact` when nothing was built, since another kernel has no config."""
+    """One kernel of the build report. `name` is its function's, `files` were written; `measured` is None when it was
+    not run, `artifact` when nothing was built, since another kernel has no config."""
 
     task: TuningTask
     name: str
     reply: BestReply
     artifact: Artifact | None
-    path: Path | None
+    files: tuple[Path, ...]
     measured: MeasureResult | None
 
     @property
@@ -92,6 +94,14 @@ class Built:
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--device-class", help="Device class the configs must be for.  [default: the device's, if one is given]")
 @click.option("--out", type=FOLDER, help="Folder for the artifacts.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["tunefarm", "so", "tar", "header"]),
+    multiple=True,
+    default=["tunefarm"],
+    help="What is written: may be given often.  [default: tunefarm]",
+)
 @click.option(
     "--name",
     "names",
@@ -159,10 +169,10 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         if given["require_tuned"]:
             if given["as_json"] and not all(r.tuned for r in replies):
                 unbuilt = zip(tasks, names, replies, strict=True)
-                click.echo(json.dumps([_as_json(Built(t, name, r, None, None, None)) for t, name, r in unbuilt]))
+                click.echo(json.dumps([_as_json(Built(t, name, r, None, (), None)) for t, name, r in unbuilt]))
             _require(tasks, replies, given)
         report = [
-            _build(item, t, name, r, given["out"], session)
+            _build(item, t, name, r, given, session)
             for item, t, name, r in zip(items, tasks, names, replies, strict=True)
         ]
     if given["as_json"]:
@@ -221,14 +231,21 @@ def _name(item: Item, task: TuningTask) -> str:
 
 
 def _build(
-    item: Item, task: TuningTask, name: str, reply: BestReply, out: Path | None, session: DeviceSession | None
+    item: Item,
+    task: TuningTask,
+    name: str,
+    reply: BestReply,
+    given: Mapping[str, Any],
+    session: DeviceSession | None,
 ) -> Built:
     """Build with the config (or none), write, and check on the device if there is one."""
     artifact = compiled(item, task, name, None if reply.as_written else reply.trace)
     measured = None
     if session is not None:
         measured = _check(task, artifact, compiled(item, task, name, None), session)
-    return Built(task, name, reply, artifact, _write(artifact, name, out) if out is not None else None, measured)
+    out = given["out"]
+    files = tuple([_write(artifact, name, out, form) for form in dict.fromkeys(given["formats"])] if out else [])
+    return Built(task, name, reply, artifact, files, measured)
 
 
 def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Artifact:
@@ -258,11 +275,27 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
     return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
 
 
-def _write(artifact: Artifact, name: str, out: Path) -> Path:
-    path = out / f"{name}.tunefarm"
+@dataclass(frozen=True)
+class _Alone:
+    """An artifact as a module that imports nothing: what is exported of it needs no device."""
+
+    artifact: Artifact
+    static_code: bytes | None = None
+    is_part_of_importer: bool = False
+    imported_modules: Sequence[Exported] = ()
+
+
+def _write(artifact: Artifact, name: str, out: Path, form: str) -> Path:
+    """Write a kernel as an artifact, a shared library, a tar file of objects, or a C header."""
+    path = out / f"{name}.{'h' if form == 'header' else form}"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(artifact.to_bytes())
+        if form == "header":
+            path.write_text(header(artifact))
+        elif form == "tunefarm":
+            path.write_bytes(artifact.to_bytes())
+        else:
+            export_library(_Alone(artifact), str(path))
     except OSError as error:
         raise TunefarmError(f"cannot write {path}: {error.strerror}", hint="give another folder with --out") from None
     return path
@@ -298,8 +331,8 @@ def _print(built: Built) -> None:
         cost = median(built.measured.costs)
         flops = built.task.flops
         line += f", output checked, {f'{flops / cost / 1e9:.1f} GFLOP/s' if flops else duration(cost)}"
-    if built.path is not None:
-        line += f", {built.path}"
+    if built.files:
+        line += f", {', '.join(map(str, built.files))}"
     click.echo(line)
     for kernel in kernel_resources(built.artifact) if built.artifact else ():
         click.echo(f"  {kernel}")
@@ -317,7 +350,8 @@ def _as_json(built: Built) -> dict[str, Any]:
         "digest": built.reply.digest,
         "explain": list(built.reply.explain),
         "target": str(built.task.target),
-        "artifact": str(built.path) if built.path else None,
+        "artifact": str(built.files[0]) if built.files else None,
+        "files": [str(path) for path in built.files],
         "artifact_digest": built.artifact.digest if built.artifact else None,
         "kernels": [asdict(kernel) for kernel in kernel_resources(built.artifact)] if built.artifact else [],
         "checked": built.measured is not None and not built.failure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import shlex
 import subprocess
@@ -273,15 +274,19 @@ def test_a_file_of_workloads_is_built_like_it_is_tuned(api: str, typed: Typed, t
     assert [report["kernel"] for report in reports] == [TUNED, OTHER]
 
 
-def test_a_kernel_in_c_is_refused_with_what_to_do(typed: Typed, tmp_path: Path) -> None:
+def test_a_kernel_in_c_is_compiled_as_its_reference_where_there_is_no_config(
+    api: str, typed: Typed, tmp_path: Path
+) -> None:
     (tmp_path / "scale.c").write_text("void scale(float* y) { y[0] = N; }")
     (tmp_path / "own.toml").write_text(
-        '[[kernel]]\nname = "scale"\nsource = "scale.c"\nentry = "scale"\nreference = { N = 1 }\n'
+        '[[kernel]]\nname = "scale"\nsource = "scale.c"\nentry = "scale"\nreference = { N = 2 }\ncompiler = "cc"\n'
         'args = [{ name = "y", dtype = "float32", shape = [1], output = true }]\n[kernel.space]\nN = [1, 2]\n'
     )
-    refused = typed("build", str(tmp_path / "own.toml"), code=1)
-    assert "scale is made by its own compiler" in refused
-    assert "load_run" in refused
+    built = typed("build", str(tmp_path / "own.toml"), "--api", api, "--out", str(tmp_path), "--format", "so")
+    assert "scale: untuned" in built
+    y = np.zeros(1, np.float32)
+    ctypes.CDLL(str(tmp_path / "scale.so")).scale(ctypes.c_void_p(y.ctypes.data))
+    assert y[0] == 2
 
 
 def test_the_client_takes_names_and_refuses_what_is_neither_name_nor_key(api: str) -> None:

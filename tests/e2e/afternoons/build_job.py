@@ -1,0 +1,31 @@
+"""The author of a build job: misses, a run, a pinned release, C files: `python -m tests.e2e.afternoons.build_job`."""
+
+from tests.e2e.afternoons.session import Terminal, afternoon
+
+KERNEL = "matmul:32,32,32:float32"
+QUICK = """
+workloads = ["matmul:32,32,32:float32"]
+[run]
+sample_ms = 2
+samples = 2
+max_samples = 2
+"""
+
+
+def spend(at: Terminal, trials: int) -> None:
+    at.write("kernels.toml", QUICK)
+    at.farm.environ["TUNEFARM_API"] = f"http://127.0.0.1:{at.serve('web', 'web')}"
+    missed = at.type(f"build {KERNEL} --require-tuned --json", code=3)
+    assert '"config": "untuned"' in missed
+    assert f"tunefarm tune {KERNEL} --target" in missed
+    at.type(f"tune kernels.toml --trials {trials} --quiet")
+    at.type("release create 1 --note first")
+    at.type("release approve 1")
+    built = at.type("build kernels.toml --release 1 --require-tuned --out build --format so --format header")
+    assert f"{KERNEL}: " in built
+    assert "float *" in (at.folder / "build" / "matmul_32_32_32_float32.h").read_text()
+    assert (at.folder / "build" / "matmul_32_32_32_float32.so").stat().st_size
+
+
+if __name__ == "__main__":
+    afternoon(spend, 20)
