@@ -6,8 +6,11 @@ import os
 
 from compiler.driver.kernel_schedules import KernelSchedules
 from compiler.ir.module import IRModule
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir.text.print_func import workload_key
 from tuner.faces.meta_schedule.database import Database
 from tuner.search.drafted import drafted
 
@@ -23,12 +26,24 @@ def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     return best.without_attr("global_symbol") if isinstance(best, n.PrimFunc) else None
 
 
+_KEPT = 1024
+_picked: dict[tuple[str, str], str | None] = {}
+"""Traces of drafts by workload and target: a kernel that was built before is not drafted again."""
+
+
 def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     """A draft for as many cores as the target has, or this process where it does not say."""
     if not target.is_cpu:
         return None
-    cores = target.num_cores or len(os.sched_getaffinity(0))
-    made = drafted(func, Target({**target.export(), "num-cores": cores}))
+    chosen = Target({**target.export(), "num-cores": target.num_cores or len(os.sched_getaffinity(0))})
+    key = workload_key(func), str(chosen)
+    if key in _picked:
+        trace = _picked[key]
+        return None if trace is None else apply_trace(func, Trace.from_json(trace)).func
+    made = drafted(func, chosen)
+    while len(_picked) >= _KEPT:
+        del _picked[next(iter(_picked))]
+    _picked[key] = None if made is None else made.trace.to_json()
     return None if made is None else made.func
 
 

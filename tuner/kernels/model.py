@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from compiler.driver.graph import unscheduled
+from compiler.driver.kernel_schedules import schedulable_work
 from compiler.frontend.model_files import read_model_file
 from compiler.ir.module import IRModule
-from compiler.relax.fusion.kernel_pattern import pattern_of
 from compiler.relax.nodes import Function
 from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
 from compiler.target.target import Target
@@ -56,13 +56,13 @@ def model_kernels(
     work: dict[str, float] = {}
     for gvar, count in calls.items():
         func = module.get(gvar)
-        pattern = pattern_of(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
-        if not isinstance(func, n.PrimFunc) or pattern is None or pattern.work < LEAST_WORK:
+        each = schedulable_work(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
+        if not isinstance(func, n.PrimFunc) or each is None or each < LEAST_WORK:
             continue
         key = workload_key(func)
         before = found.get(key) or ModelKernel((), func, 0)
         found[key] = ModelKernel((*before.names, gvar.name_hint), before.func, before.weight + count)
-        work[key] = pattern.work * found[key].weight
+        work[key] = each * found[key].weight
     return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
 
 

@@ -3,15 +3,19 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tunefarm as tvm
 from compiler.driver.kernel_schedules import KernelSchedules, kernel_schedules, scheduled
 from compiler.ir.base import GlobalVar
+from compiler.ir.structural import assert_structural_equal
 from compiler.relax.interp import run
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tunefarm import relax, te, tir, topi
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
+from tuner.faces import kernel_schedules as answers
+from tuner.faces.kernel_schedules import KERNEL_SCHEDULES
 
 TARGET = Target("llvm -num-cores=2")
 
@@ -53,6 +57,15 @@ def test_a_kernel_that_somebody_scheduled_keeps_its_schedule() -> None:
     sch.parallel(sch.get_loops(sch.get_block("T_matmul"))[0])
     with kernel_schedules(KernelSchedules(pick=lambda func, target: product(8))):
         assert scheduled({GlobalVar("k"): sch.mod["main"]}, TARGET) == {GlobalVar("k"): sch.mod["main"]}
+
+
+def test_a_kernel_is_drafted_once() -> None:
+    first = KERNEL_SCHEDULES.pick(product(66), TARGET)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "drafted", lambda func, target: pytest.fail("drafted again"))
+        again = KERNEL_SCHEDULES.pick(product(66), TARGET)
+    assert first is not None
+    assert_structural_equal(first, again)
 
 
 def test_builds_draft_schedules_and_compute_the_same() -> None:
