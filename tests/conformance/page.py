@@ -124,7 +124,7 @@ def _table(rows: Any) -> str:
 
 def _reason(why: str) -> str:
     """A reason without what differs from case to case."""
-    why = re.sub(r"^the model has \d+ operators? that cannot be imported: ", "cannot be imported: ", why)
+    why = re.sub(r" \(opset \d+\) at node '[^']*'", "", why)
     return why.replace("|", "\\|")
 
 

@@ -65,8 +65,9 @@ def run_case(case: Any) -> dict[str, Any]:
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error's text."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+    """The first line of an error's text; for operators that cannot be imported the second, which has the reason."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[type(error).__name__ == "UnsupportedOperatorsError" and len(lines) > 1].strip()[:300]
 
 
 def main(argv: Sequence[str]) -> None:

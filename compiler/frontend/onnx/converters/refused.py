@@ -11,5 +11,12 @@ refuse(
     "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
 )  # fmt: skip
 refuse("it reads image files; decode them before", "ImageDecoder")
+refuse(
+    "it is classical machine learning, not a tensor program",
+    "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer", "Imputer",
+    "LabelEncoder", "LinearClassifier", "LinearRegressor", "Normalizer", "OneHotEncoder", "SVMClassifier",
+    "SVMRegressor", "Scaler", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "ZipMap",
+    domain="ai.onnx.ml",
+)  # fmt: skip
 for _domain in ("ai.onnx.preview.training", "ai.onnx.training"):
     refuse("it trains a model", "Adagrad", "Adam", "Gradient", "GraphCall", "Momentum", domain=_domain)
