@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ir.base import GlobalVar, Op
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
+from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, TensorStructInfo, Tuple, info_of
+from compiler.relax.nodes import Call, DataflowVar, Function, TensorStructInfo, Tuple, Var, info_of
 from compiler.relax.op.movement.manipulate import reshape
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.tir import nodes as n
@@ -21,9 +22,16 @@ def rewrite_dataflow_reshape(mod: IRModule, context: PassContext) -> IRModule:
 
         lv = R.call_tir(cls.reshape, (x,), out_sinfo=R.Tensor((8,), …))    →    lv = R.reshape(x, R.shape([8]))
 
-    Only in dataflow blocks, where nothing changes `x`.
+    A view of a view is one of the first array, and a copy of the same shape vanishes. Only in dataflow blocks, where
+    nothing changes `x`.
     """
-    return rewritten(mod, _Reshape)
+    made = rewritten(mod, _Reshape)
+    changed = {
+        name: remove_all_unused(func)
+        for name, func in made.items()
+        if isinstance(func, Function) and func is not mod.get(name)
+    }
+    return made.with_functions({**made.functions, **changed}) if changed else made
 
 
 class _Reshape(PyExprMutator):
@@ -42,7 +50,22 @@ class _Reshape(PyExprMutator):
         known = info_of(source)
         if not isinstance(result, TensorStructInfo) or result.shape is None or not isinstance(known, TensorStructInfo):
             return call
-        return reshape(source, result.shape) if known.dtype == result.dtype and self._is_copy(call.args[0]) else call
+        if known.dtype != result.dtype or not self._is_copy(call.args[0]):
+            return call
+        first = self._first(source)
+        return first if info_of(first) == result else reshape(first, result.shape)
+
+    def _first(self, source: RelaxExpr) -> RelaxExpr:
+        """What a view of a view lies in."""
+        while isinstance(source, Var):
+            value = self.builder_.lookup_binding(source)
+            if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name != "relax.reshape":
+                break
+            inner = value.args[0]
+            if isinstance(inner, DataflowVar) and not isinstance(source, DataflowVar):
+                break  # it is seen in another block only
+            source = inner
+        return source
 
     def _is_copy(self, gvar: GlobalVar) -> bool:
         if gvar not in self._copies:

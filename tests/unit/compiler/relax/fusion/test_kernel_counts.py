@@ -93,6 +93,20 @@ def test_two_products_stay_apart_where_more_is_computed_of_them() -> None:
     assert kernels(lowered(bb.get())).total() == 2
 
 
+def test_reshapes_that_change_nothing_vanish() -> None:
+    bb, x = BlockBuilder(), Var("x", TensorStructInfo((4, 6), "float32"))  # type: ignore[arg-type]
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            once = bb.emit(op.reshape(bb.emit(op.reshape(x, (24,))), (4, 6)))
+            out = bb.emit_output(bb.emit(op.reshape(bb.emit(op.nn.softmax(once)), (4, -1))))
+        bb.emit_func_output(out)
+    made = lowered(bb.get())
+    assert kernels(made) == {"softmax": 1}
+    data = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
+    np.testing.assert_allclose(run(made, data), run(bb.get(), data), rtol=1e-6)
+    assert "R.reshape" not in made["main"].script()
+
+
 def test_attention_is_scheduled_part_by_part() -> None:
     shape = (1, 32, 2, 16)
     q, k, v = (te.placeholder(shape, "float32", name) for name in "qkv")
