@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -91,6 +92,21 @@ def test_tensors_that_lie_elsewhere_or_scattered_are_taken() -> None:
     with torch.no_grad():
         for x in (whole[1:5, :4], whole.t()[:4, 1:5], whole.reshape(-1)[1:17].view(4, 4)):
             torch.testing.assert_close(add(x, torch.ones(4, 4)), x * 2 + 1)
+
+
+def test_constants_outlive_the_compilation() -> None:
+    def function(x: Any) -> Any:
+        table = torch.tensor([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+        return x @ table, torch.arange(1000.0).sin() * x.sum()
+
+    made, x = compiled(function), torch.randn(4, 2)
+    with torch.no_grad():
+        for _ in range(3):
+            gc.collect()
+            torch.randn(100, 1000)  # takes memory that was given back
+            for ours, theirs in zip(made(x), function(x)):
+                torch.testing.assert_close(ours, theirs)
+    assert dict(reports()[0].kept) == {}
 
 
 def test_writes_to_inputs_and_buffers_are_seen() -> None:

@@ -28,6 +28,7 @@ class CompiledRegion(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         machine = VirtualMachine(executable, cpu())
         main: Any = machine["main"]
+        self._machine = machine  # the constants that the machine code reads are its
         self.single = len(region.results) == 1
         self._call: Callable[[Sequence[Any]], list[Any]]
         self._call = _interpreted(main) if main.native is None else _Native(main.native)
