@@ -75,7 +75,7 @@ def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
 @contextmanager
 def _opened(options: WebOptions) -> Iterator[tuple[RecordStore, TrackerLink | None]]:
     with ExitStack() as stack:
-        store = stack.enter_context(RecordStore.open(options.db))
+        store = stack.enter_context(RecordStore.open(options.db, create=True))  # a fresh farm has none
         tracker = None
         if options.tracker is not None:
             tracker = TrackerLink(*options.tracker, keys=None if options.keys is None else KeyRing(options.keys))

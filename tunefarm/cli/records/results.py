@@ -12,7 +12,7 @@ from rich.table import Table
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
-from tunefarm.cli.records.subject import Subject, find_subject
+from tunefarm.cli.records.subject import Subject, find_subject, open_store
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
@@ -103,7 +103,7 @@ def best(
     """
     where = Target(local_target()) if not target else given_target(target)
     address = db or settings.db
-    with RecordStore.open(address) as store:
+    with open_store(address, workload) as store:
         found = find_subject(store, workload, where)
         lookup = store.best.look_up(found.key, str(where), device_class)
         near = nearby(store, found.task.func, str(where), device_class) if found.task and not lookup.config else ()

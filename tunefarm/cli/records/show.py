@@ -17,7 +17,7 @@ from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, console
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config, values_of
-from tunefarm.cli.records.subject import Subject, find_subject
+from tunefarm.cli.records.subject import Subject, find_subject, open_store
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
@@ -111,7 +111,7 @@ def show(
     WORKLOAD is what `tunefarm best` takes.
     """
     where = given_target(target) if target else Target(local_target())
-    with RecordStore.open(db or settings.db) as store:
+    with open_store(db or settings.db, workload) as store:
         found = find_subject(store, workload, where)
         lookup = store.best.look_up(found.key, str(where), device_class)
     if (config := lookup.config) is None:

@@ -49,6 +49,15 @@ def task_of(item: Item, target: Target) -> TuningTask:
             return item.what.task(target)
 
 
+def open_store(address: str, word: str) -> RecordStore:
+    """The store in which `word` is looked for. Where there is none, a word that names no kernel is told first."""
+    try:
+        return RecordStore.open(address)
+    except TunefarmError:
+        read_job([word])
+        raise
+
+
 def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
     """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), a name that the store has,
     or a workload's key or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
