@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import tunefarm as tvm
-from compiler.runtime.core.cpu_function import CPUFunction
+from compiler.runtime.core.code.cpu_function import CPUFunction
 from tunefarm import relax, te, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
 

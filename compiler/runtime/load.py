@@ -10,7 +10,7 @@ from pathlib import Path
 from compiler.artifact import MAGIC, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
-from compiler.runtime.core.cpu_module import CPUModule, check_runnable
+from compiler.runtime.core.code.cpu_module import CPUModule, check_runnable
 from compiler.runtime.core.module import Module
 from compiler.runtime.files.checksum import check_seal
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object

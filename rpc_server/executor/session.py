@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from compiler.runtime.core.cpu_function import CPUFunction
-from compiler.runtime.core.cpu_module import CPUModule
+from compiler.runtime.core.code.cpu_function import CPUFunction
+from compiler.runtime.core.code.cpu_module import CPUModule
+from compiler.runtime.core.code.special_modules import system_lib
 from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
-from compiler.runtime.core.special_modules import system_lib
 from compiler.runtime.load import load_module
 from compiler.runtime.vm.vm_executable import VMModule
 from rpc_server.errors import HandleError, ProtocolError, RemoteError

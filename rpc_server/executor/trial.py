@@ -20,9 +20,9 @@ import numpy.typing as npt
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TargetError, TunefarmError
 from compiler.runtime.core import threads
-from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.code.cpu_function import KernelError
+from compiler.runtime.core.code.kernel_function import KernelFunction
 from compiler.runtime.core.device import Device, device
-from compiler.runtime.core.kernel_function import KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import empty
 from compiler.runtime.load import load_artifact

@@ -16,8 +16,8 @@ from typing import Any
 from compiler.artifact import PREPACK, PREPACKED, EntryPoint
 from compiler.errors import DeviceError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
+from compiler.runtime.core.code.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.device import Device, used_device_types
-from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import empty
 from rpc_server.machine.crash import GPU_LOST

@@ -13,10 +13,10 @@ import numpy as np
 from compiler.artifact import Artifact
 from compiler.driver.backend import Backend, Lowered
 from compiler.errors import ArgumentError, ArtifactError, CodegenError
-from compiler.runtime.core.artifact_module import ArtifactModule
 from compiler.runtime.core.backends import DeviceBackend
+from compiler.runtime.core.code.artifact_module import ArtifactModule
+from compiler.runtime.core.code.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.device import Device, DeviceAPI
-from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.ndarray import NDArray
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.options import Kind

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from compiler.artifact import Artifact
 from compiler.driver.objects import Array, Map, Object, ObjectGeneric, convert, convert_to_object
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
+from compiler.runtime.core.code.special_modules import load_static_library, system_lib
 from compiler.runtime.core.device import (
     Device,
     cl,
@@ -28,7 +29,6 @@ from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack
 from compiler.runtime.core.ndarray import array as tensor
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func, list_global_func_names, register_func, remove_global_func
-from compiler.runtime.core.special_modules import load_static_library, system_lib
 from compiler.runtime.core.threads import affinity, num_threads, set_affinity, set_num_threads
 from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String
 from compiler.runtime.files.params import (

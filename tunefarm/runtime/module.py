@@ -1,8 +1,8 @@
 """Modules that run, and how they are loaded."""
 
+from compiler.runtime.core.code.special_modules import load_static_library, system_lib
 from compiler.runtime.core.device import enabled
 from compiler.runtime.core.module import Module
-from compiler.runtime.core.special_modules import load_static_library, system_lib
 from compiler.runtime.core.threads import num_threads
 from compiler.runtime.load import load_module
 from compiler.runtime.measure.timing import BenchmarkResult

@@ -11,8 +11,8 @@ from compiler.codegen.llvm.llvm import assembly_text, compile_text, options_for
 from compiler.codegen.llvm.module import llvm_text
 from compiler.driver.backend import KEPT_BY_BUILDS, Backend, Lowered
 from compiler.errors import ArtifactError
-from compiler.runtime.core.cpu_function import Code
-from compiler.runtime.core.cpu_module import CPUModule, load_code
+from compiler.runtime.core.code.cpu_function import Code
+from compiler.runtime.core.code.cpu_module import CPUModule, load_code
 from compiler.runtime.core.loader import NotLoaded
 from compiler.runtime.core.threads import set_num_threads
 from compiler.target.cpu_features import host_cpu

@@ -38,9 +38,9 @@ class DeviceBackend(ABC):
 
 DEVICE_BACKENDS: BackendTable[DeviceBackend] = BackendTable(
     {
-        "llvm": "compiler.runtime.core.cpu_module:CPU",
-        "c": "compiler.runtime.core.cpu_module:CPU",
-        "stackvm": "compiler.runtime.core.cpu_module:CPU",
+        "llvm": "compiler.runtime.core.code.cpu_module:CPU",
+        "c": "compiler.runtime.core.code.cpu_module:CPU",
+        "stackvm": "compiler.runtime.core.code.cpu_module:CPU",
         "cuda": "compiler.runtime.cuda.module:CUDA",
         "nvptx": "compiler.runtime.cuda.module:CUDA",
     },

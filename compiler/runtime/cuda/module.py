@@ -16,11 +16,11 @@ from compiler.extents import parse_extent
 from compiler.launches import MAX_GRID, Launch
 from compiler.runtime.core.absent import AbsentAPI
 from compiler.runtime.core.arguments import ShapedPacker
-from compiler.runtime.core.artifact_module import ArtifactModule
 from compiler.runtime.core.backends import DeviceBackend
+from compiler.runtime.core.code.artifact_module import ArtifactModule
+from compiler.runtime.core.code.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.device import Device, DeviceAPI, find_api
 from compiler.runtime.core.device_memory import DeviceMemory
-from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc

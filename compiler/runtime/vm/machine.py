@@ -12,8 +12,8 @@ import numpy as np
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.core import native
-from compiler.runtime.core.cpu_function import CPUCall, CPUFunction
-from compiler.runtime.core.cpu_module import CPUModule
+from compiler.runtime.core.code.cpu_function import CPUCall, CPUFunction
+from compiler.runtime.core.code.cpu_module import CPUModule
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.module import MissingFunctionError, Module
 from compiler.runtime.core.ndarray import NDArray, array

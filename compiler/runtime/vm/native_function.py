@@ -11,7 +11,7 @@ from typing import Any
 from compiler.artifact import FIRST_CHECK, ArgSpec
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.extents import parse_extent
-from compiler.runtime.core.cpu_function import CPUCall, CPUFunction, kernel_failure
+from compiler.runtime.core.code.cpu_function import CPUCall, CPUFunction, kernel_failure
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.ndarray import ArrayKind, NDArray
 from compiler.runtime.core.values import ShapeTuple

@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.errors import ArtifactError
 from compiler.extents import parse_extent
-from compiler.runtime.core.cpu_function import CPUFunction
+from compiler.runtime.core.code.cpu_function import CPUFunction
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.measure.peaks import Peaks

@@ -12,7 +12,7 @@ from compiler.codegen.llvm.module import llvm_text
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
-from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.code.cpu_function import KernelError
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.tir import nodes as n

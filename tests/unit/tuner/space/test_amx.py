@@ -18,7 +18,7 @@ from compiler.interp.interpreter import run
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.runtime.core import native
-from compiler.runtime.core.cpu_function import kernel_failure
+from compiler.runtime.core.code.cpu_function import kernel_failure
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import apply_trace

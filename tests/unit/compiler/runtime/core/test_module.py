@@ -14,8 +14,8 @@ import pytest
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArgumentError, ArtifactError
-from compiler.runtime.core.cpu_function import KernelError
-from compiler.runtime.core.cpu_module import CPUModule
+from compiler.runtime.core.code.cpu_function import KernelError
+from compiler.runtime.core.code.cpu_module import CPUModule
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.module import MissingFunctionError
 from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, zeros

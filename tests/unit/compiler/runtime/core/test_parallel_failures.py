@@ -15,7 +15,7 @@ import pytest
 
 from compiler.driver import build as driver
 from compiler.errors import IRError
-from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.code.cpu_function import KernelError
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array, empty
@@ -132,7 +132,7 @@ def test_a_forked_child_fails_by_itself(tmp_path: Path) -> None:
     code = f"""
         import os
         import numpy as np
-        from compiler.runtime.core.cpu_function import KernelError
+        from compiler.runtime.core.code.cpu_function import KernelError
         from compiler.runtime.load import load_module
         from compiler.runtime.core.threads import set_num_threads
         from tests.unit.compiler.runtime.core.test_parallel_failures import FINE, checked, values

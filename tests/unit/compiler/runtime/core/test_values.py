@@ -12,9 +12,9 @@ import pytest
 from compiler.driver import build as driver
 from compiler.driver.objects import convert, convert_to_object
 from compiler.errors import ArgumentError, ArtifactError
+from compiler.runtime.core.code.special_modules import load_static_library, system_lib
 from compiler.runtime.core.ndarray import array, empty, numpyasarray
 from compiler.runtime.core.packed import PackedFunc
-from compiler.runtime.core.special_modules import load_static_library, system_lib
 from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String
 from compiler.runtime.load import load_artifact, load_module
 from compiler.te.operation import compute, placeholder

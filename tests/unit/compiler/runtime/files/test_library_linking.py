@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import ArtifactError
-from compiler.runtime.core.special_modules import load_static_library
+from compiler.runtime.core.code.special_modules import load_static_library
 from compiler.runtime.core.threads import num_threads, set_num_threads
 from compiler.runtime.files.elf import elf_machine
 from compiler.runtime.files.linker import LinkError

@@ -9,8 +9,8 @@ from compiler.artifact import EntryPoint
 from compiler.errors import DeviceError
 from compiler.runtime.core import native
 from compiler.runtime.core.arguments import packer_for
+from compiler.runtime.core.code.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.device import Device
-from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.measure import conditions
 from compiler.runtime.measure.preprocess import flush_caches

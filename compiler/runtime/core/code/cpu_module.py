@@ -10,15 +10,15 @@ import numpy as np
 
 from compiler.artifact import CONSTANT, CONSTANTS, Artifact
 from compiler.errors import ArtifactError
-from compiler.runtime.core.artifact_module import ArtifactModule
 from compiler.runtime.core.backends import DeviceBackend
-from compiler.runtime.core.cpu_function import Code, CPUFunction
+from compiler.runtime.core.code.artifact_module import ArtifactModule
+from compiler.runtime.core.code.cpu_function import Code, CPUFunction
+from compiler.runtime.core.code.special_modules import system_lib
 from compiler.runtime.core.device import Device, DeviceAPI
 from compiler.runtime.core.host import HostAPI
 from compiler.runtime.core.loader import LoadedObject, NotLoaded, load_object
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array
-from compiler.runtime.core.special_modules import system_lib
 from compiler.runtime.files.described_object import described_object
 from compiler.runtime.files.export import static_objects
 from compiler.runtime.files.header import header

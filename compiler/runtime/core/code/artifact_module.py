@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from compiler.artifact import Artifact
 from compiler.errors import DeviceError
+from compiler.runtime.core.code.kernel_function import KernelFunction
 from compiler.runtime.core.device import Device, find_api
-from compiler.runtime.core.kernel_function import KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.measure.preprocess import preprocessor
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
