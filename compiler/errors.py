@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 _KINDS: dict[str, type[TunefarmError]] = {}
 
 
-class TunefarmError(Exception):
-    """Base of every error raised on purpose by tunefarm.
+class TunefarmError(RuntimeError):
+    """Base of every error raised on purpose by tunefarm; a RuntimeError, as that of Apache TVM is.
 
     Subclasses set `kind`, unique over the whole tree.
     """

@@ -95,6 +95,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib
+    from tunefarm import dlight as dlight
     from tunefarm import driver as driver
     from tunefarm import error as error
     from tunefarm import instrument as instrument

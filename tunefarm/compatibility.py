@@ -89,8 +89,8 @@ _REASONS: list[tuple[str, str]] = [
         "tir.usmp",
     ),
     (
-        "rules without a search for GPUs: `tir.transform.DefaultGPUSchedule`",
-        "s_tir.dlight",
+        "an internal of TVM's rules; `dlight.ApplyDefaultSchedule` takes the rules that are here, and your own",
+        "dlight",
     ),
     (
         "a step of TVM's own lowering; the passes that build a kernel here are listed in docs/passes.md",

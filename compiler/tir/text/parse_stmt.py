@@ -145,6 +145,9 @@ def _bind(p: TirParser, node: ast.stmt, target: ast.expr, source: ast.expr) -> I
         if call.removeprefix("axis.") in AXES and call.startswith("axis."):
             p.scope.define(target.id, axis(p, source, call.removeprefix("axis."), target.id))
             return None
+        if call == "axis.remap":  # of one loop
+            remap(p, source, [target])
+            return None
         rule = DEFINITIONS.get(call)
         if rule is not None:
             return rule(p, source, target.id)

@@ -26,6 +26,7 @@ SPACES = [
     "autotvm",
     "auto_scheduler",
     "meta_schedule",
+    "dlight",
 ]
 SHOWS_OTHERS = {"tvm.script.tir", "tvm.script.ir"}
 """Modules that, like packages, show names defined elsewhere."""

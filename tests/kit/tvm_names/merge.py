@@ -16,6 +16,7 @@ from tests.kit.places import TESTS
 DATA = TESTS / "data" / "tvm_names.json"
 MOVED = [
     ("s_tir.meta_schedule", "meta_schedule"),
+    ("s_tir.dlight", "dlight"),
     ("tirx.script.builder", "script.ir_builder.tir"),
     ("tirx.script.parser", "script.parser.tir"),
     ("tirx.script", "script.tir"),
@@ -44,7 +45,7 @@ def merged(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
         if old in names:
             names[old]["in"].append(newer["version"])
         elif old not in visible:
-            names[path] = {"in": [newer["version"]], **entry}
+            names[old if old.startswith("dlight.") else path] = {"in": [newer["version"]], **entry}
     return {
         "versions": [older["version"], newer["version"]],
         "names": {path: names[path] for path in sorted(names)},

@@ -13,8 +13,8 @@ _HEAD = """\
 
 `import tunefarm as tvm` gives programs the names that Apache TVM gives them. This page lists every public name of
 TVM {older} and {newer} in the namespaces `te`, `tir`, `script`, `target`, `runtime`, `rpc`, `autotvm`,
-`auto_scheduler` and `meta_schedule`, and what stands under it here. (TVM {newer} keeps `tir` in `tirx` and `s_tir`; a
-name that both versions have stands under the older path.)
+`auto_scheduler`, `meta_schedule` and `dlight`, and what stands under it here.
+(TVM {newer} keeps `tir` in `tirx` and `s_tir`; a name that both versions have stands under the older path.)
 
 * **works**: the name is here, and takes what TVM's takes. A class has all the members of TVM's.
 * **differs**: the name is here without the parameters or members that its row names.
@@ -42,6 +42,7 @@ _ORDER = [
     "autotvm",
     "auto_scheduler",
     "meta_schedule",
+    "dlight",
 ]
 _STATES = ["works", "differs", "refuses", "missing"]
 
