@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from compiler.errors import TunefarmError
 from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
@@ -136,6 +137,8 @@ class Machines:
                     raise ProtocolError(f"tuples are nested more than {MOST_NESTED} deep")
                 try:
                     return tuple([self._value(next(rest), rest, depth + 1) for _ in range(item.items)])
+                except TunefarmError:
+                    raise
                 except (StopIteration, RuntimeError):
                     raise ProtocolError(f"a tuple of {item.items} lacks items") from None
             case _:

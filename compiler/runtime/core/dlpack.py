@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from compiler.errors import ArgumentError, DeviceError
+from compiler.errors import ArgumentError, DeviceError, TunefarmError
 
 AnyArray = npt.NDArray[Any]
 
@@ -170,6 +170,8 @@ def _ask(source: Any) -> Any:
             return source.__dlpack__(max_version=(MAJOR, 0))
         except TypeError:  # makers from before versions take no such argument
             return source.__dlpack__()
+    except TunefarmError:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise _refusal(str(error)) from None
 
