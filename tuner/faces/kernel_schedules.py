@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from compiler.driver.kernel_schedules import KernelSchedules
+from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
@@ -39,7 +41,10 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     key = workload_key(func), str(chosen)
     if key in _picked:
         trace = _picked[key]
-        return None if trace is None else apply_trace(func, Trace.from_json(trace)).func
+        if trace is None:
+            return None
+        with suppress(ScheduleError):  # blocks of an equal kernel may have other names
+            return apply_trace(func, Trace.from_json(trace)).func
     made = drafted(func, chosen)
     while len(_picked) >= _KEPT:
         del _picked[next(iter(_picked))]
