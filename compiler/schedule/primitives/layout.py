@@ -58,7 +58,7 @@ def transform_layout(
 
     Where the map leaves places without an element they hold `pad_value`, a number or a map of the places, or
     nothing of meaning (None). The block that writes the buffer fills them in new loops along the new dimensions, if
-    it is a plain one in loops of its own; else a block of its own does, B_pad.
+    it is a plain one in loops of its own. Else a block of its own does, B_pad.
 
     compute_at and reverse_compute_at follow plain indices, so move blocks first.
 

@@ -34,7 +34,7 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
 
     With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain: 16 for 36 with tile 2, 36 for 144
     with tile 4 (r = 3). Results differ from the plain sum's by rounding, more so with larger tiles, and a number that
-    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one); tiles are
+    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one). Tiles are
     added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one band more.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
@@ -48,7 +48,7 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
             block C_lines:  C_lines[band, i, b, k, t, u] = Aᵀ along y    of C_tiles
             block C:        C[k, y, x] = Aᵀ along x                      of C_lines
 
-    The block must stand in loops of its own and add up, from 0, products of two elements in floating point; two
+    The block must stand in loops of its own and add up, from 0, products of two elements in floating point. Two
     neighbouring dimensions of its result are those of the window. Gives these eight blocks.
     """
     me, scope = scope_around(func, block)

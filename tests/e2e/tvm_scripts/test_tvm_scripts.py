@@ -9,11 +9,13 @@ import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.kit.places import TESTS
 from tunefarm import as_tvm
+from tuner.faces.auto_scheduler.workload_registry import WORKLOAD_FUNC_REGISTRY
 
 HERE = TESTS / "e2e" / "tvm_scripts"
 OUTPUTS = json.loads((HERE / "outputs.json").read_text())
@@ -38,6 +40,7 @@ def test_every_program_has_its_output() -> None:
 def test_a_program_prints_what_it_prints_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    # Another test's workloads have equal names.
+    with contextlib.redirect_stdout(printed), patch.dict(WORKLOAD_FUNC_REGISTRY, clear=True):
         runpy.run_path(str(HERE / name), run_name="__main__")
     assert printed.getvalue().splitlines() == OUTPUTS[name]["lines"]

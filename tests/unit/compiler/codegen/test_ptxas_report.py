@@ -15,7 +15,9 @@ from compiler.topi import exp
 from compiler.topi.schedules import cuda
 from tunefarm.cli.records.build import _as_json, _build, _print
 from tunefarm.client import BestReply
+from tuner.kernels.files import Item
 from tuner.task import TuningTask
+from tuner.workloads import WorkloadSpec
 
 REPORT = """
 ptxas info    : 0 bytes gmem
@@ -55,7 +57,9 @@ def test_of_a_build() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas on this machine")
 def test_tunefarm_build_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     task = TuningTask.from_spec("copy:4096", "cuda -arch=sm_80")
-    built = _build(task, "copy", BestReply("miss", ("nobody tuned it",), None, None, None, None), None, None)
+    reply = BestReply("miss", ("nobody tuned it",), None, None, None, None)
+    item = Item(WorkloadSpec("copy", (4096,)), {"name": "copy"})
+    built = _build(item, task, "copy", reply, {"out": None, "formats": ()}, None)
     _print(built)
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "copy:4096:float32: untuned"
