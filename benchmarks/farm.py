@@ -17,7 +17,7 @@ import psutil
 import zmq
 
 from rpc_server.farm_link.registrar import LIVENESS
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.sockets import prepare, send_frames
 from rpc_server.wire.tracker_messages import (
     LIMITS,
@@ -160,7 +160,7 @@ class Farm:
         self._say(self._client_lines[client % CONNECTIONS], asked)
 
     def _say(self, sock: zmq.Socket[bytes], message: FromBox | FromClient) -> None:
-        send_frames(sock, to_tracker.encode(message, Kind.NOTE))
+        send_frames(sock, to_tracker.encode(message, MessageKind.NOTE))
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import zmq
 from rpc_server.relay.handshake import knock
 from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, new_pass, pass_of_text
 from rpc_server.relay.server import Relay
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, HereIAm, prepare_control, to_box, to_relay
 
 SECONDS = 20.0
@@ -71,7 +71,7 @@ class Box:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], port: int, control_port: int, name: str) -> None:
         self._port = port
         self._pass = new_pass()
-        self._words = to_relay.encode(HereIAm(name, (self._pass.text,)), Kind.NOTE)
+        self._words = to_relay.encode(HereIAm(name, (self._pass.text,)), MessageKind.NOTE)
         self._control = context.socket(zmq.DEALER)
         prepare_control(self._control)
         self._control.connect(f"tcp://127.0.0.1:{control_port}")

@@ -25,13 +25,12 @@ class TunefarmError(RuntimeError):
         super().__init_subclass__(**kwargs)
         if "kind" in cls.__dict__:
             taken = _KINDS.get(cls.kind)
-            if taken is not None and taken.__qualname__ != cls.__qualname__:
-                raise TypeError(f"error kind {cls.kind!r} is already used by {taken.__qualname__}")
+            mine = (cls.__module__, cls.__qualname__)
+            if taken is not None and (taken.__module__, taken.__qualname__) != mine:
+                raise TypeError(f"error kind {cls.kind!r} is already used by {taken.__module__}.{taken.__qualname__}")
             _KINDS[cls.kind] = cls
 
-    def __init__(
-        self, message: str = "", *, hint: str | None = None, detail: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, message: str = "", *, hint: str | None = None, detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -44,9 +43,7 @@ class TunefarmError(RuntimeError):
         return _rebuild, (type(self), self.message, self.hint, self.detail)
 
 
-def _rebuild(
-    cls: type[TunefarmError], message: str, hint: str | None, detail: dict[str, Any]
-) -> TunefarmError:
+def _rebuild(cls: type[TunefarmError], message: str, hint: str | None, detail: dict[str, Any]) -> TunefarmError:
     return cls(message, hint=hint, detail=detail)
 
 

@@ -22,7 +22,7 @@ from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker import lending
 from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError
-from tracker.farm import Box, Checked, Device, Farm, Lease, Phase, TimerKind
+from tracker.farm import Box, Checked, Farm, FarmDevice, GrantedLease, LeasePhase, TimerKind
 from tracker.log import LogKind
 
 IDLE_CHECK = "its regular check is under way"
@@ -128,16 +128,16 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
         lease = device.lease
         if lease is None or lease.id in ids:
             continue
-        if lease.phase is Phase.OFFERED:
+        if lease.phase is LeasePhase.OFFERED:
             lending.send_offer(farm, lease, now)
         else:
             lending.lost_with_box(farm, lease, "its box does not hold it any more", now)
     for held in reported:
         lease = farm.leases.get(held.lease)
         if lease is not None and lease.device.box is box:
-            if lease.phase is Phase.OFFERED:
+            if lease.phase is LeasePhase.OFFERED:
                 lending.activate(farm, lease, now)
-            elif lease.phase is Phase.ENDING:
+            elif lease.phase is LeasePhase.ENDING:
                 farm.emit(box.peer, RevokeLease(lease.id, lease.reason))
             continue
         holder = box.devices.get(held.slot)
@@ -149,17 +149,17 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
             _adopt(farm, holder, held, now)
 
 
-def _adopt(farm: Farm, device: Device, held: HeldLease, now: float) -> None:
+def _adopt(farm: Farm, device: FarmDevice, held: HeldLease, now: float) -> None:
     """Take in a lease the tracker has not: of a tracker before it, or one that was given up meanwhile."""
     given_up = held.lease in farm.ended or held.lease.startswith(f"{farm.run}-")
-    lease = Lease(
+    lease = GrantedLease(
         id=held.lease,
         token=held.token,
         number=_number(held.token),
         device=device,
         client=held.client,
         user=held.user,
-        phase=Phase.ACTIVE,
+        phase=LeasePhase.ACTIVE,
         since=now,
         deadline=now + farm.timing.grace_s,
         ends=None if held.left_s is None else now + held.left_s,
@@ -194,7 +194,7 @@ def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
             lending.settle(farm, device, now)
     for device in box.devices.values():
         lease = device.lease
-        if lease is not None and lease.phase is not Phase.OFFERED and lease.id not in event.leases:
+        if lease is not None and lease.phase is not LeasePhase.OFFERED and lease.id not in event.leases:
             lending.lost_with_box(farm, lease, lease.reason or "its box does not hold it any more", now)
     for lease_id in event.leases:
         if lease_id not in farm.leases:
@@ -289,7 +289,7 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
     lending.settle(farm, device, now)
 
 
-def check_timer(farm: Farm, device: Device, now: float) -> None:
+def check_timer(farm: Farm, device: FarmDevice, now: float) -> None:
     """A device is due for a check: because it is out of service, and then not before it comes back from a lease; or
     because the last one was long ago."""
     if device.standing in ("suspect", "quarantined") and not device.by_admin:
@@ -303,7 +303,7 @@ def check_timer(farm: Farm, device: Device, now: float) -> None:
         device.check_at = farm.arm(now + min(_BUSY_S, farm.timing.idle_check_s), TimerKind.DEVICE, device.id)
 
 
-def plan_idle_check(farm: Farm, device: Device, now: float) -> None:
+def plan_idle_check(farm: Farm, device: FarmDevice, now: float) -> None:
     """Have a device that is in order checked when it has not been for long: not all of them at once."""
     interval = farm.timing.idle_check_s
     if not interval:
@@ -313,7 +313,7 @@ def plan_idle_check(farm: Farm, device: Device, now: float) -> None:
     device.check_at = farm.arm(now + interval * (0.75 + 0.25 * share), TimerKind.DEVICE, device.id)
 
 
-def find(farm: Farm, target: str) -> list[Device]:
+def find(farm: Farm, target: str) -> list[FarmDevice]:
     """The device of that id, or all devices of the box of that name. Raises UnknownDeviceError."""
     device, box = farm.devices.get(target), farm.boxes.get(target)
     if device is not None:
@@ -347,7 +347,7 @@ def admin(farm: Farm, event: Admin, now: float) -> None:
         lending.settle(farm, device, now)
 
 
-def _check_asked(farm: Farm, device: Device, now: float) -> None:
+def _check_asked(farm: Farm, device: FarmDevice, now: float) -> None:
     """Nothing is lent on a device while it is checked, and a lease it has ends first."""
     if device.box.gone:
         return
@@ -357,6 +357,6 @@ def _check_asked(farm: Farm, device: Device, now: float) -> None:
         lending.check(farm, device, now)
 
 
-def _device_of(farm: Farm, peer: str, slot: int) -> Device | None:
+def _device_of(farm: Farm, peer: str, slot: int) -> FarmDevice | None:
     box = farm.peers.get(peer)
     return box.devices.get(slot) if box is not None else None

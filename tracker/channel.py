@@ -29,7 +29,7 @@ import zmq
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.farm_link.registrar import LIVENESS
-from rpc_server.wire.codec import Kind, check_frames
+from rpc_server.wire.codec import MessageKind, check_frames
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.sockets import endpoint, prepare, resolve
@@ -185,15 +185,15 @@ class Channel:
             while True:
                 message, answer = self._outbox.get_nowait()
                 if answer is None:
-                    self._send(message, Kind.NOTE)
+                    self._send(message, MessageKind.NOTE)
                     continue
                 number, self._next_id = self._next_id, self._next_id + 1
                 self._asked[number] = answer
-                if not self._send(message, Kind.REQUEST, number):
+                if not self._send(message, MessageKind.REQUEST, number):
                     del self._asked[number]
                     answer.set_exception(ConnectError(f"the connection to the tracker at {self.address} is down"))
 
-    def _send(self, message: FromClient, kind: Kind, request_id: int = 0) -> bool:
+    def _send(self, message: FromClient, kind: MessageKind, request_id: int = 0) -> bool:
         try:
             self._socket.send_multipart(to_tracker.encode(message, kind, request_id=request_id), zmq.NOBLOCK)
         except zmq.Again:
@@ -210,7 +210,7 @@ class Channel:
         answer: Future[ToClient] | None = None
         try:
             header = check_frames(frames, LIMITS)
-            if header.kind is not Kind.NOTE:
+            if header.kind is not MessageKind.NOTE:
                 answer = self._asked.pop(header.request_id, None)
             message = plainly(to_client.decode(frames).body)
         except TunefarmError as error:
@@ -221,7 +221,7 @@ class Channel:
             return True
         if answer is not None:
             answer.set_result(message)
-        elif header.kind is Kind.NOTE:
+        elif header.kind is MessageKind.NOTE:
             self._on_message(message)
         return True
 
@@ -245,9 +245,9 @@ class Channel:
         with self._turn_lock:
             try:
                 for message in self._on_beat():
-                    self._send(message, Kind.NOTE)
+                    self._send(message, MessageKind.NOTE)
                 if self.silent_s > _SIGN_OF_LIFE_S:  # the tracker cuts off connections that say nothing
-                    self._send(Query("events", limit=1), Kind.REQUEST)
+                    self._send(Query("events", limit=1), MessageKind.REQUEST)
             except Exception:
                 logger.exception("the line to the tracker failed; it goes on")
 
@@ -255,7 +255,7 @@ class Channel:
         self._closing = True
         with self._turn_lock:
             self._flush()
-            self._send(self._last_words, Kind.NOTE)
+            self._send(self._last_words, MessageKind.NOTE)
             self._socket.close(linger=500)
         for answer in self._asked.values():
             answer.set_exception(ConnectError(f"the session with the tracker at {self.address} is closed"))
@@ -340,7 +340,7 @@ def _introduce(sock: zmq.Socket[bytes], address: str, port: int, deadline: float
     sock.connect(endpoint(address, port))
     if not sock.poll(max(1, int((deadline - time.monotonic()) * 1000)), zmq.POLLOUT):
         return _NO_PROTOCOL if keys is None else _NO_ENTRY
-    sock.send_multipart(to_tracker.encode(Query("events", limit=1), Kind.REQUEST))
+    sock.send_multipart(to_tracker.encode(Query("events", limit=1), MessageKind.REQUEST))
     if not sock.poll(max(1, int((deadline - time.monotonic()) * 1000)), zmq.POLLIN):
         return "it does not answer"
     try:

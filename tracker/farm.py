@@ -88,7 +88,7 @@ class DeviceState(StrEnum):
     GONE = "gone"
 
 
-class Phase(Enum):
+class LeasePhase(Enum):
     """A lease's life: offered to its box, then active with its client, then ending on its box."""
 
     OFFERED = auto()
@@ -110,7 +110,7 @@ class Box:
     peer: str
     address: str
     seen: float
-    devices: dict[int, Device] = field(default_factory=dict)
+    devices: dict[int, FarmDevice] = field(default_factory=dict)
     late: bool = False
     gone: bool = False
     check_at: float = 0.0
@@ -139,7 +139,7 @@ class OutOfService:
 
 
 @dataclass(slots=True, eq=False)
-class Device:
+class FarmDevice:
     id: str
     box: Box
     spec: DeviceSpec
@@ -147,7 +147,7 @@ class Device:
     standing: Standing = "ok"
     reason: str = ""
     by_admin: bool = False
-    lease: Lease | None = None
+    lease: GrantedLease | None = None
     leases: int = 0
     busy_s: float = 0.0
     check_at: float | None = None
@@ -173,17 +173,17 @@ class Device:
 
 
 @dataclass(slots=True, eq=False)
-class Lease:
+class GrantedLease:
     """`deadline`: when the box should have accepted, the client renewed, or the box ended it, by `phase`.
     `ends`: its time limit, if it has one."""
 
     id: str
     token: str
     number: int
-    device: Device
+    device: FarmDevice
     client: str
     user: str
-    phase: Phase
+    phase: LeasePhase
     since: float
     deadline: float
     ends: float | None = None
@@ -193,7 +193,7 @@ class Lease:
 
     @property
     def due(self) -> float:
-        return min(self.deadline, self.ends) if self.ends and self.phase is Phase.ACTIVE else self.deadline
+        return min(self.deadline, self.ends) if self.ends and self.phase is LeasePhase.ACTIVE else self.deadline
 
 
 @dataclass(slots=True, eq=False)
@@ -206,7 +206,7 @@ class Request:
     session_timeout_s: float | None
     public: str = ""
     ahead: bool = False
-    lease: Lease | None = None
+    lease: GrantedLease | None = None
     check_at: float = 0.0
 
     @property
@@ -231,8 +231,8 @@ class Farm:
         self.allocator = Allocator(timing.overdue_s)
         self.boxes: dict[str, Box] = {}
         self.peers: dict[str, Box] = {}
-        self.devices: dict[str, Device] = {}
-        self.leases: dict[str, Lease] = {}
+        self.devices: dict[str, FarmDevice] = {}
+        self.leases: dict[str, GrantedLease] = {}
         self.requests: dict[str, Request] = {}
         self.clients: dict[str, Client] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
@@ -280,7 +280,7 @@ class Farm:
         )
         self._out.append(Record(event))
 
-    def log_lease(self, kind: LogKind, now: float, lease: Lease, text: str = "") -> None:
+    def log_lease(self, kind: LogKind, now: float, lease: GrantedLease, text: str = "") -> None:
         event = LogEvent(
             seq=self._next_seq(kind),
             time=self.unix_offset + now,
@@ -333,24 +333,26 @@ class Farm:
 
     # Devices
 
-    def add_device(self, box: Box, spec: DeviceSpec, now: float) -> Device:
+    def add_device(self, box: Box, spec: DeviceSpec, now: float) -> FarmDevice:
         device_id = f"{box.name}/{spec.slot}"
-        device = Device(device_id, box, spec, now)
+        device = FarmDevice(device_id, box, spec, now)
         self.devices[device_id] = device
         box.devices[spec.slot] = device
         return device
 
-    def describe(self, device: Device) -> None:
+    def describe(self, device: FarmDevice) -> None:
         """Tell the allocator what a device has, after its spec changed."""
         spec = device.spec
         self.allocator.add_device(device.id, Capabilities.of(spec.key, spec.tags, spec.attributes))
 
-    def drop_device(self, device: Device) -> None:
+    def drop_device(self, device: FarmDevice) -> None:
         self.allocator.remove_device(device.id)
         self.devices.pop(device.id, None)
         device.box.devices.pop(device.spec.slot, None)
 
-    def set_standing(self, device: Device, standing: Standing, reason: str, now: float, by_admin: bool = False) -> None:
+    def set_standing(
+        self, device: FarmDevice, standing: Standing, reason: str, now: float, by_admin: bool = False
+    ) -> None:
         """Change a device's standing, tell its box to remember it, and log it. `settle` must follow."""
         if (device.standing, device.reason, device.by_admin) == (standing, reason, by_admin):
             return
@@ -361,7 +363,7 @@ class Farm:
         text = f"{standing}: {reason}" if reason else standing
         self.log_box(LogKind.STANDING, now, device.box, text, device.id)
 
-    def remember_standing(self, device: Device) -> None:
+    def remember_standing(self, device: FarmDevice) -> None:
         """Keep a quarantine, and what an admin decided, for all that the holder of the box's key registers."""
         holder = _holder(device.box)
         kept = self.out_of_service.get(holder, {})
@@ -374,7 +376,7 @@ class Farm:
         elif kept.pop(device.id, None) is not None and not kept:
             del self.out_of_service[holder]
 
-    def inherited_standing(self, device: Device) -> OutOfService | None:
+    def inherited_standing(self, device: FarmDevice) -> OutOfService | None:
         """What a device that is new here has of the one it was, or of another that the same key registered."""
         kept = self.out_of_service.get(_holder(device.box))
         if not kept:

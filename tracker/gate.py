@@ -10,7 +10,7 @@ import msgspec
 import zmq
 
 from rpc_server.errors import KeyFileError, NotPermitted
-from rpc_server.wire.keys import Principal, Role
+from rpc_server.wire.keys import KeyRole, Principal
 from rpc_server.wire.tracker_messages import Admin, BoxHello, FromBox, FromClient, Query, RequestDevice
 
 logger = logging.getLogger("tracker")
@@ -38,7 +38,7 @@ class Gate:
             case Query():
                 return message
             case Admin():
-                if principal.role is not Role.ADMIN:
+                if principal.role is not KeyRole.ADMIN:
                     raise NotPermitted(
                         f"{principal.name} is {_article(principal.role)}; only an admin may do that",
                         hint="on the tracker's machine: tunefarm keys authorize KEY --role admin --name NAME; "
@@ -46,7 +46,7 @@ class Gate:
                     )
                 return message
             case _ if isinstance(message, _BOX_MESSAGES):
-                if principal.role is not Role.BOX:
+                if principal.role is not KeyRole.BOX:
                     raise NotPermitted(f"{principal.name} is {_article(principal.role)}; only a box lends devices")
             case _:
                 if not principal.may_use_devices:
@@ -96,5 +96,5 @@ def _is_name_of(box: str, principal: Principal) -> bool:
     return box == principal.name or box.startswith((f"{principal.name}:", f"{principal.name}/"))
 
 
-def _article(role: Role) -> str:
-    return f"an {role}" if role is Role.ADMIN else f"a {role}"
+def _article(role: KeyRole) -> str:
+    return f"an {role}" if role is KeyRole.ADMIN else f"a {role}"

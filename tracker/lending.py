@@ -25,7 +25,7 @@ from rpc_server.wire.tracker_messages import (
     RevokeLease,
 )
 from rpc_server.wire.tracker_records import LeaseGrant
-from tracker.farm import Device, Farm, Lease, Phase, Request, TimerKind
+from tracker.farm import Farm, FarmDevice, GrantedLease, LeasePhase, Request, TimerKind
 from tracker.log import LogKind
 
 _RETRY_CHECK_S = 1.0
@@ -42,7 +42,7 @@ def place(farm: Farm, request: Request, now: float) -> bool:
     return True
 
 
-def settle(farm: Farm, device: Device, now: float) -> None:
+def settle(farm: Farm, device: FarmDevice, now: float) -> None:
     """Must follow every change to a device: makes it free or not, and lends a free one on."""
     if not device.lendable:
         farm.allocator.set_busy(device.id)
@@ -53,19 +53,19 @@ def settle(farm: Farm, device: Device, now: float) -> None:
         _offer(farm, farm.requests[request], device, now)
 
 
-def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
+def _offer(farm: Farm, request: Request, device: FarmDevice, now: float) -> None:
     farm.allocator.remove_request(request.id)
     farm.allocator.set_busy(device.id)
     farm.number += 1
     number = device.box.high = max(farm.number, device.box.high + 1)
-    lease = Lease(
+    lease = GrantedLease(
         id=f"{farm.run}-{farm.number}",
         token=f"{number}-{farm.secret()}",
         number=number,
         device=device,
         client=request.client,
         user=request.waiting.user,
-        phase=Phase.OFFERED,
+        phase=LeasePhase.OFFERED,
         since=now,
         deadline=now + farm.timing.accept_s,
         ends=None if request.session_timeout_s is None else now + request.session_timeout_s,
@@ -81,7 +81,7 @@ def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
         farm.emit(request.client, Offered(request.id, box.address, lease.token))
 
 
-def attach(farm: Farm, lease: Lease, now: float) -> None:
+def attach(farm: Farm, lease: GrantedLease, now: float) -> None:
     """Give a device to a lease."""
     assert lease.device.lease is None
     lease.device.lease = lease
@@ -93,13 +93,13 @@ def attach(farm: Farm, lease: Lease, now: float) -> None:
     _arm(farm, lease)
 
 
-def _arm(farm: Farm, lease: Lease) -> None:
+def _arm(farm: Farm, lease: GrantedLease) -> None:
     """See that `timer` runs no later than the lease is due. A renewal moves the deadline without this."""
     if lease.due < lease.check_at:
         lease.check_at = farm.arm(lease.due, TimerKind.LEASE, lease.id)
 
 
-def send_offer(farm: Farm, lease: Lease, now: float) -> None:
+def send_offer(farm: Farm, lease: GrantedLease, now: float) -> None:
     """Tell the box of a lease; again, if the first word may be lost."""
     farm.emit(
         lease.device.box.peer,
@@ -121,19 +121,19 @@ def accepted(farm: Farm, event: LeaseAccepted, now: float) -> None:
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
         farm.emit(event.peer, RevokeLease(event.lease, "the tracker has given this lease up"))
-    elif lease.phase is Phase.OFFERED:
+    elif lease.phase is LeasePhase.OFFERED:
         activate(farm, lease, now)
 
 
-def activate(farm: Farm, lease: Lease, now: float) -> None:
-    lease.phase = Phase.ACTIVE
+def activate(farm: Farm, lease: GrantedLease, now: float) -> None:
+    lease.phase = LeasePhase.ACTIVE
     lease.deadline = now + farm.timing.grace_s
     _arm(farm, lease)
     farm.log_lease(LogKind.ACTIVE, now, lease)
     send_grant(farm, lease)
 
 
-def send_grant(farm: Farm, lease: Lease) -> None:
+def send_grant(farm: Farm, lease: GrantedLease) -> None:
     """Tell the client of its lease; again, if it asks."""
     assert lease.request is not None
     device = lease.device
@@ -159,7 +159,7 @@ def declined(farm: Farm, event: LeaseDeclined, now: float) -> None:
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
         return
-    if lease.phase is Phase.OFFERED:
+    if lease.phase is LeasePhase.OFFERED:
         suspect(farm, lease.device, f"its box declined a lease: {event.reason}", now)
         end(farm, lease, f"declined by the box: {event.reason}", now, requeue=True)
     else:
@@ -173,9 +173,9 @@ def over(farm: Farm, event: LeaseOver, now: float) -> None:
     if lease is None:
         return
     reason = lease.reason or event.reason or "the box ended it"
-    if lease.phase is Phase.ACTIVE:
+    if lease.phase is LeasePhase.ACTIVE:
         _lose(farm, lease, reason)
-    end(farm, lease, reason, now, requeue=lease.phase is Phase.OFFERED)
+    end(farm, lease, reason, now, requeue=lease.phase is LeasePhase.OFFERED)
 
 
 def renew(farm: Farm, event: RenewLeases, now: float) -> None:
@@ -189,9 +189,9 @@ def renew(farm: Farm, event: RenewLeases, now: float) -> None:
         elif lease.token != token:
             farm.log_lease(LogKind.STALE_TOKEN, now, lease, "a renewal with a token that is not its own")
             farm.emit(event.peer, LeaseLost(lease_id, "the token is not this lease's"))
-        elif lease.phase is Phase.ENDING:
+        elif lease.phase is LeasePhase.ENDING:
             farm.emit(event.peer, LeaseLost(lease_id, lease.reason))
-        elif lease.phase is Phase.ACTIVE:
+        elif lease.phase is LeasePhase.ACTIVE:
             lease.deadline = now + farm.timing.grace_s
             if lease.client != event.peer:
                 farm.drop_from_client(lease.client, lease=lease.id)
@@ -208,16 +208,16 @@ def release(farm: Farm, event: ReleaseLease, now: float) -> None:
         farm.emit(event.peer, LeaseLost(event.lease, "the token is not this lease's"))
         return
     farm.emit(event.peer, LeaseReleased(event.lease))
-    if lease is None or lease.phase is Phase.ENDING:
+    if lease is None or lease.phase is LeasePhase.ENDING:
         return
     if event.fault:
         suspect(farm, lease.device, f"{lease.user} reports: {event.fault}", now)
     begin_end(farm, lease, "released", now)
 
 
-def begin_end(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+def begin_end(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
     """Have the box end a lease. The device is lent again when it has."""
-    lease.phase = Phase.ENDING
+    lease.phase = LeasePhase.ENDING
     lease.reason = reason
     lease.deadline = now + farm.timing.revoke_s
     farm.log_lease(LogKind.ENDING, now, lease, reason)
@@ -225,22 +225,22 @@ def begin_end(farm: Farm, lease: Lease, reason: str, now: float) -> None:
     _arm(farm, lease)
 
 
-def take_back(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+def take_back(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
     """End a lease against its client's will, and tell the client."""
-    if lease.phase is Phase.ACTIVE:
+    if lease.phase is LeasePhase.ACTIVE:
         _lose(farm, lease, reason)
-    if lease.phase is not Phase.ENDING:
+    if lease.phase is not LeasePhase.ENDING:
         begin_end(farm, lease, reason, now)
 
 
-def lost_with_box(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+def lost_with_box(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
     """The box that held it is gone, or holds it no more: the lease is over at once."""
-    if lease.phase is Phase.ACTIVE:
+    if lease.phase is LeasePhase.ACTIVE:
         _lose(farm, lease, reason)
-    end(farm, lease, reason, now, requeue=lease.phase is Phase.OFFERED)
+    end(farm, lease, reason, now, requeue=lease.phase is LeasePhase.OFFERED)
 
 
-def end(farm: Farm, lease: Lease, reason: str, now: float, requeue: bool = False) -> None:
+def end(farm: Farm, lease: GrantedLease, reason: str, now: float, requeue: bool = False) -> None:
     """The device is idle. With `requeue` the request takes its old place in the queue again."""
     device, request = lease.device, lease.request
     held = now - lease.since
@@ -266,22 +266,22 @@ def end(farm: Farm, lease: Lease, reason: str, now: float, requeue: bool = False
         farm.drop_from_client(request.client, request=request.id)
 
 
-def timer(farm: Farm, lease: Lease, now: float) -> None:
+def timer(farm: Farm, lease: GrantedLease, now: float) -> None:
     """A lease's deadline may have come; it may also have moved since the timer was set."""
     lease.check_at = float("inf")
     if now < lease.due:
         _arm(farm, lease)
         return
     match lease.phase:
-        case Phase.OFFERED:
+        case LeasePhase.OFFERED:
             waited = f"{farm.timing.accept_s:g} s"
             farm.emit(lease.device.box.peer, RevokeLease(lease.id, "you did not accept it in time"))
             suspect(farm, lease.device, f"its box did not answer an offered lease for {waited}", now)
             end(farm, lease, "the box did not accept it", now, requeue=True)
-        case Phase.ACTIVE:
+        case LeasePhase.ACTIVE:
             silent = f"its client was silent for {farm.timing.grace_s:g} s"
             take_back(farm, lease, silent if now >= lease.deadline else "its time limit is reached", now)
-        case Phase.ENDING:
+        case LeasePhase.ENDING:
             farm.emit(lease.device.box.peer, RevokeLease(lease.id, lease.reason))
             if lease.device.standing == "ok":
                 suspect(farm, lease.device, "its last lease does not end", now)
@@ -290,7 +290,7 @@ def timer(farm: Farm, lease: Lease, now: float) -> None:
             _arm(farm, lease)
 
 
-def suspect(farm: Farm, device: Device, reason: str, now: float) -> None:
+def suspect(farm: Farm, device: FarmDevice, reason: str, now: float) -> None:
     """Lend a device no more until it passes a check. `settle` or `end` must follow."""
     if device.standing not in ("ok", "suspect"):
         return
@@ -298,17 +298,17 @@ def suspect(farm: Farm, device: Device, reason: str, now: float) -> None:
     device.check_at = farm.arm(now + _RETRY_CHECK_S, TimerKind.DEVICE, device.id)
 
 
-def check(farm: Farm, device: Device, now: float) -> None:
+def check(farm: Farm, device: FarmDevice, now: float) -> None:
     """Have the box check a device that is out of service, and again if it does not answer."""
     farm.emit(device.box.peer, CheckDevice(device.spec.slot, device.baseline))
     again = farm.timing.check_s if device.standing == "suspect" else farm.timing.recheck_s
     device.check_at = farm.arm(now + again, TimerKind.DEVICE, device.id)
 
 
-def _lose(farm: Farm, lease: Lease, reason: str) -> None:
+def _lose(farm: Farm, lease: GrantedLease, reason: str) -> None:
     farm.emit(lease.client, LeaseLost(lease.id, reason))
 
 
-def _lease_of_box(farm: Farm, peer: str, lease_id: str) -> Lease | None:
+def _lease_of_box(farm: Farm, peer: str, lease_id: str) -> GrantedLease | None:
     lease = farm.leases.get(lease_id)
     return lease if lease is not None and lease.device.box.peer == peer else None

@@ -12,7 +12,7 @@ from tracker import lending
 from tracker.allocate import Place, Waiting
 from tracker.capability import Capabilities, CapabilityError, parse_capability
 from tracker.errors import NoDeviceError, TrackerBusyError, TrackerError
-from tracker.farm import Farm, Phase, Request, TimerKind
+from tracker.farm import Farm, LeasePhase, Request, TimerKind
 from tracker.log import LogKind
 
 MAX_PER_CLIENT = 1000
@@ -95,7 +95,7 @@ def _asked_again(farm: Farm, request: Request, event: RequestDevice, now: float)
     request.seen = now
     if request.lease is None:
         _tell_place(farm, request, now)
-    elif request.lease.phase is Phase.ACTIVE:
+    elif request.lease.phase is LeasePhase.ACTIVE:
         lending.send_grant(farm, request.lease)
 
 
@@ -113,7 +113,7 @@ def client_bye(farm: Farm, event: ClientBye, now: float) -> None:
     if client is None:
         return
     for lease in [farm.leases[lease] for lease in sorted(client.leases)]:
-        if lease.phase is not Phase.ENDING:
+        if lease.phase is not LeasePhase.ENDING:
             lending.begin_end(farm, lease, "its client left", now)
     for request in [farm.requests[request] for request in sorted(client.requests)]:
         _cancel(farm, request, "its client left", now)
@@ -154,7 +154,7 @@ def _arm(farm: Farm, request: Request, now: float) -> None:
 def _cancel(farm: Farm, request: Request, reason: str, now: float) -> None:
     lease = request.lease
     if lease is not None:
-        if lease.phase is not Phase.ENDING:
+        if lease.phase is not LeasePhase.ENDING:
             lending.begin_end(farm, lease, reason, now)
         return
     _drop(farm, request)

@@ -29,7 +29,7 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
-from rpc_server.wire.codec import Buffer, Kind, check_frames, encode_error
+from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
 from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import prepare, receive_frames
 from rpc_server.wire.tracker_messages import (
@@ -54,7 +54,7 @@ from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
 from tracker.log import EventLog
 from tracker.relay import kept_relay
-from tracker.state import KeyRevoked, Tick, TrackerState
+from tracker.state import RevokedKey, Tick, TrackerState
 
 logger = logging.getLogger("tracker")
 
@@ -207,7 +207,7 @@ class TrackerLoop:
         if self._gate is not None and self._now >= self._look_at:
             self._look_at = self._now + _LOOK_AT_KEYS_S
             for peer, reason in self._gate.revoked():
-                self._obey(self._state.handle(KeyRevoked(peer, reason), self._now))
+                self._obey(self._state.handle(RevokedKey(peer, reason), self._now))
         now = time.monotonic()
         if (look := self._guard.due()) is not None and now >= look:
             self._guard.look(now)
@@ -255,11 +255,11 @@ class TrackerLoop:
                 self._refuse(route, message, error)
                 return
         if isinstance(message, Query | Admin):
-            if header.kind is not Kind.REQUEST:
+            if header.kind is not MessageKind.REQUEST:
                 raise ProtocolError(f"{type(message).__name__} comes as a request")
             self._reply(route, message, header.request_id)
             return
-        if header.kind is not Kind.NOTE:
+        if header.kind is not MessageKind.NOTE:
             raise ProtocolError(f"{type(message).__name__} comes as a note")
         if isinstance(message, BoxHello):
             try:
@@ -298,7 +298,7 @@ class TrackerLoop:
         """Answer a question, with a shorter page where a whole one does not fit in a message."""
         while True:
             try:
-                self._send(route, self._answer(message), Kind.REPLY, request_id)
+                self._send(route, self._answer(message), MessageKind.REPLY, request_id)
                 return
             except ProtocolError:
                 if not isinstance(message, Query) or message.limit == 1:
@@ -329,7 +329,9 @@ class TrackerLoop:
             elif (route := self._routes.get(command.peer)) is not None:
                 self._send(route, command.message)
 
-    def _send(self, route: bytes, message: ToBox | ToClient, kind: Kind = Kind.NOTE, request_id: int = 0) -> None:
+    def _send(
+        self, route: bytes, message: ToBox | ToClient, kind: MessageKind = MessageKind.NOTE, request_id: int = 0
+    ) -> None:
         # ROUTER drops what a vanished or stuck peer cannot take; both sides say things again.
         self._pass_on(route, from_tracker.encode(message, kind, request_id=request_id))
 

@@ -12,7 +12,7 @@ from heapq import nsmallest
 from rpc_server.wire.codec import that_fit
 from rpc_server.wire.tracker_messages import DevicePage, FarmNumbers, QueuePage
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueInfo, QueueNumbers
-from tracker.farm import Device, DeviceState, Farm
+from tracker.farm import DeviceState, Farm, FarmDevice
 
 _MOST_QUEUES = 400
 """So that the answer fits in a message."""
@@ -30,7 +30,7 @@ def device_page(farm: Farm, after: str, limit: int, now: float) -> DevicePage:
     return DevicePage(infos, len(ids) > len(infos))
 
 
-def device_info(device: Device, now: float) -> DeviceInfo:
+def device_info(device: FarmDevice, now: float) -> DeviceInfo:
     box, spec, lease = device.box, device.spec, device.lease
     held = now - lease.since if lease else 0.0
     reason = device.reason if device.standing != "ok" else ""
@@ -62,7 +62,7 @@ def device_info(device: Device, now: float) -> DeviceInfo:
     )
 
 
-def _check_info(device: Device, now: float) -> CheckInfo | None:
+def _check_info(device: FarmDevice, now: float) -> CheckInfo | None:
     last = device.checked
     if last is None:
         return None

@@ -44,7 +44,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRevoked:
+class RevokedKey:
     """The key of a box's agent or a client is not authorized any more."""
 
     peer: str
@@ -53,7 +53,7 @@ class KeyRevoked:
 
 BoxEvent = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
 ClientEvent = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Admin
-Event = BoxEvent | ClientEvent | KeyRevoked | Tick
+Event = BoxEvent | ClientEvent | RevokedKey | Tick
 
 
 class TrackerState:
@@ -115,7 +115,7 @@ class TrackerState:
                 boxes.checked(farm, event, now)
             case Admin():
                 boxes.admin(farm, event, now)
-            case KeyRevoked(peer, reason):
+            case RevokedKey(peer, reason):
                 boxes.revoked(farm, peer, reason, now)
                 requests.revoked(farm, peer, reason, now)
             case Tick():

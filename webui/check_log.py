@@ -17,7 +17,7 @@ from compiler.errors import TunefarmError
 from rpc_server.wire.tracker_records import DeviceInfo
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import DeviceEvent, DeviceEventKind
-from tuner.records.model import Device
+from tuner.records.model import DeviceRecord
 from tuner.records.store import RecordStore
 from webui.fleet import DeviceSource, newest_by_name
 
@@ -82,7 +82,7 @@ class CheckLog(threading.Thread):
 
     def look(self) -> None:
         """Record what is new. Raises TunefarmError when tracker or store is away."""
-        known: dict[str, Device] | None = None
+        known: dict[str, DeviceRecord] | None = None
         now = utcnow()
         for info in self._tracker.devices():
             about = _about(info, now)

@@ -19,7 +19,7 @@ from tracker.capability import Predicate
 from tuner.devices.supplies import tracked_target, usable
 from tuner.errors import NoDevicesError
 from tuner.records.db.types import utcnow
-from tuner.records.model import Device
+from tuner.records.model import DeviceRecord
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)
@@ -155,9 +155,9 @@ class FleetWatch:
         return FleetView("records", devices, problem, utcnow())
 
 
-def newest_by_name(store: RecordStore) -> dict[str, Device]:
+def newest_by_name(store: RecordStore) -> dict[str, DeviceRecord]:
     """The newest fingerprint of each device on record, by name."""
-    newest: dict[str, Device] = {}
+    newest: dict[str, DeviceRecord] = {}
     after = 0
     while page := store.devices.page(after, _PAGE):
         for device in page:
@@ -168,7 +168,7 @@ def newest_by_name(store: RecordStore) -> dict[str, Device]:
     return newest
 
 
-def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> FleetDevice:
+def _from_tracker(info: DeviceInfo, known: DeviceRecord | None, now: datetime) -> FleetDevice:
     words = {name: str(value) for name, value in info.attributes.items()}
     recorded = known.fingerprint if known is not None else {}
     cores = str(words.get("cores") or words.get("threads") or recorded.get("cores", ""))
@@ -192,7 +192,7 @@ def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> Flee
     )
 
 
-def recorded_device(device: Device) -> FleetDevice:
+def recorded_device(device: DeviceRecord) -> FleetDevice:
     """A device as its record knows it."""
     cores = device.fingerprint.get("cores")
     return FleetDevice(

@@ -16,7 +16,7 @@ from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.params import load_param_dict
 from compiler.runtime.measure.report import Report
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 from compiler.runtime.vm.builtins import VMClosure
 from compiler.runtime.vm.machine import VirtualMachine, VMInstrumentReturnKind
 from compiler.runtime.vm.vm_executable import VMExecutable
@@ -263,7 +263,7 @@ class GraphModule:
                 for index in range(runtime.num_outputs):
                     runtime.get_output(index).numpy()
 
-            options = EvaluatorOptions(
+            options = TimingOptions(
                 number=number, repeat=repeat, min_repeat_ms=least, cooldown_interval_ms=cooldown_interval_ms,
                 repeats_to_cooldown=repeats_to_cooldown,
             )  # fmt: skip

@@ -158,9 +158,7 @@ def read_words(text: str) -> Mapping[str, Any]:
             data[pending], pending = word, None
             continue
         if not word.startswith("-"):
-            raise TargetError(
-                f"target {text!r}: {word!r} is not an option", hint='options look like "-mcpu=znver3"'
-            )
+            raise TargetError(f"target {text!r}: {word!r} is not an option", hint='options look like "-mcpu=znver3"')
         name, equals, value = word.lstrip("-").partition("=")
         data[name], pending = (value, None) if equals else (True, name)
     return data

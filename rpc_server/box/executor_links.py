@@ -30,7 +30,7 @@ from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.machine.stray_processes import Strays
-from rpc_server.wire.codec import Kind, check_frames
+from rpc_server.wire.codec import MessageKind, check_frames
 from rpc_server.wire.messages import Data, Need
 from rpc_server.wire.polling import WRITABLE, PollTable
 from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
@@ -193,7 +193,7 @@ class ExecutorLinks:
 
     def _on_message(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
         header = check_frames(frames)
-        if header.kind in (Kind.REPLY, Kind.ERROR):
+        if header.kind in (MessageKind.REPLY, MessageKind.ERROR):
             self._emit(ExecutorReplied(process.number, header.request_id, frames))
             return
         body = private_codec.decode_body(frames[1])
@@ -215,7 +215,7 @@ class ExecutorLinks:
         blob = None if session is None else self._blobs.read(self._view_of(session), body.digest)
         answer = Need((body.digest,)) if blob is None else Data(len(blob))
         buffers = () if blob is None else (blob,)
-        frames = private_codec.encode(answer, Kind.REPLY, request_id=request_id, buffers=buffers)
+        frames = private_codec.encode(answer, MessageKind.REPLY, request_id=request_id, buffers=buffers)
         self.send(process.number, frames)
 
     def _on_exit(self, process: ExecutorProcess) -> None:

@@ -51,7 +51,7 @@ from rpc_server.service import (
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
-from rpc_server.wire.keys import KeyRing, Principal, Role
+from rpc_server.wire.keys import KeyRing, KeyRole, Principal
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT
 from rpc_server.wire.sockets import Liveness, is_loopback, prepare, resolve
@@ -72,13 +72,16 @@ def serve(options: ServerOptions) -> None:
     """
     keep_freed_memory()
     leases = LeaseTable() if options.tracker else None
-    with entrance(
-        options,
-        "run code on this machine",
-        logger,
-        _prepare,
-        lambda ring, public: _admit(ring, public, leases),
-    ) as door, contextlib.closing(watch_connections(door.socket)) as guard:
+    with (
+        entrance(
+            options,
+            "run code on this machine",
+            logger,
+            _prepare,
+            lambda ring, public: _admit(ring, public, leases),
+        ) as door,
+        contextlib.closing(watch_connections(door.socket)) as guard,
+    ):
         port = bind(door.socket, options.host, door.address, options.port, options.port_end)
         _serve_on(door, guard, port, options, leases)
 
@@ -92,7 +95,7 @@ def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal |
     """Who may connect to a box: those authorized on it, and whoever the tracker lends it to."""
     known = ring.authorized().get(public)
     if known is None and leases is not None and leases.holds(public):
-        return Principal("the tracker's client", Role.CLIENT, public)
+        return Principal("the tracker's client", KeyRole.CLIENT, public)
     return known
 
 

@@ -35,10 +35,10 @@ from rpc_server.box.supervisor_events import (
     ExecutorMemory,
     Fail,
     ForgetSession,
-    KeyRevoked,
+    KeyTakenBack,
     Kill,
     LaneLostAsked,
-    LeaseOver,
+    LeaseFinished,
     Log,
     OpenAsked,
     ShutdownAsked,
@@ -57,7 +57,7 @@ from rpc_server.isolation.limits import EACH
 from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
-from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, Kind, check_frames, encode_error, total_size
+from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, MessageKind, check_frames, encode_error, total_size
 from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
@@ -136,9 +136,7 @@ class Supervisor:
         )
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()
-        self._executors = ExecutorLinks(
-            self._poll, folder, executor, self._blobs, self._handle, self._view_of_session
-        )
+        self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle, self._view_of_session)
         self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
         self._views: dict[bytes, bytes] = {}
         self._vacant: set[int] = set()  # descriptors whose connection has ended
@@ -221,7 +219,7 @@ class Supervisor:
             self._end_leases()
         if self._keys is not None and (due := self._keys.due()) is not None and now >= due:
             for conn, reason in self._keys.revoked(now):
-                self._handle(KeyRevoked(conn, reason))
+                self._handle(KeyTakenBack(conn, reason))
         if (due := self._guard.due()) is not None and now >= due:
             self._guard.look(now)
         self._sample(now)
@@ -247,7 +245,7 @@ class Supervisor:
     def _end_leases(self) -> None:
         assert self._leases is not None
         for ended in self._leases.take_ended():
-            self._handle(LeaseOver(ended.lease_id, ended.reason))
+            self._handle(LeaseFinished(ended.lease_id, ended.reason))
 
     # --- clients ------------------------------------------------------------------------------------------
 
@@ -276,7 +274,7 @@ class Supervisor:
 
     def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
         header = check_frames(frames)
-        if header.kind is not Kind.REQUEST:
+        if header.kind is not MessageKind.REQUEST:
             raise ProtocolError(f"a box takes requests, not a {header.kind.name}")
         if header.address is not Address.PEER:
             timeout = header.timeout_ms / 1000 if header.timeout_ms else None
@@ -397,7 +395,7 @@ class Supervisor:
         self._send(conn, encode_error(error, request_id))
 
     def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
-        self._send(conn, public_codec.encode(body, Kind.REPLY, request_id=request_id))
+        self._send(conn, public_codec.encode(body, MessageKind.REPLY, request_id=request_id))
 
     def _send(self, conn: bytes, frames: Sequence[Buffer]) -> None:
         # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
@@ -424,7 +422,7 @@ class Supervisor:
             case Fail():
                 self._send(command.conn, encode_error(command.error, command.request_id))
             case Tell():
-                self._send(command.conn, public_codec.encode(command.note, Kind.NOTE))
+                self._send(command.conn, public_codec.encode(command.note, MessageKind.NOTE))
             case Spawn():
                 self._executors.spawn(command.executor)
             case Kill():

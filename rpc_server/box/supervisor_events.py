@@ -137,13 +137,13 @@ class ExecutorExited:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseOver:
+class LeaseFinished:
     lease: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRevoked:
+class KeyTakenBack:
     """The key that a connection came with opens no sessions any more."""
 
     conn: bytes
@@ -175,8 +175,8 @@ Event = (
     | ExecutorDisk
     | ExecutorBrokeProtocol
     | ExecutorExited
-    | LeaseOver
-    | KeyRevoked
+    | LeaseFinished
+    | KeyTakenBack
     | TimePassed
     | ShutdownAsked
 )
@@ -260,15 +260,5 @@ class Log:
 
 
 Command = (
-    Spawn
-    | Kill
-    | BeginSession
-    | ForgetSession
-    | ToExecutor
-    | ToClient
-    | Answer
-    | Fail
-    | Tell
-    | SupervisorReport
-    | Log
+    Spawn | Kill | BeginSession | ForgetSession | ToExecutor | ToClient | Answer | Fail | Tell | SupervisorReport | Log
 )

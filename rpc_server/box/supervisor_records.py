@@ -44,7 +44,7 @@ class SessionRequest:
 
 
 @dataclass(slots=True)
-class Session:
+class BoxSession:
     """`head_started`: when the head of `queue` began; its deadline counts from `head_since`.
 
     `secret` lets its client cancel. `measuring`: the last request that was answered was a trial. `on_lane`: the client

@@ -20,7 +20,7 @@ from rpc_server.box.supervisor_events import (
     SupervisorReport,
     Tell,
 )
-from rpc_server.box.supervisor_records import Over, Session, SessionRequest, SupervisorConfig, WaitingClient
+from rpc_server.box.supervisor_records import BoxSession, Over, SessionRequest, SupervisorConfig, WaitingClient
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.machine.crash import CrashVerdict, ExitReport
@@ -43,8 +43,8 @@ class Sessions:
         self.crashes = 0
         self._name_call = name_call
         self._allowed = allowed
-        self._sessions: dict[int, Session] = {}
-        self._by_conn: dict[bytes, Session] = {}
+        self._sessions: dict[int, BoxSession] = {}
+        self._by_conn: dict[bytes, BoxSession] = {}
         self._over: dict[bytes, Over] = {}  # connections whose session ended
         self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
         self._waiting: deque[WaitingClient] = deque()
@@ -74,7 +74,7 @@ class Sessions:
     def session_names(self) -> tuple[str, ...]:
         return tuple(session.request.client for session in self._sessions.values())
 
-    def _session_of(self, number: int) -> Session | None:
+    def _session_of(self, number: int) -> BoxSession | None:
         """The session a running executor serves."""
         executor = self.pool.busy(number)
         return None if executor is None or executor.session is None else self._sessions[executor.session]
@@ -84,28 +84,28 @@ class Sessions:
         room = self.config.max_sessions - len(self._sessions) - len(self._leaving)
         return WantedExecutor(orphaned, max(0, min(len(self._waiting), room)))
 
-    def _attach(self, session: Session, executor: Executor) -> None:
+    def _attach(self, session: BoxSession, executor: Executor) -> None:
         session.executor = executor.number
         self._emit(BeginSession(executor.number, session.number))
 
-    def _start_head(self, session: Session, now: float) -> None:
+    def _start_head(self, session: BoxSession, now: float) -> None:
         session.head_started = session.head_since = now
         session.phase = ""
         if session.queue:
             session.head_timeout = session.queue[0].timeout_s or self.config.call_timeout_s
 
-    def _head_deadline(self, session: Session) -> float | None:
+    def _head_deadline(self, session: BoxSession) -> float | None:
         if not session.queue or session.head_timeout is None or session.executor is None:
             return None
         return session.head_since + session.head_timeout if self.pool.busy(session.executor) else None
 
-    def _stuck_at(self, session: Session) -> float | None:
+    def _stuck_at(self, session: BoxSession) -> float | None:
         executor = self.pool.get(session.executor)
         if executor is None or executor.state is not ExecutorState.DYING:
             return None
         return executor.since + self.config.die_timeout_s
 
-    def _restart(self, session: Session, now: float) -> None:
+    def _restart(self, session: BoxSession, now: float) -> None:
         """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
         kept: deque[SessionRequest] = deque()
         for request in session.queue:
@@ -117,13 +117,13 @@ class Sessions:
         session.queue = kept
         self._start_head(session, now)
 
-    def _end_all(self, sessions: Iterable[Session], why: RPCError, now: float) -> None:
+    def _end_all(self, sessions: Iterable[BoxSession], why: RPCError, now: float) -> None:
         for session in list(sessions):
             self._end(session, why, now)
 
     def _end(
         self,
-        session: Session,
+        session: BoxSession,
         why: RPCError,
         now: float,
         *,

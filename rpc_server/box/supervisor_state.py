@@ -32,9 +32,9 @@ from rpc_server.box.supervisor_events import (
     ExecutorReady,
     ExecutorReplied,
     Fail,
-    KeyRevoked,
+    KeyTakenBack,
     LaneLostAsked,
-    LeaseOver,
+    LeaseFinished,
     OpenAsked,
     ShutdownAsked,
     SupervisorReport,
@@ -42,7 +42,7 @@ from rpc_server.box.supervisor_events import (
     ToClient,
     ToExecutor,
 )
-from rpc_server.box.supervisor_records import Session, SessionRequest, WaitingClient
+from rpc_server.box.supervisor_records import BoxSession, SessionRequest, WaitingClient
 from rpc_server.box.supervisor_sessions import Sessions, arrays_lost
 from rpc_server.errors import (
     Cancelled,
@@ -101,9 +101,9 @@ class SupervisorState(Sessions):
                 self._emit(*self.pool.kill(event.executor, CrashVerdict.PROTOCOL, now))
             case ExecutorExited():
                 self._executor_exited(event, now)
-            case LeaseOver():
+            case LeaseFinished():
                 self._lease_over(event, now)
-            case KeyRevoked():
+            case KeyTakenBack():
                 self._key_revoked(event, now)
             case ShutdownAsked():
                 self._shutdown(event, now)
@@ -174,14 +174,14 @@ class SupervisorState(Sessions):
             self._end(session, SessionClosed(event.reason), now, tell=False)
         self._over.pop(event.conn, None)
 
-    def _lease_over(self, event: LeaseOver, now: float) -> None:
+    def _lease_over(self, event: LeaseFinished, now: float) -> None:
         why = SessionClosed(f"the lease ended: {event.reason}")
         self._end_all((s for s in self._sessions.values() if s.lease == event.lease), why, now)
         for entry in [entry for entry in self._waiting if entry.lease == event.lease]:
             self._waiting.remove(entry)
             self._emit(Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
 
-    def _key_revoked(self, event: KeyRevoked, now: float) -> None:
+    def _key_revoked(self, event: KeyTakenBack, now: float) -> None:
         if (session := self._by_conn.get(event.conn)) is not None:
             self._end(session, SessionClosed(event.reason), now)
         for entry in [entry for entry in self._waiting if entry.conn == event.conn]:
@@ -306,7 +306,7 @@ class SupervisorState(Sessions):
             self._emit(Fail(entry.conn, entry.request_id, error))
         self._waiting.clear()
 
-    def _lost_under(self, session: Session, report: ExitReport, verdict: CrashVerdict, now: float) -> None:
+    def _lost_under(self, session: BoxSession, report: ExitReport, verdict: CrashVerdict, now: float) -> None:
         """The executor of a live session ended: answer its head request, then restart or end the session."""
         cancelled = verdict is CrashVerdict.CANCELLED
         self.crashes += not cancelled
@@ -375,7 +375,7 @@ class SupervisorState(Sessions):
             if executor is None:
                 return
             entry = self._waiting.popleft()
-            session = Session(
+            session = BoxSession(
                 self._next_session, entry.conn, entry.request, entry.lease, since=now, secret=executor.lane_token
             )
             self._next_session += 1

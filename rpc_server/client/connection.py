@@ -16,7 +16,7 @@ import zmq
 from rpc_server.client.dial import Ahead, Way, dial
 from rpc_server.errors import DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.relay.passes import shown_address, split_via
-from rpc_server.wire.codec import Address, Buffer, Kind, Message, check_frames
+from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, check_frames
 from rpc_server.wire.curve import PeerKeys
 from rpc_server.wire.messages import AnyMessage, SessionEnded, decode_answer, public_codec
 from rpc_server.wire.sockets import Liveness, send_frames
@@ -99,7 +99,7 @@ class Connection:
             number = self._next_id
             self._next_id += 1
             frames = public_codec.encode(
-                body, Kind.REQUEST, request_id=number, address=address, timeout_s=timeout_s, buffers=buffers
+                body, MessageKind.REQUEST, request_id=number, address=address, timeout_s=timeout_s, buffers=buffers
             )
             self._unanswered.add(number)
             if ignore:
@@ -202,7 +202,7 @@ class Connection:
 
     def _file(self, frames: list[memoryview]) -> None:
         header = check_frames(frames)
-        if header.kind is Kind.NOTE:
+        if header.kind is MessageKind.NOTE:
             note = decode_answer(frames).body
             if isinstance(note, SessionEnded) and self.over is None:
                 self._ended = SessionClosed(f"the session is over: {note.reason}")
@@ -212,7 +212,7 @@ class Connection:
                 self._ignored.discard(header.request_id)
             else:
                 self._arrived[header.request_id] = frames
-        elif header.request_id == 0 and header.kind is Kind.ERROR:
+        elif header.request_id == 0 and header.kind is MessageKind.ERROR:
             public_codec.decode(frames)  # the box could not read what was sent
         else:
             raise ProtocolError(f"{self.address} answered request {header.request_id}, which does not wait for one")

@@ -14,7 +14,7 @@ from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from rpc_server.wire.codec import expect
 from rpc_server.wire.messages import (
     Allocate,
@@ -201,7 +201,7 @@ class RPCModule(Module):
     def import_module(self, module: Module) -> None:
         raise ArtifactError("a remote module cannot import", hint="import before saving and uploading it")
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         if not isinstance(dev, RPCDevice) or dev.session is not self.session:
             raise DeviceError(f"the module is on {self.session.address}, {dev} is not", hint="pass remote.cpu()")
         function = self.get_function(func_name)

@@ -87,7 +87,7 @@ class RPCSession:
     # --- devices ------------------------------------------------------------------------------------------
 
     def device(self, dev_type: str, dev_id: int = 0) -> RPCDevice:
-        """A device of the box. Raises UnknownDeviceError (a ValueError) for an unknown type."""
+        """A device of the box. Raises DeviceNameError (a ValueError) for an unknown type."""
         return RPCDevice(canonical_type(dev_type), dev_id, session=self)
 
     def cpu(self, dev_id: int = 0) -> RPCDevice:

@@ -43,7 +43,7 @@ from rpc_server.isolation.limits import EACH, become, die_with_parent, limit_res
 from rpc_server.isolation.syscall_filter import Sockets, filter_system_calls
 from rpc_server.isolation.view import gpu_paths, installation
 from rpc_server.machine.processes import ExecutorSettings
-from rpc_server.wire.codec import Address, Buffer, Kind, Limits, check_frames, encode_error
+from rpc_server.wire.codec import Address, Buffer, Limits, MessageKind, check_frames, encode_error
 from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
 from rpc_server.wire.messages import Data, public_codec
 from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
@@ -69,20 +69,20 @@ class Supervised:
 
     def hello(self) -> None:
         note = Hello(self._lane.address, self._lane.token)
-        self._stream.send(private_codec.encode(note, Kind.NOTE))
+        self._stream.send(private_codec.encode(note, MessageKind.NOTE))
 
     def phase(self, name: str, timeout_s: float | None = None) -> None:
         """Say what the call under way does now; `timeout_s` gives it a fresh deadline."""
-        self._stream.send(private_codec.encode(Phase(name, timeout_s), Kind.NOTE))
+        self._stream.send(private_codec.encode(Phase(name, timeout_s), MessageKind.NOTE))
 
     def fetch(self, digest: str) -> memoryview | None:
         """A blob's bytes from the supervisor's store, or None."""
         self._fetches += 1
-        self._stream.send(private_codec.encode(Fetch(digest), Kind.REQUEST, request_id=self._fetches))
+        self._stream.send(private_codec.encode(Fetch(digest), MessageKind.REQUEST, request_id=self._fetches))
         answer: list[memoryview] | None = None
         while answer is None:
             for frames in self._stream.receive():
-                if check_frames(frames, _FETCH_LIMITS).kind is Kind.REPLY:
+                if check_frames(frames, _FETCH_LIMITS).kind is MessageKind.REPLY:
                     answer = frames
                 else:
                     self._waiting.append((self._stream, frames))  # the next requests, sent ahead
@@ -117,12 +117,12 @@ class Supervised:
         if stream is None:
             if self._lane.look():
                 self._spin_s = WELCOME_S
-                self._stream.send(private_codec.encode(LaneOpened(), Kind.NOTE))
+                self._stream.send(private_codec.encode(LaneOpened(), MessageKind.NOTE))
             return True
         try:
             for frames in stream.receive():
                 header = check_frames(frames)
-                if header.kind is not Kind.REQUEST or header.address is not Address.EXECUTOR:
+                if header.kind is not MessageKind.REQUEST or header.address is not Address.EXECUTOR:
                     raise ProtocolError("only an executor's requests travel on the lane")
                 self._waiting.append((stream, frames))
         except (StreamClosed, ProtocolError):
@@ -153,12 +153,12 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
     while True:
         origin, frames = supervised.next()
         header = check_frames(frames)
-        if header.kind is Kind.NOTE:
+        if header.kind is MessageKind.NOTE:
             continue
         try:
             message = public_codec.decode(frames)
             reply, buffers = session.handle(message.body, message.buffers)
-            answer = public_codec.encode(reply, Kind.REPLY, request_id=header.request_id, buffers=buffers)
+            answer = public_codec.encode(reply, MessageKind.REPLY, request_id=header.request_id, buffers=buffers)
         except TunefarmError as error:
             if isinstance(error, DeviceError):
                 end_if_lost(error)

@@ -335,7 +335,7 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
             samples.warm_up()
         costs = timing.measure(
             run=samples.run,
-            options=timing.EvaluatorOptions(
+            options=timing.TimingOptions(
                 number=number,
                 repeat=max(options.repeat, options.max_repeat),
                 min_repeat_ms=0 if options.flush_cache else options.min_repeat_ms,

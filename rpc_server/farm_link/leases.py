@@ -16,7 +16,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class BoxLease:
     """`expires`: monotonic seconds. `holder` is the public key of the only client that may use it; "": whoever has the
     token."""
 
@@ -52,7 +52,7 @@ class LeaseTable:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, BoxLease] = {}
         self._ended: list[LeaseEnded] = []
         self._reports: SimpleQueue[LeaseReport] = SimpleQueue()
         self._listeners: list[tuple[Callable[[], None], bool]] = []
@@ -65,7 +65,7 @@ class LeaseTable:
             known = self._leases.get(lease_id)
             if known is not None and known.token != token:
                 self._ended.append(LeaseEnded(lease_id, "the lease was given a new token"))
-            self._leases[lease_id] = Lease(lease_id, token, expires, holder)
+            self._leases[lease_id] = BoxLease(lease_id, token, expires, holder)
         self._wake(is_new=known is None)
 
     def revoke(self, lease_id: str, reason: str = "the tracker took the lease back") -> None:
@@ -116,7 +116,7 @@ class LeaseTable:
         with self._lock:
             return any(lease.holder == public for lease in self._leases.values())
 
-    def check(self, token: str, holder: str = "") -> Lease | None:
+    def check(self, token: str, holder: str = "") -> BoxLease | None:
         """The lease this token opens for the key `holder`, or None when it is unknown, expired, or another's."""
         now = self._clock()
         given = token.encode()

@@ -27,7 +27,7 @@ from rpc_server.machine.fingerprint import Fingerprint
 from rpc_server.machine.gpus import Gpu
 from rpc_server.machine.health import Health
 from rpc_server.machine.hours import Hours
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.sockets import Liveness, endpoint, prepare, resolve
 from rpc_server.wire.tracker_messages import LIMITS, to_box, to_tracker
@@ -276,7 +276,7 @@ class Registrar:
             match action:
                 case Say(message):
                     try:
-                        sock.send_multipart(to_tracker.encode(message, Kind.NOTE), zmq.NOBLOCK)
+                        sock.send_multipart(to_tracker.encode(message, MessageKind.NOTE), zmq.NOBLOCK)
                     except zmq.Again:
                         self._core.cut_off(time.monotonic())
                 case Allow(lease, token, expires, holder):

@@ -22,7 +22,7 @@ import zmq
 from compiler.errors import TunefarmError
 from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, pass_of_text
 from rpc_server.relay.splice import Splicer, tune
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.curve import PeerKeys, keys_for, secure_client
 from rpc_server.wire.event_loop import BROKEN, EventLoop
 from rpc_server.wire.keys import KeyRing
@@ -129,9 +129,7 @@ class _Dial:
 class Agent:
     """Registers with the relay, again for ever when it is lost. Lines that are open live on their own."""
 
-    def __init__(
-        self, options: AgentOptions, keys: PeerKeys | None, report: Callable[[LineState], None]
-    ) -> None:
+    def __init__(self, options: AgentOptions, keys: PeerKeys | None, report: Callable[[LineState], None]) -> None:
         self._options, self._keys, self._report = options, keys, report
         self.loop = EventLoop()
         self._splicer = Splicer(self.loop)
@@ -185,7 +183,7 @@ class Agent:
 
     def _say_hello(self) -> None:
         if self._control is not None and self._passes is not None:
-            frames = to_relay.encode(HereIAm(self._options.box, self._passes), Kind.NOTE)
+            frames = to_relay.encode(HereIAm(self._options.box, self._passes), MessageKind.NOTE)
             self._control.send_multipart(frames, zmq.NOBLOCK)
 
     def _beat(self) -> None:

@@ -34,7 +34,7 @@ from rpc_server.relay.passes import (
     verdict_bytes,
 )
 from rpc_server.relay.splice import Splice, Splicer, tune
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.event_loop import READ, EventLoop, Timer
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.keys import Principal
@@ -200,7 +200,7 @@ class RelayLoop:
 
     def _say(self, route: bytes, message: HereToo | GoAway | CallBack) -> bool:
         """Whether the box is there to hear it."""
-        frames = to_box.encode(message, Kind.NOTE)
+        frames = to_box.encode(message, MessageKind.NOTE)
         try:
             self._control.send_multipart([route, *frames], zmq.NOBLOCK)
         except zmq.ZMQError:

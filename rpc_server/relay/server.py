@@ -29,7 +29,7 @@ from rpc_server.service import (
     stoppable,
 )
 from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
-from rpc_server.wire.keys import KeyRing, Principal, Role
+from rpc_server.wire.keys import KeyRing, KeyRole, Principal
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT, prepare_control
 
 logger = logging.getLogger("rpc_server.relay")
@@ -110,7 +110,7 @@ def _listener(options: RelayOptions, address: str) -> socket.socket:
 def _box(ring: KeyRing, public: str) -> Principal | None:
     """Only boxes register; clients prove themselves by a pass."""
     known = ring.authorized().get(public)
-    return known if known is not None and known.role is Role.BOX else None
+    return known if known is not None and known.role is KeyRole.BOX else None
 
 
 def _raise_file_limit() -> None:

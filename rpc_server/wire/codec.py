@@ -34,7 +34,7 @@ _MAX_TIMEOUT_MS = 2**32 - 1
 _MAX_ERROR_TEXT = 16_384
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message is to the conversation. Every REQUEST is answered by one REPLY or one ERROR."""
 
     REQUEST = 1
@@ -56,7 +56,7 @@ class Address(IntEnum):
 
 
 class Header(NamedTuple):
-    kind: Kind
+    kind: MessageKind
     address: Address
     buffers: int
     request_id: int
@@ -106,7 +106,7 @@ def timeout_to_ms(seconds: float | None) -> int:
 
 
 def pack_header(
-    kind: Kind, address: Address = Address.PEER, *, buffers: int = 0, request_id: int = 0, timeout_ms: int = 0
+    kind: MessageKind, address: Address = Address.PEER, *, buffers: int = 0, request_id: int = 0, timeout_ms: int = 0
 ) -> bytes:
     return _HEADER.pack(MAGIC, PROTOCOL_VERSION, kind, address, buffers, request_id, timeout_ms, 0)
 
@@ -128,7 +128,7 @@ def read_header(frame: Buffer) -> Header:
     return Header(_KINDS[kind], _ADDRESSES[address], buffers, request_id, timeout_ms)
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in MessageKind}
 _ADDRESSES = {int(address): address for address in Address}
 
 
@@ -160,7 +160,7 @@ class Codec(Generic[T]):
     def encode(
         self,
         body: T,
-        kind: Kind = Kind.REQUEST,
+        kind: MessageKind = MessageKind.REQUEST,
         *,
         request_id: int = 0,
         address: Address = Address.PEER,
@@ -188,7 +188,7 @@ class Codec(Generic[T]):
     def decode(self, frames: Sequence[Buffer]) -> Message[T]:
         """Decode a message. An ERROR message raises the error it carries; a bad one raises ProtocolError."""
         header = check_frames(frames, self.limits)
-        if header.kind is Kind.ERROR:
+        if header.kind is MessageKind.ERROR:
             raise decode_error(frames)
         return Message(header, self.decode_body(frames[1]), [memoryview(frame) for frame in frames[2:]])
 
@@ -236,7 +236,7 @@ def encode_error(error: BaseException, request_id: int = 0) -> list[Buffer]:
         hint=None if error.hint is None else _clip(error.hint),
         detail=_plain_mapping(error.detail),
     )
-    return [pack_header(Kind.ERROR, request_id=request_id), _encoder.encode(body)]
+    return [pack_header(MessageKind.ERROR, request_id=request_id), _encoder.encode(body)]
 
 
 def decode_error(frames: Sequence[Buffer]) -> TunefarmError:

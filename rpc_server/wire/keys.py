@@ -34,7 +34,7 @@ _MAX_FILE = 4 << 20
 T = TypeVar("T")
 
 
-class Role(StrEnum):
+class KeyRole(StrEnum):
     """CLIENT: may use devices. BOX: may lend its own devices out through a tracker. ADMIN: a client that may also
     drain, quarantine and check devices."""
 
@@ -57,12 +57,12 @@ class Principal:
     """Someone who may connect here."""
 
     name: str
-    role: Role
+    role: KeyRole
     public: str
 
     @property
     def may_use_devices(self) -> bool:
-        return self.role in (Role.CLIENT, Role.ADMIN)
+        return self.role in (KeyRole.CLIENT, KeyRole.ADMIN)
 
 
 class KeyRing:
@@ -110,9 +110,9 @@ class KeyRing:
 
     def authorized(self) -> dict[str, Principal]:
         """By public key. Raises KeyFileError naming a line that cannot be read."""
-        return self._entries("authorized", f"ROLE KEY NAME, with a role of {', '.join(Role)}", _principal)
+        return self._entries("authorized", f"ROLE KEY NAME, with a role of {', '.join(KeyRole)}", _principal)
 
-    def authorize(self, public: str, role: Role, name: str) -> Principal:
+    def authorize(self, public: str, role: KeyRole, name: str) -> Principal:
         """Let the holder of a key connect. A key has one role; a name may have several keys."""
         principal = Principal(_word(name), role, checked(public))
         with self._changing():
@@ -204,8 +204,8 @@ class KeyRing:
 
 def _principal(words: list[str]) -> tuple[str, Principal] | None:
     match words:
-        case [role, public, name] if role in list(Role):
-            return checked(public), Principal(name, Role(role), public)
+        case [role, public, name] if role in list(KeyRole):
+            return checked(public), Principal(name, KeyRole(role), public)
         case _:
             return None
 

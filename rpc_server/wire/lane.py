@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from rpc_server.errors import ProtocolError
-from rpc_server.wire.codec import Address, Buffer, Kind, Message, read_header
+from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, read_header
 from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, decode_answer, describe_request, public_codec
 from rpc_server.wire.shared_window import Window, make_window_memory, reserve_addresses
 from rpc_server.wire.stream import FrameStream, StreamClosed, lane_listener
@@ -113,9 +113,7 @@ class _Stranger:
     def listen(self) -> bool:
         """Whether there is more to come than was said. Raises BlockingIOError when nothing is."""
         try:
-            part, brought, _, _ = socket.recv_fds(
-                self.sock, _TOKEN_BYTES - len(self.said), 1, socket.MSG_CMSG_CLOEXEC
-            )
+            part, brought, _, _ = socket.recv_fds(self.sock, _TOKEN_BYTES - len(self.said), 1, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             raise
         except OSError:
@@ -170,7 +168,7 @@ class Lane:
         """
         number = self._next_id
         frames = public_codec.encode(
-            body, Kind.REQUEST, request_id=number, address=Address.EXECUTOR, buffers=buffers
+            body, MessageKind.REQUEST, request_id=number, address=Address.EXECUTOR, buffers=buffers
         )
         self._next_id += 1
         self._asked[number] = body

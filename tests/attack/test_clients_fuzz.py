@@ -21,14 +21,14 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.client.connection import Connection
 from rpc_server.machine.blobs import blob_digest
-from rpc_server.wire.codec import Address, Kind
+from rpc_server.wire.codec import Address, MessageKind
 from rpc_server.wire.messages import AnyMessage, OpenSession, SessionOpened, public_codec
 from rpc_server.wire.stream import FrameStream, StreamClosed
 from tests.kit.farm.hostile import Hostile, answers, dealer, encoded, fuzz, kept, seeds
 from tests.kit.farm.made_up import MadeUp, kinds
 from tunefarm.runtime import NDArray, array
 
-_KINDS = (Kind.REQUEST, Kind.REQUEST, Kind.REQUEST, Kind.REPLY, Kind.NOTE)
+_KINDS = (MessageKind.REQUEST, MessageKind.REQUEST, MessageKind.REQUEST, MessageKind.REPLY, MessageKind.NOTE)
 _BURST = 100  # opening a session takes longer than to say so many
 _NAMES = ("a", "b", "c", "kept")
 

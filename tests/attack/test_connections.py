@@ -17,7 +17,7 @@ from rpc_server.client.connect import open_session
 from rpc_server.relay.handshake import _read
 from rpc_server.relay.passes import GREETING_SIZE, Greeting
 from rpc_server.relay.server import Relay
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.guard.connection_guard import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
@@ -288,7 +288,7 @@ def test_service_survives_messages_without_end(service, size):
 
         for _ in range(2 if size else 1):
             hostile = RawPeer(port)
-            hostile.send(*(bytes(frame) for frame in codec.encode(body, Kind.REQUEST, request_id=1)))
+            hostile.send(*(bytes(frame) for frame in codec.encode(body, MessageKind.REQUEST, request_id=1)))
             assert hostile.flood(zmtp_frame(bytes(size), MORE) * (FLOOD // max(size, 2)), 4096, measure)
             hostile.close()
         assert most < (150 if size else 500) * MIB  # an empty frame takes two bytes on the wire, and 64 in ZeroMQ
@@ -306,7 +306,7 @@ def test_box_bounds_unread_answers():
         before = resident(running.pid)
         ask = b"".join(
             bytes([flags, len(frame)]) + bytes(frame)
-            for flags, frame in zip((1, 0), public_codec.encode(BoxInfo(), Kind.REQUEST, request_id=1))
+            for flags, frame in zip((1, 0), public_codec.encode(BoxInfo(), MessageKind.REQUEST, request_id=1))
         )
         hostile.sock.settimeout(20)
         assert hostile.flood(ask * 256, 10_000)

@@ -18,7 +18,7 @@ from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import ProtocolError
-from rpc_server.wire.codec import Kind, check_frames
+from rpc_server.wire.codec import MessageKind, check_frames
 from rpc_server.wire.machine_messages import FunctionInfo, TupleOf
 from rpc_server.wire.messages import (
     AnyMessage,
@@ -66,7 +66,7 @@ class FalseBox:
             number = check_frames(frames).request_id
             asked = public_codec.decode(frames).body
             for body, buffers in self.answer(asked):
-                said = public_codec.encode(body, Kind.REPLY, request_id=number, buffers=buffers)
+                said = public_codec.encode(body, MessageKind.REPLY, request_id=number, buffers=buffers)
                 self._sock.send_multipart([conn, *said])
 
     def __enter__(self):
@@ -186,6 +186,7 @@ def test_a_file_shorter_than_it_was_said_to_be():
 
 def test_answers_to_what_was_answered_are_not_kept():
     """Each of them could be of 64 MiB."""
+
     def answer(asked):
         return answers(Done())(asked) * (1 if isinstance(asked, OpenSession) else 3)
 

@@ -14,7 +14,7 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.errors import ProtocolError
 from rpc_server.wire import tracker_messages
-from rpc_server.wire.codec import Kind, decode_error, pack_header
+from rpc_server.wire.codec import MessageKind, decode_error, pack_header
 from rpc_server.wire.messages import AnyMessage, Call, OpenSession, Returned, TimeFunction, public_codec
 from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.private_messages import AnyPrivate
@@ -125,7 +125,7 @@ def test_no_opening_ends_a_box():
                 sock.setsockopt(zmq.LINGER, 0)
                 sock.connect(f"tcp://127.0.0.1:{server.port}")
                 body = msgspec.msgpack.encode({"type": "open", "client": "c", **values})
-                sock.send_multipart([pack_header(Kind.REQUEST, request_id=1), body])
+                sock.send_multipart([pack_header(MessageKind.REQUEST, request_id=1), body])
                 assert sock.poll(30_000), values
                 frames = sock.recv_multipart()
                 if values != OPENINGS[0]:  # 3,000,000 s are long, but a time
@@ -140,14 +140,14 @@ def test_no_message_ends_a_box():
             with context.socket(zmq.DEALER) as sock:
                 sock.setsockopt(zmq.LINGER, 0)
                 sock.connect(f"tcp://127.0.0.1:{server.port}")
-                opened = public_codec.encode(OpenSession("c"), Kind.REQUEST, request_id=1)
+                opened = public_codec.encode(OpenSession("c"), MessageKind.REQUEST, request_id=1)
                 sock.send_multipart(opened)
                 for field in numbers_of(cls):
                     for value in EXTREMES:
                         if cls is not OpenSession or field.name != "session_timeout_s":
                             body = {"type": cls.__struct_config__.tag, "client": "c", field.name: value}
                             sock.send_multipart(
-                                [pack_header(Kind.REQUEST, request_id=2), msgspec.msgpack.encode(body)]
+                                [pack_header(MessageKind.REQUEST, request_id=2), msgspec.msgpack.encode(body)]
                             )
                 while sock.poll(20):
                     sock.recv_multipart()
@@ -164,7 +164,7 @@ def test_no_message_ends_a_tracker():
                 for field in numbers_of(cls):
                     for value in EXTREMES:
                         body = {"type": cls.__struct_config__.tag, "peer": "p", field.name: value}
-                        sock.send_multipart([pack_header(Kind.NOTE), msgspec.msgpack.encode(body)])
+                        sock.send_multipart([pack_header(MessageKind.NOTE), msgspec.msgpack.encode(body)])
                 while sock.poll(20):
                     sock.recv_multipart()
         assert tracker.is_alive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import (
     BoxHello,
     CheckResult,
@@ -21,7 +21,9 @@ from tracker.log import EventLog, LogKind
 
 
 def read(answer):
-    return from_tracker.decode([bytes(frame) for frame in from_tracker.encode(answer, Kind.REPLY, request_id=1)]).body
+    return from_tracker.decode(
+        [bytes(frame) for frame in from_tracker.encode(answer, MessageKind.REPLY, request_id=1)]
+    ).body
 
 
 def listed(script):

@@ -40,7 +40,7 @@ from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire import tracker_messages
-from rpc_server.wire.codec import Address, Kind, check_frames
+from rpc_server.wire.codec import Address, MessageKind, check_frames
 from rpc_server.wire.messages import AnyMessage, Done, SyncDevice, public_codec
 from rpc_server.wire.polling import PollTable
 from rpc_server.wire.private_messages import AnyPrivate, private_codec
@@ -100,7 +100,7 @@ class Peers(Hostile):
                 body = make.message(make.rng.choice(kinds(union)))
                 asks = isinstance(body, tracker_messages.Query | tracker_messages.Admin)
                 wrong = make.rng.random() < 0.05
-                kind = Kind.REQUEST if asks is not wrong else Kind.NOTE
+                kind = MessageKind.REQUEST if asks is not wrong else MessageKind.NOTE
                 sock.send_multipart(encoded(to_tracker, body, kind, request_id=number + 1))
         for frames in answers(sock):
             for word in _words(frames):
@@ -201,7 +201,7 @@ class Executors(Hostile):
             type(self).sent += 1
             try:
                 codec, union = rng.choice(((private_codec, AnyPrivate), (public_codec, AnyMessage)))
-                kind = rng.choice(list(Kind))
+                kind = rng.choice(list(MessageKind))
                 number = rng.choice((0, 1, self.number, rng.randrange(2**32)))
                 frames = encoded(codec, make.message(rng.choice(kinds(union))), kind, request_id=number)
                 self.links._on_message(process, [memoryview(frame) for frame in frames])
@@ -235,7 +235,7 @@ class Executors(Hostile):
         sent = self.box(called(self.number))
         assert [c.executor for c in sent if isinstance(c, ToExecutor)] == [1]
         (inner,) = [c.frames for c in sent if isinstance(c, ToExecutor)]
-        reply = public_codec.encode(Done(), Kind.REPLY, request_id=check_frames(inner).request_id)
+        reply = public_codec.encode(Done(), MessageKind.REPLY, request_id=check_frames(inner).request_id)
         answered = self.box(ExecutorReplied(1, check_frames(inner).request_id, reply))
         assert [c.conn for c in answered if isinstance(c, ToClient)] == [ANN]
 

@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from rpc_server.errors import RemoteError
-from rpc_server.wire.codec import Kind, decode_error, encode_error
-from rpc_server.wire.keys import KeyRing, Role, from_curve
+from rpc_server.wire.codec import MessageKind, decode_error, encode_error
+from rpc_server.wire.keys import KeyRing, KeyRole, from_curve
 from rpc_server.wire.messages import (
     BoxStatus,
     Measured,
@@ -79,14 +79,14 @@ def test_errors_from_afar():
     ids=lambda told: type(told).__name__,
 )
 def test_what_a_box_says(told):
-    body = decode_answer([memoryview(bytes(frame)) for frame in public_codec.encode(told, Kind.REPLY)]).body
+    body = decode_answer([memoryview(bytes(frame)) for frame in public_codec.encode(told, MessageKind.REPLY)]).body
     assert type(body) is type(told)
     assert is_harmless(repr(body).replace("\\\\", ""))
     assert EVIL[-5:] in repr(body)
 
 
 def test_values_and_files_come_as_they_are():
-    sent = public_codec.encode(Returned(EVIL), Kind.REPLY)
+    sent = public_codec.encode(Returned(EVIL), MessageKind.REPLY)
     assert decode_answer([memoryview(bytes(frame)) for frame in sent]).body == Returned(EVIL)
 
 
@@ -106,10 +106,10 @@ def test_revoked_keys_do_not_come_back(tmp_path):
     """One process authorizes many keys while another revokes one: it stays revoked, and none is lost."""
     ring = KeyRing(tmp_path)
     eve = public()
-    ring.authorize(eve, Role.CLIENT, "eve")
+    ring.authorize(eve, KeyRole.CLIENT, "eve")
     code = (
-        "import sys, zmq\nfrom rpc_server.wire.keys import KeyRing, Role, from_curve\nring = KeyRing(sys.argv[1])\n"
-        "for n in range(40): ring.authorize(from_curve(zmq.curve_keypair()[0]), Role.CLIENT, f'{sys.argv[2]}{n}')"
+        "import sys, zmq\nfrom rpc_server.wire.keys import KeyRing, KeyRole, from_curve\nring = KeyRing(sys.argv[1])\n"
+        "for n in range(40): ring.authorize(from_curve(zmq.curve_keypair()[0]), KeyRole.CLIENT, f'{sys.argv[2]}{n}')"
     )
     busy = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
     revoker = threading.Thread(target=lambda: KeyRing(tmp_path).revoke("eve"))

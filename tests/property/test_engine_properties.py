@@ -24,12 +24,13 @@ from tuner.engine.events import (
     Claim,
     Claimed,
     Command,
+    EngineTick,
     Event,
     Job,
+    JobMeasured,
     Known,
-    Measured,
+    LeaveSlot,
     RecordTrial,
-    Release,
     RunEnded,
     SlotDown,
     SlotUp,
@@ -37,7 +38,6 @@ from tuner.engine.events import (
     SubmitMeasure,
     Taken,
     TaskEnded,
-    Tick,
 )
 from tuner.engine.scheduling import Policy
 from tuner.engine.state import EngineState
@@ -152,14 +152,14 @@ class World:
             return SlotUp(self.absent.pop(), self.shape.cores)
         if not self.events or self.rng.random() < 0.1:
             gone = self.absent and not self.events
-            return SlotUp(self.absent.pop(), self.shape.cores) if gone else Tick(self.now)
+            return SlotUp(self.absent.pop(), self.shape.cores) if gone else EngineTick(self.now)
         return self.events.pop(self.rng.randrange(len(self.events)))
 
     def tell(self, event: Event) -> None:
         match event:
             case SlotUp(slot):
                 self.slots[slot] = []
-            case SlotDown(slot) | Measured(_, slot, _):
+            case SlotDown(slot) | JobMeasured(_, slot, _):
                 held = self.slots.get(slot)
                 if not held:
                     return
@@ -214,10 +214,10 @@ class World:
         if self.chance(self.shape.losses):
             if self.chance(0.5):
                 return SlotDown(slot, "gone")
-            return Measured(job, slot, MeasureResult(failure=FailureKind.DEVICE_LOST, text="gone"))
+            return JobMeasured(job, slot, MeasureResult(failure=FailureKind.DEVICE_LOST, text="gone"))
         if job.candidate is not None and self.chance(self.shape.bad_runs):
-            return Measured(job, slot, MeasureResult(failure=FailureKind.CRASH, text="bang"))
-        return Measured(job, slot, MeasureResult(costs=(self.rng.uniform(0.5, 2.0),), elapsed_s=0.1))
+            return JobMeasured(job, slot, MeasureResult(failure=FailureKind.CRASH, text="bang"))
+        return JobMeasured(job, slot, MeasureResult(costs=(self.rng.uniform(0.5, 2.0),), elapsed_s=0.1))
 
     def check_busy(self) -> None:
         """A device idles only when nothing is built that it could measure, and the builders are at it."""
@@ -251,7 +251,7 @@ def test_random_worlds(shape: Shape) -> None:
     asked = {c.job.candidate.digest for c in world.log if isinstance(c, Claim)}
     built = {c.job.candidate.digest for c in world.log if isinstance(c, SubmitBuild) and is_search(c.job)}
     for command in world.log:
-        if isinstance(command, RecordTrial | Release) and is_search(command.job):
+        if isinstance(command, RecordTrial | LeaveSlot) and is_search(command.job):
             ends[command.job.candidate.digest] += 1
     # none lost: what was built was recorded or released, once; but a task that gives up waits for nothing
     assert set(ends.values()) <= {1}

@@ -23,7 +23,7 @@ _LONGEST_STEP_S = 1.0
 
 
 @dataclass(frozen=True)
-class DeviceInfo:
+class NamedDevice:
     """A device as records know it: its name on the farm, the key it is asked for by, and what it is."""
 
     name: str
@@ -34,7 +34,7 @@ class DeviceInfo:
 class DeviceSession(Protocol):
     """One leased device."""
 
-    def device(self) -> DeviceInfo:
+    def device(self) -> NamedDevice:
         """Which device it is."""
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
@@ -94,7 +94,7 @@ class Opened:
     """The slot holds a device, its `number`th."""
 
     slot: int
-    device: DeviceInfo
+    device: NamedDevice
     number: int
 
 

@@ -34,7 +34,7 @@ from tracker.errors import NoDeviceError
 from tracker.holdings import Lease
 from tracker.turn import Turn
 from tracker.wait_text import place_text
-from tuner.devices.fleet import DeviceInfo, DeviceSession
+from tuner.devices.fleet import DeviceSession, NamedDevice
 from tuner.devices.private_server import CPU_KEY, LOCALHOST, PrivateServer
 from tuner.errors import NoDevicesError, TuningError
 
@@ -93,9 +93,9 @@ class _Session:
         self._rpc = rpc
         self._release = release
         self._fault = ""
-        self._device = DeviceInfo(name, key, rpc.fingerprint())
+        self._device = NamedDevice(name, key, rpc.fingerprint())
 
-    def device(self) -> DeviceInfo:
+    def device(self) -> NamedDevice:
         return self._device
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:

@@ -65,7 +65,7 @@ class _Stop:
     """The user wants out; what arrived before is still recorded."""
 
 
-_Bookkeeping = ev.RecordTrial | ev.Claim | ev.Release | ev.TaskEnded | ev.RunEnded
+_Bookkeeping = ev.RecordTrial | ev.Claim | ev.LeaveSlot | ev.TaskEnded | ev.RunEnded
 _News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
@@ -210,7 +210,7 @@ class TuningRun:
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
-            self._carry_out(self._state.hear(ev.Tick(now - self._began)))
+            self._carry_out(self._state.hear(ev.EngineTick(now - self._began)))
             self._check_devices(now)
         if now - self._showed >= _SHOW_S:
             self._showed = now
@@ -244,7 +244,7 @@ class TuningRun:
                 self._activity.ended(when, result.elapsed_s)
                 if result.failure is FailureKind.DEVICE_LOST:
                     self._usage.closed(slot, time.monotonic())
-                return ev.Measured(self._jobs.pop(ticket), slot, result)
+                return ev.JobMeasured(self._jobs.pop(ticket), slot, result)
             case fl.Lost(slot, reason):
                 self._last_loss = reason
                 self._usage.closed(slot, time.monotonic())
@@ -271,7 +271,7 @@ class TuningRun:
                         trials.append(command)
                     case ev.Claim(job):
                         claims.append(job)
-                    case ev.Release(job):
+                    case ev.LeaveSlot(job):
                         self._ledger.release(job)
                     case ev.TaskEnded(task, error):
                         self._note_end(task, error)

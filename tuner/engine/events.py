@@ -53,7 +53,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Measured:
+class JobMeasured:
     job: Job
     slot: int
     result: MeasureResult
@@ -84,7 +84,7 @@ class Incumbent:
 
 
 @dataclass(frozen=True)
-class Tick:
+class EngineTick:
     """The run has lasted so long (seconds, earlier sessions of it not counted)."""
 
     elapsed_s: float
@@ -97,7 +97,7 @@ class Stop:
     reason: str
 
 
-Event = Claimed | Known | Taken | Built | Measured | SlotUp | SlotDown | Incumbent | Tick | Stop
+Event = Claimed | Known | Taken | Built | JobMeasured | SlotUp | SlotDown | Incumbent | EngineTick | Stop
 
 # ------------------------------------------------------------------------------- commands
 
@@ -110,7 +110,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Release:
+class LeaveSlot:
     """The claimed candidate will not be measured after all."""
 
     job: Job
@@ -158,4 +158,4 @@ class RunEnded:
     reason: str
 
 
-Command = Claim | Release | SubmitBuild | SubmitMeasure | RecordTrial | TaskEnded | RunEnded
+Command = Claim | LeaveSlot | SubmitBuild | SubmitMeasure | RecordTrial | TaskEnded | RunEnded

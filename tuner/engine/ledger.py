@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.runtime.measure.statistics import summarise
-from tuner.devices.fleet import DeviceInfo
+from tuner.devices.fleet import NamedDevice
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
@@ -132,7 +132,7 @@ class Ledger:
 
     # -- what happens
 
-    def device(self, slot: int, device: DeviceInfo) -> None:
+    def device(self, slot: int, device: NamedDevice) -> None:
         """The device that `slot` holds from now on."""
         fingerprint = device.fingerprint
         row = self._store.devices.upsert(device_row(device))

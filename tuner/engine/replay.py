@@ -17,7 +17,7 @@ from compiler.artifact import Artifact
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
 from tuner.build.worker import BuildRequest, BuildResult, FuncSource, Source, TraceSource
-from tuner.devices.fleet import DeviceInfo
+from tuner.devices.fleet import NamedDevice
 from tuner.devices.supplies import local_target
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
@@ -121,7 +121,7 @@ class ReplayFleet:
         return self._devices
 
     def open(self, slot: int, wait_s: float) -> _ReplaySession:
-        return _ReplaySession(self._answer, DeviceInfo(f"replay/{slot}", "replay", self._fingerprint), self._seconds)
+        return _ReplaySession(self._answer, NamedDevice(f"replay/{slot}", "replay", self._fingerprint), self._seconds)
 
     def close(self) -> None:
         pass
@@ -130,10 +130,10 @@ class ReplayFleet:
 @dataclass(frozen=True)
 class _ReplaySession:
     answer: Answer
-    info: DeviceInfo
+    info: NamedDevice
     seconds: float
 
-    def device(self) -> DeviceInfo:
+    def device(self) -> NamedDevice:
         return self.info
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:

@@ -80,7 +80,7 @@ class EngineState:
                 commands += self._on_claim(event)
             case ev.Built():
                 commands += self._on_built(event)
-            case ev.Measured():
+            case ev.JobMeasured():
                 commands += self._on_measured(event)
             case ev.SlotUp():
                 self.jobs.slots.up(event.slot, event.cores)
@@ -89,7 +89,7 @@ class EngineState:
                 commands += self._lose(event.slot, event.reason)
             case ev.Incumbent():
                 self.tasks[event.task].incumbent = event.candidate
-            case ev.Tick():
+            case ev.EngineTick():
                 searched = [t for t in self.tasks if t.finals is None and self.in_flight(t.index)]
                 share_time(searched, event.elapsed_s - self._elapsed)
                 self._elapsed = event.elapsed_s
@@ -137,7 +137,7 @@ class EngineState:
         if job.purpose is not TrialPurpose.SEARCH:
             return []
         self.tasks[job.task].asked -= 1
-        return [ev.Release(job)]
+        return [ev.LeaveSlot(job)]
 
     # -- builds
 
@@ -173,7 +173,7 @@ class EngineState:
 
     # -- measurements
 
-    def _on_measured(self, event: ev.Measured) -> list[ev.Command]:
+    def _on_measured(self, event: ev.JobMeasured) -> list[ev.Command]:
         job, result = event.job, event.result
         held = self.jobs.slots.current(event.slot)
         if held is None or held.job.id != job.id:

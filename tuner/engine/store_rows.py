@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.devices.fleet import DeviceInfo
+from tuner.devices.fleet import NamedDevice
 from tuner.records.model import NewDevice, NewWorkload
 from tuner.task import TuningTask
 
@@ -18,7 +18,7 @@ def workload_row(task: TuningTask) -> NewWorkload:
     )
 
 
-def device_row(device: DeviceInfo) -> NewDevice:
+def device_row(device: NamedDevice) -> NewDevice:
     """A device by its name and what it is."""
     fingerprint = device.fingerprint
     return NewDevice(

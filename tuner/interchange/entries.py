@@ -18,7 +18,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
-from tuner.records.model import Device, NewTrial, Run, Trial, TrialFacts, TrialPurpose
+from tuner.records.model import DeviceRecord, NewTrial, Run, Trial, TrialFacts, TrialPurpose
 
 FORMAT = "tunefarm.records"
 VERSION = 1
@@ -123,7 +123,7 @@ def run_ref(run: Run) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def device_ref(device: Device) -> str:
+def device_ref(device: DeviceRecord) -> str:
     """The identity of a device as it was at a time."""
     return f"{device.name}#{fingerprint_digest(device.fingerprint)[:16]}"
 

@@ -22,7 +22,7 @@ from tuner.interchange.entries import (
 )
 from tuner.records.model import (
     IMPORTED,
-    Device,
+    DeviceRecord,
     NewDevice,
     NewRun,
     NewRunTask,
@@ -109,7 +109,7 @@ def _workload_entry(workload: Workload) -> WorkloadEntry:
     )
 
 
-def _device_entry(device: Device) -> DeviceEntry:
+def _device_entry(device: DeviceRecord) -> DeviceEntry:
     return DeviceEntry(
         ref=device_ref(device),
         name=device.name,
@@ -305,7 +305,7 @@ def _is_same(entry: TrialEntry, trial: Trial) -> bool:
     return (entry.digest, entry.samples, entry.purpose) == (trial.digest, trial.samples, str(trial.purpose))
 
 
-def _all_devices(store: RecordStore) -> Iterator[Device]:
+def _all_devices(store: RecordStore) -> Iterator[DeviceRecord]:
     after = 0
     while page := store.devices.page(after, 1000):
         yield from page

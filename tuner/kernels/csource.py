@@ -27,10 +27,10 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,200}")
 _MOST_TEXT = 8000
 
 
-class CompileError(TunefarmError):
+class KernelCompileError(TunefarmError):
     """The user's compiler refused a config; its output is the message."""
 
-    kind = "compile"
+    kind = "kernel_compile"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class CSource:
             raise TuningError("the compiler's command is empty")
 
     def compile(self, config: Config, target: str) -> Artifact:
-        """Compile for `config`. Raises CompileError with the compiler's output, TuningError when it can't be run."""
+        """Compile for `config`. Raises KernelCompileError with its output, TuningError when it can't be run."""
         resolved = Target(target).resolved()
         compiler = self._compiler(resolved)
         with tempfile.TemporaryDirectory(prefix="tunefarm-c-") as folder:
@@ -99,7 +99,7 @@ class CSource:
         return [*self._command(self._compiler(Target(target).resolved()), config), "-c", f"{self.entry}.c"]
 
     def _compiler(self, target: Target) -> list[str]:
-        """The compiler's command for the target's CPU. Raises CompileError when the compiler takes no name for it."""
+        """The compiler's command for the target's CPU. Raises KernelCompileError if it takes none of its names."""
         words = shlex.split(self.compiler)
         if "{mcpu}" not in self.compiler:
             return words
@@ -108,7 +108,7 @@ class CSource:
         except OSError as error:
             raise _cannot_run(words[0], error) from None
         if march is None:
-            raise CompileError(
+            raise KernelCompileError(
                 f"{self.compiler!r} takes no name for the CPU {target.mcpu}",
                 hint='give the kernel a command that does, for example compiler = "cc -O3 -march=native"',
             )
@@ -130,7 +130,7 @@ class CSource:
             raise _cannot_run(command[0], error) from None
         if done.returncode != 0:
             output = (done.stderr or done.stdout).strip() or f"it ended with status {done.returncode}"
-            raise CompileError(f"{shlex.join(command[:-4])}\n{output[:_MOST_TEXT]}")
+            raise KernelCompileError(f"{shlex.join(command[:-4])}\n{output[:_MOST_TEXT]}")
 
 
 def _cannot_run(command: str, error: OSError) -> TuningError:

@@ -69,7 +69,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetRecord:
     """`text` is canonical; `features` are the CPU features code for it may use."""
 
     id: int
@@ -91,7 +91,7 @@ class NewDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class DeviceRecord:
     id: int
     name: str
     key: str

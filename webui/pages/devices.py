@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
 from tuner.records.errors import RecordNotFound
-from tuner.records.model import Device, Trial
+from tuner.records.model import DeviceRecord, Trial
 from tuner.records.store import RecordStore
 from webui.context import Ctx
 from webui.fleet import recorded_device
@@ -55,7 +55,7 @@ def temperature_of(trial: Trial) -> float | None:
     return trial.environment.get("gpu_temperature", trial.environment.get("temperature"))
 
 
-def hardware(known: Device | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
+def hardware(known: DeviceRecord | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is known of the machine, by name: what the tracker says, and what the records add to it."""
     facts = {**({} if known is None else known.fingerprint), **attributes}
     left_out = _SHOWN_APART | {name for name in _ONLY_OF_GPUS if not facts.get(name)}

@@ -25,7 +25,7 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.measure.preprocess import preprocessor
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 from compiler.tir import nodes as n
 
 
@@ -71,7 +71,7 @@ class InterpretedModule(Module):
         entry = self._entries.get(name)
         return None if entry is None else InterpretedFunction(entry, n.prim_funcs(self._module)[GlobalVar(name)])
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         if not isinstance(dev, Device) or dev.api is not find_api("cpu"):
             raise DeviceError(f"this module runs in this process; it cannot be timed on {dev}", hint="pass cpu(0)")
         function = self.get_function(func_name, query_imports=True)

@@ -43,10 +43,10 @@ _ALIASES: dict[str, str] = {
 _BY_CODE = {code: name for name, code in TYPE_CODES.items()}
 
 
-class UnknownDeviceError(DeviceError, ValueError):
+class DeviceNameError(DeviceError, ValueError):
     """A device type nobody has heard of."""
 
-    kind = "unknown_device"
+    kind = "device_name"
 
 
 class DeviceAPI(Protocol):
@@ -132,7 +132,7 @@ class Device:
         object.__setattr__(self, "device_type", canonical_type(self.device_type))
         index = self.device_id
         if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-            raise UnknownDeviceError(f"a device index is a non-negative integer, not {index!r}")
+            raise DeviceNameError(f"a device index is a non-negative integer, not {index!r}")
 
     def __str__(self) -> str:
         return f"{self.device_type}({self.device_id})"
@@ -191,11 +191,11 @@ class Device:
 
 
 def canonical_type(name: str | int) -> str:
-    """The device type a name, alias or TVM type code stands for. Raises UnknownDeviceError (a ValueError)."""
+    """The device type a name, alias or TVM type code stands for. Raises DeviceNameError (a ValueError)."""
     found = _BY_CODE.get(name) if isinstance(name, int) else _type_of(name)
     if found is None:
         known = dict.fromkeys([*TYPE_CODES, *_ALIASES, *kind_names()])
-        raise UnknownDeviceError(f"unknown device type {name!r}", hint=f"known types: {', '.join(known)}")
+        raise DeviceNameError(f"unknown device type {name!r}", hint=f"known types: {', '.join(known)}")
     return found
 
 
@@ -241,14 +241,14 @@ def enabled(target: str) -> bool:
         return True
     try:
         return device(target).exist
-    except UnknownDeviceError:
+    except DeviceNameError:
         return False
 
 
 def device(dev_type: str | int, dev_id: int = 0) -> Device:
     """A device from its type's name (or a target string, or a type code) and index.
 
-    Raises UnknownDeviceError, a ValueError, for a type nobody knows. The device need not be present.
+    Raises DeviceNameError, a ValueError, for a type nobody knows. The device need not be present.
     """
     if isinstance(dev_type, str) and " " in dev_type.strip():
         dev_type = dev_type.split()[0]

@@ -10,7 +10,7 @@ from compiler.errors import ArtifactError, TunefarmError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.export import export_library
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 
 ENTRY_NAME = "__tvm_main__"
 
@@ -132,12 +132,12 @@ class Module(ABC):
         repeats_to_cooldown: int = 1,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that takes `func_name`'s arguments and measures it: see `EvaluatorOptions`.
+        """A function that takes `func_name`'s arguments and measures it: see `TimingOptions`.
 
         The function is called 1 + number x repeat times (more if min_repeat_ms raises `number`); the first
         call is not counted. No Python runs inside a measured repeat.
         """
-        options = EvaluatorOptions(
+        options = TimingOptions(
             number,
             repeat,
             min_repeat_ms,
@@ -149,7 +149,7 @@ class Module(ABC):
         return self._evaluator(func_name, dev, options)
 
     @abstractmethod
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         """Build what `time_evaluator` returns. Raises for a missing function or an unusable device."""
 
     # -- source and files ------------------------------------------------------------------------

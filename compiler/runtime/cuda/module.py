@@ -28,7 +28,7 @@ from compiler.runtime.core.registry import register_func
 from compiler.runtime.cuda.calls import CallTimer, PreparedCall, RepeatedCall, Start, Workspaces
 from compiler.runtime.cuda.device import CudaAPI, find_cuda
 from compiler.runtime.measure.nvml import gpu_state, gpu_warnings
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from compiler.target.gpu_arch import arch_of_version
 from compiler.target.target import Target
 
@@ -263,7 +263,7 @@ class CUDAModule(Module):
     def _find(self, name: str) -> PackedFunc | None:
         return None
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         raise DeviceError("kernels are timed through the module that starts them", hint="use the host's module")
 
     def get_source(self, fmt: str = "") -> str:

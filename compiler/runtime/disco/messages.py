@@ -32,20 +32,20 @@ class Shape(msgspec.Struct, frozen=True, tag="s"):
     sizes: tuple[int, ...]
 
 
-class Kind(msgspec.Struct, frozen=True, tag="k"):
+class ElementType(msgspec.Struct, frozen=True, tag="k"):
     """An element type."""
 
     dtype: str
 
 
-class Place(msgspec.Struct, frozen=True, tag="p"):
+class WorkerDevice(msgspec.Struct, frozen=True, tag="p"):
     """A device."""
 
     device_type: str
     number: int
 
 
-Argument = Ref | Shape | Kind | Place | None | bool | int | float | str
+Argument = Ref | Shape | ElementType | WorkerDevice | None | bool | int | float | str
 
 
 class Find(msgspec.Struct, frozen=True, tag="find"):
@@ -55,7 +55,7 @@ class Find(msgspec.Struct, frozen=True, tag="find"):
     name: str
 
 
-class Run(msgspec.Struct, frozen=True, tag="run"):
+class Invocation(msgspec.Struct, frozen=True, tag="run"):
     """Call the function in one register; its result goes into another."""
 
     register: int
@@ -88,11 +88,11 @@ class Sync(msgspec.Struct, frozen=True, tag="sync"):
     """Answer when all before is done."""
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
+class StopWorker(msgspec.Struct, frozen=True, tag="stop"):
     """End."""
 
 
-Instruction = Find | Run | Forget | Put | Get | Sync | Stop
+Instruction = Find | Invocation | Forget | Put | Get | Sync | StopWorker
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
@@ -149,11 +149,11 @@ def argument(value: Any, reference: Any) -> Argument:
         case None | bool() | int() | float():
             return value
         case DataType():
-            return Kind(str(value))
+            return ElementType(str(value))
         case str():
             return value
         case Device():
-            return Place(value.device_type, value.device_id)
+            return WorkerDevice(value.device_type, value.device_id)
         case tuple() | list():
             return Shape(tuple(ShapeTuple(value)))
     raise ArgumentError(
@@ -167,6 +167,6 @@ def plain(value: Argument) -> Any:
     match value:
         case Shape():
             return ShapeTuple(value.sizes)
-        case Kind():
+        case ElementType():
             return DataType(value.dtype)
     return value

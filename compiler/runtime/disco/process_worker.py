@@ -16,7 +16,7 @@ import numpy as np
 
 from compiler.runtime.core.device import cpu
 from compiler.runtime.disco import collectives as _collectives  # noqa: F401  (what workers call, by name)
-from compiler.runtime.disco.messages import Broken, DiscoError, Instruction, Left, Part, Parts, Stop, ToWorker
+from compiler.runtime.disco.messages import Broken, DiscoError, Instruction, Left, Part, Parts, StopWorker, ToWorker
 from compiler.runtime.disco.wire import receive, send
 from compiler.runtime.disco.worker import Array, Worker
 
@@ -106,7 +106,7 @@ def main(fd: int, index: int, count: int, groups: int) -> None:
     while True:
         try:
             instruction = inbox.instruction()
-            if isinstance(instruction, Stop):
+            if isinstance(instruction, StopWorker):
                 return
             answer = worker.execute(instruction)
             if answer is not None:

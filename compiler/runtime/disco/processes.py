@@ -21,7 +21,7 @@ from compiler.runtime.disco.messages import (
     Left,
     Part,
     Parts,
-    Stop,
+    StopWorker,
     Value,
 )
 from compiler.runtime.disco.wire import receive, send
@@ -91,7 +91,7 @@ class Processes:
             finally:
                 for fd in descriptors:
                     os.close(fd)
-            if isinstance(message, Stop):
+            if isinstance(message, StopWorker):
                 return
 
     def answer(self, index: int) -> Answer:
@@ -202,7 +202,7 @@ class Processes:
         """End the processes."""
         self._closing = True
         for outgoing in self._outgoing:
-            outgoing.put((Stop(), []))
+            outgoing.put((StopWorker(), []))
         for process in self.processes:
             try:
                 process.wait(timeout=5)

@@ -20,8 +20,8 @@ from compiler.runtime.disco.messages import (
     Forget,
     Get,
     Instruction,
+    Invocation,
     Put,
-    Run,
     Sync,
     Value,
     argument,
@@ -179,7 +179,7 @@ class Session:
     def _call(self, func: DRef, *args: Any) -> int:
         sent = tuple(argument(value, self._register) for value in args)
         register = next(self._registers)
-        self._tell(Run(register, func.register, sent))
+        self._tell(Invocation(register, func.register, sent))
         return register
 
     def _register(self, value: Any) -> int | None:

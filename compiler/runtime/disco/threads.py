@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from compiler.runtime.core.device import Device
-from compiler.runtime.disco.messages import Answer, DiscoError, Instruction, Stop
+from compiler.runtime.disco.messages import Answer, DiscoError, Instruction, StopWorker
 from compiler.runtime.disco.worker import Array, Home, Worker
 
 
@@ -97,7 +97,7 @@ class Threads:
     def _work(self, worker: Worker) -> None:
         while True:
             instruction = self._inboxes[worker.index].get()
-            if isinstance(instruction, Stop):
+            if isinstance(instruction, StopWorker):
                 return
             answer = worker.execute(instruction)
             if answer is not None:
@@ -116,6 +116,6 @@ class Threads:
         for room in self._rooms:
             room.fail(-1, "the session was shut down")
         for inbox in self._inboxes:
-            inbox.put(Stop())
+            inbox.put(StopWorker())
         for thread in self._threads:
             thread.join(timeout=5)

@@ -24,13 +24,13 @@ from compiler.runtime.disco.messages import (
     Forget,
     Get,
     Instruction,
-    Place,
+    Invocation,
     Put,
     Ref,
-    Run,
-    Stop,
+    StopWorker,
     Sync,
     Value,
+    WorkerDevice,
     plain,
 )
 from compiler.runtime.load import load_module
@@ -106,7 +106,7 @@ class Worker:
         match instruction:
             case Find():
                 self._registers[instruction.register] = get_global_func(instruction.name)
-            case Run():
+            case Invocation():
                 function = self._held(instruction.function)
                 self._registers[instruction.register] = function(*map(self._given, instruction.args))
             case Forget():
@@ -123,7 +123,7 @@ class Worker:
                 return self._answer(self._value(self._held(instruction.register)))
             case Sync():
                 return self._answer(Value())
-            case Stop():
+            case StopWorker():
                 pass
         return None
 
@@ -136,7 +136,7 @@ class Worker:
         match value:
             case Ref():
                 return self._held(value.register)
-            case Place():
+            case WorkerDevice():
                 return self.home.device(value.device_type, value.number)
         return plain(value)
 

@@ -20,7 +20,7 @@ _GROWTH = 1.618  # at least this much more calls at each attempt to fill min_rep
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorOptions:
+class TimingOptions:
     """How to measure: `repeat` results, each the mean of `number` calls.
 
     min_repeat_ms: raise `number` until a repeat lasts this long. limit_zero_time_iterations: give up raising
@@ -113,7 +113,7 @@ class BenchmarkResult:
 
 def measure(
     run: Callable[[int], int],
-    options: EvaluatorOptions,
+    options: TimingOptions,
     prepare: Callable[[], object] = lambda: None,
     sleep: Callable[[float], object] = time.sleep,
     *,
@@ -149,7 +149,7 @@ def measure(
     return BenchmarkResult(tuple(results), disturbed)
 
 
-def _tried_anew(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
+def _tried_anew(run: Callable[[int], int], number: int, options: TimingOptions) -> tuple[int, int]:
     """One repeat, tried again with more calls while it is too short. Returns (calls, nanoseconds)."""
     enough = options.min_repeat_ms * 1e6
     zeros = 0
@@ -162,7 +162,7 @@ def _tried_anew(run: Callable[[int], int], number: int, options: EvaluatorOption
             number = max(int(enough * number / spent) + 1, int(number * _GROWTH))
 
 
-def _gone_on_with(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
+def _gone_on_with(run: Callable[[int], int], number: int, options: TimingOptions) -> tuple[int, int]:
     """One repeat, gone on with while it is too short: each of its calls counts. Returns (calls, nanoseconds)."""
     enough = options.min_repeat_ms * 1e6
     calls = spent = zeros = 0

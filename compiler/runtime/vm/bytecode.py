@@ -70,7 +70,7 @@ VOID = Register(Special.VOID)
 MACHINE = Register(Special.MACHINE)
 
 
-class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
+class CallInstruction(msgspec.Struct, frozen=True, tag="call", array_like=True):
     """Call a function with operands. The result goes to a register, or nowhere."""
 
     function: int
@@ -97,7 +97,7 @@ class If(msgspec.Struct, frozen=True, tag="if", array_like=True):
     false_offset: int
 
 
-Instruction = Call | Ret | Goto | If
+Instruction = CallInstruction | Ret | Goto | If
 
 
 class FunctionKind(IntEnum):
@@ -170,7 +170,7 @@ def check_function(function: VMFunction, functions: int, constants: int) -> None
                 case _:
                     assert_never(operand)
         match instruction:
-            case Call(callee, args, _):
+            case CallInstruction(callee, args, _):
                 if not 0 <= callee < functions:
                     raise wrong(at, f"there is no function {callee}")
                 if len(args) > MAX_OPERANDS:
@@ -189,7 +189,7 @@ def check_function(function: VMFunction, functions: int, constants: int) -> None
 def operands(instruction: Instruction) -> Iterator[Operand]:
     """The operands of an instruction, its destination last."""
     match instruction:
-        case Call(_, args, dst):
+        case CallInstruction(_, args, dst):
             yield from args
             yield dst
         case Ret(register) | If(register, _):

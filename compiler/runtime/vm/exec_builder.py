@@ -16,7 +16,7 @@ from compiler.runtime.core.values import DataType, ShapeTuple
 from compiler.runtime.vm.bytecode import (
     MACHINE,
     VOID,
-    Call,
+    CallInstruction,
     ConstantRef,
     FunctionKind,
     FunctionRef,
@@ -173,7 +173,7 @@ class ExecBuilder:
         """Call a function by name. `args` are operands, or values that become constants (numbers: `imm` or `c`)."""
         given = tuple(arg if isinstance(arg, Operand) else self.c(arg) for arg in args or ())
         to = VOID if dst is None else dst
-        self._emit(Call(self.declare_function(name), given, to), *given, to)
+        self._emit(CallInstruction(self.declare_function(name), given, to), *given, to)
 
     def emit_ret(self, result: Register) -> None:
         """Return a register's value."""

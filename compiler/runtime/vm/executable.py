@@ -14,7 +14,7 @@ from compiler.runtime.core.values import DataType, ShapeTuple
 from compiler.runtime.vm.bytecode import (
     MACHINE,
     VOID,
-    Call,
+    CallInstruction,
     ConstantRef,
     FunctionKind,
     FunctionRef,
@@ -106,7 +106,7 @@ def as_text(program: Program) -> str:
         lines = [f"@{function.name}({', '.join(function.param_names)}):"]
         for instruction in function.code:
             match instruction:
-                case Call(callee, args, dst):
+                case CallInstruction(callee, args, dst):
                     name = program.functions[callee].name
                     given = ", ".join(map(str, args)) or "-"
                     lines.append(f"  call  {name:<32} in: {given:<24} dst: {dst}".rstrip())
@@ -132,7 +132,7 @@ def as_python(program: Program) -> str:
         lines.append(f"with ib.function({given}):")
         for instruction in function.code:
             match instruction:
-                case Call(callee, args, dst):
+                case CallInstruction(callee, args, dst):
                     name = program.functions[callee].name
                     shown = ", ".join(_python_operand(arg, program) for arg in args)
                     to = "" if dst == VOID else f", dst={_python_operand(dst, program)}"

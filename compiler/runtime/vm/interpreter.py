@@ -18,7 +18,7 @@ from compiler.runtime.vm.builtins import VMError
 from compiler.runtime.vm.bytecode import (
     MACHINE,
     VOID,
-    Call,
+    CallInstruction,
     ConstantRef,
     FunctionRef,
     Goto,
@@ -103,7 +103,7 @@ class FunctionCode:
             return places[operand]
 
         self._steps = [_step(instruction, place, resolver) for instruction in function.code]
-        self._names = [resolver.name(i.function) if isinstance(i, Call) else "" for i in function.code]
+        self._names = [resolver.name(i.function) if isinstance(i, CallInstruction) else "" for i in function.code]
         self._tail = tail
 
     def frame(self, args: Sequence[Any]) -> list[Any]:
@@ -169,7 +169,7 @@ class FunctionCode:
 
 def _step(instruction: Instruction, place: Callable[[Operand], int], resolver: Resolver) -> Step:
     match instruction:
-        case Call(index, args, dst):
+        case CallInstruction(index, args, dst):
             fetch = _fetch([place(arg) for arg in args])
             function = resolver.function(index)
             if isinstance(function, GraphFunction) and function.native is not None:

@@ -24,7 +24,7 @@ from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.peaks import Peaks, measured_peaks
 from compiler.runtime.measure.preprocess import preprocessor
 from compiler.runtime.measure.report import Report
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 from compiler.runtime.vm import data_builtins as data_builtins  # registers functions of the machine
 from compiler.runtime.vm import kv_cache as kv_cache
 from compiler.runtime.vm import number_builtins as number_builtins
@@ -296,7 +296,7 @@ class VirtualMachine:
         A function that is machine code is called in a native loop, other ones from Python.
         "invoke_stateful" measures the function whose name it is then given.
         """
-        options = EvaluatorOptions(
+        options = TimingOptions(
             number=number,
             repeat=repeat,
             min_repeat_ms=min_repeat_ms,
@@ -328,16 +328,14 @@ class VirtualMachine:
             return None
         return native.bind(self._arguments(function, args, kwargs))
 
-    def _measured_natively(
-        self, call: CPUCall, options: EvaluatorOptions, args: tuple[Any, ...]
-    ) -> BenchmarkResult:
+    def _measured_natively(self, call: CPUCall, options: TimingOptions, args: tuple[Any, ...]) -> BenchmarkResult:
         """As kernels are measured: in a native loop, into the same results."""
         preprocess = preprocessor(options.f_preproc)
         prepare = (lambda: None) if preprocess is None else (lambda: preprocess(*args))
         return measure(call.timed, options, prepare=prepare, threads=call.threads)
 
     def _measured(
-        self, call: Callable[..., Any], dev: Device, options: EvaluatorOptions, args: tuple[Any, ...]
+        self, call: Callable[..., Any], dev: Device, options: TimingOptions, args: tuple[Any, ...]
     ) -> BenchmarkResult:
         preprocess = preprocessor(options.f_preproc)
 

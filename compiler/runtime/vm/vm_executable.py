@@ -14,7 +14,7 @@ from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.header import header
 from compiler.runtime.files.model_library import export_model
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from compiler.runtime.vm import executable, model_file
 from compiler.runtime.vm.executable import Program
 
@@ -47,7 +47,7 @@ class VMModule(Module):
         found = None if self._runner is None else self._runner(name)
         return self._offered(name) if found is None and name not in self.program.names else found
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         raise DeviceError(
             "an executable is timed by the machine that runs it",
             hint="relax.VirtualMachine(executable, device).time_evaluator(…)",

@@ -37,7 +37,7 @@ from compiler.tir.verify import Stage, verify
 RenderLevel = Literal["detail", "fast", "none"]
 
 
-class Recorder:
+class StepRecorder:
     """The functions scheduled, what the names of blocks, loops and values stand for, and the steps taken.
 
     The arguments are those of `Schedule`. Raises ScheduleError for functions that were lowered, IRError for what is no
@@ -64,9 +64,9 @@ class Recorder:
         self._count = {BlockRV: 0, LoopRV: 0, ExprRV: 0}
         self.rng = np.random.default_rng(seed)
 
-    def copy(self) -> Recorder:
+    def copy(self) -> StepRecorder:
         """A recorder of its own in the same state."""
-        other = Recorder(self._mod, None, int(self._verifies), self._render)
+        other = StepRecorder(self._mod, None, int(self._verifies), self._render)
         other.working, other.state = self.working, self.state
         other._steps, other._decisions = list(self._steps), list(self._decisions)
         other._count = dict(self._count)

@@ -17,7 +17,7 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.schedule.core.effects import Effects
 from compiler.schedule.core.map_text import MapLike, map_text, pad_text
-from compiler.schedule.core.recorder import Recorder, RenderLevel
+from compiler.schedule.core.recorder import RenderLevel, StepRecorder
 from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.state import State
 from compiler.schedule.core.step import Decision, Input
@@ -53,7 +53,7 @@ class Schedule:
         error_render_level: RenderLevel = "detail",
         enable_check: bool = True,
     ) -> None:
-        self._recorder = Recorder(mod, seed, debug_mask, error_render_level)
+        self._recorder = StepRecorder(mod, seed, debug_mask, error_render_level)
 
     @classmethod
     def replay(
@@ -164,9 +164,7 @@ class Schedule:
         attrs = {"preserve_unit_iters": preserve_unit_iters, "disable_predication": disable_predication}
         return _all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
 
-    def loop_partition(
-        self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
-    ) -> list[LoopRV]:
+    def loop_partition(self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True) -> list[LoopRV]:
         """Part `loop` into loops of `factors` iterations, one after another; one may be None (the rest)."""
         steps = self.take("loop_partition", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
         return _all_of(LoopRV, steps)
@@ -196,9 +194,7 @@ class Schedule:
         """Put the axes of `block` in another order, given by their positions now."""
         self.take("reorder_block_iter_var", (block,), new_order=tuple(map(int, new_order)))
 
-    def tensorize(
-        self, block_or_loop: Block | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
-    ) -> None:
+    def tensorize(self, block_or_loop: Block | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True) -> None:
         """Let the tensor intrinsic `tensor_intrin` do what a loop or block does."""
         attrs: dict[str, Any] = {"tensor_intrin": tensor_intrin, "preserve_unit_iters": preserve_unit_iters}
         self.take("tensorize", (block_or_loop,), **attrs)
@@ -235,9 +231,7 @@ class Schedule:
 
     # ------------------------------------------------------------------- where blocks stand
 
-    def compute_at(
-        self, block: Block, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
-    ) -> None:
+    def compute_at(self, block: Block, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """Compute in each iteration of `loop` just what is read there of `block`'s result."""
         self.take("compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
 
@@ -328,17 +322,13 @@ class Schedule:
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
         return _one(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
 
-    def cache_write(
-        self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str
-    ) -> BlockRV:
+    def cache_write(self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str) -> BlockRV:
         """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
         index = _index(self.get(block).writes, write_buffer_index, "written")
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope}
         return _one(BlockRV, self.take("cache_write", (block,), **attrs))
 
-    def cache_inplace(
-        self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str
-    ) -> list[BlockRV]:
+    def cache_inplace(self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str) -> list[BlockRV]:
         """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
         index = _index(self.get(block).reads, read_buffer_index, "read")
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
@@ -393,9 +383,7 @@ class Schedule:
         index = _index(self.get(block).writes, buffer_index, "written")
         self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
 
-    def storage_align(
-        self, block: Block, buffer_index: int, axis: int, factor: int, offset: int
-    ) -> None:
+    def storage_align(self, block: Block, buffer_index: int, axis: int, factor: int, offset: int) -> None:
         """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
         attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
         self.take("storage_align", (block,), **attrs)

@@ -5,7 +5,7 @@ import random
 import socket
 
 from rpc_server.relay.passes import BOX, CLIENT, PassAnswer, new_pass
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.relay_messages import HereIAm, to_relay
 from tests.kit.farm.damage import CASES, GROWTH, SEED, Honest, damaged, throw, use
 from tests.kit.farm.relay import greeted, relay_farm
@@ -15,7 +15,7 @@ from tests.kit.process_tree import resident
 def words_of_boxes(rng: random.Random) -> list[list[bytes]]:
     """What boxes say, of passes that nobody has."""
     said = [HereIAm(f"box{number}", tuple(new_pass().text for _ in range(number))) for number in range(5)]
-    return [[bytes(frame) for frame in to_relay.encode(message, Kind.NOTE)] for message in said]
+    return [[bytes(frame) for frame in to_relay.encode(message, MessageKind.NOTE)] for message in said]
 
 
 def knock_wrongly(port: int, rng: random.Random, cases: int) -> None:

@@ -24,7 +24,7 @@ from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.server import Relay
-from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.network import other_network
 from tests.kit.farm.relay import PATIENCE_S, relay_farm, state, until
@@ -151,9 +151,9 @@ def keyed_farm(folder, host, start_box):
     """Parties by name, the tracker's address and the relay, all on `host`. The relay has the tracker's keys."""
     parties = {name: Party(folder, name) for name in ("lab", "nat", "ann", "bob", "mallory")}
     lab = parties["lab"]
-    lab.ring.authorize(parties["nat"].public, Role.BOX, "nat")
-    lab.ring.authorize(parties["ann"].public, Role.CLIENT, "ann")
-    lab.ring.authorize(parties["bob"].public, Role.CLIENT, "bob")
+    lab.ring.authorize(parties["nat"].public, KeyRole.BOX, "nat")
+    lab.ring.authorize(parties["ann"].public, KeyRole.CLIENT, "ann")
+    lab.ring.authorize(parties["bob"].public, KeyRole.CLIENT, "bob")
     with (
         Tracker(host, port=0, keys=lab.folder, silent=True) as tracker,
         Relay(host, keys=lab.folder, silent=True) as relay,
@@ -247,7 +247,7 @@ def test_a_pass_does_not_outlive_its_lease(apart):
 def test_a_box_whose_key_is_revoked_is_served_no_more(apart, tmp_path):
     parties, tracker, relay = apart
     lab, late = parties["lab"], Party(tmp_path, "late")
-    lab.ring.authorize(late.public, Role.BOX, "late")
+    lab.ring.authorize(late.public, KeyRole.BOX, "late")
     options = AgentOptions(
         relay=(tracker[0], relay.port), listed="", local=("127.0.0.1", 1), box="late", keys=late.folder,
         server=lab.public,

@@ -20,7 +20,7 @@ from rpc_server.errors import (
     SessionClosed,
 )
 from rpc_server.wire.curve import keys_for
-from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.messages import OpenSession
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
@@ -53,7 +53,7 @@ def parties(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(parties):
     box = parties["box"]
-    box.lets_in(parties["ann"], Role.CLIENT)
+    box.lets_in(parties["ann"], KeyRole.CLIENT)
     with Server(port=0, sessions=4, warm=2, keys=box.folder) as running:
         for party in parties.values():
             party.knows(box, running.port)
@@ -65,10 +65,10 @@ def farm(parties):
     """A tracker and one box, all with keys. The box itself authorizes nobody: the tracker says whom it lends to."""
     tracker, box = parties["tracker"], parties["box"]
     lent = Party(tracker.ring.folder.parent, "lent")
-    tracker.lets_in(lent, Role.BOX)
-    tracker.lets_in(parties["ann"], Role.CLIENT)
-    tracker.lets_in(parties["bob"], Role.CLIENT)
-    tracker.lets_in(parties["root"], Role.ADMIN)
+    tracker.lets_in(lent, KeyRole.BOX)
+    tracker.lets_in(parties["ann"], KeyRole.CLIENT)
+    tracker.lets_in(parties["bob"], KeyRole.CLIENT)
+    tracker.lets_in(parties["root"], KeyRole.ADMIN)
     with Tracker(port=0, keys=tracker.folder) as running:
         for party in (*parties.values(), lent):
             party.knows(tracker, running.port)
@@ -131,7 +131,7 @@ def test_a_client_without_a_key_is_told(server, parties, tmp_path):
 
 def test_a_box_may_not_open_sessions(server, parties):
     box = parties["box"]
-    box.lets_in(parties["bob"], Role.BOX)
+    box.lets_in(parties["bob"], KeyRole.BOX)
     assert box_status("127.0.0.1", server.port, keys=parties["bob"].ring).box
     with pytest.raises(NotPermitted, match="role box"):
         connect("127.0.0.1", server.port, keys=parties["bob"].ring)
@@ -140,7 +140,7 @@ def test_a_box_may_not_open_sessions(server, parties):
 
 def test_revoking_a_key_ends_its_open_sessions_and_no_other(server, parties):
     box, bob = parties["box"], parties["bob"]
-    box.lets_in(bob, Role.CLIENT)
+    box.lets_in(bob, KeyRole.CLIENT)
     x = np.arange(1000, dtype="float32")
     with (
         connect("127.0.0.1", server.port, keys=parties["ann"].ring) as ann,
@@ -167,7 +167,7 @@ def usable(remote):
 
 def test_a_revoked_key_does_nothing_more(server, parties):
     box, root = parties["box"], parties["root"]
-    box.lets_in(root, Role.CLIENT)
+    box.lets_in(root, KeyRole.CLIENT)
     keys = keys_for(root.ring, f"127.0.0.1:{server.port}")
     connection = Connection("127.0.0.1", server.port, keys=keys)  # before it is revoked
     box.ring.revoke(root.public)
@@ -235,7 +235,7 @@ def test_only_an_admin_drains(farm, parties):
 def test_a_forged_box_name_is_refused(farm, parties):
     tracker = parties["tracker"]
     forger = Party(tracker.ring.folder.parent, "forger")
-    tracker.lets_in(forger, Role.BOX)
+    tracker.lets_in(forger, KeyRole.BOX)
     forger.knows(tracker, farm[1])
     with Server(port=0, keys=forger.folder, tracker_addr=farm, key="k", name="lent", silent=True):
         time.sleep(1.5)
@@ -283,14 +283,14 @@ def test_revoking_a_key_at_the_tracker_takes_its_leases_back(farm, parties):
             with pytest.raises(NotPermitted):
                 bobs.lease("k", wait_s=60)
     finally:
-        tracker.lets_in(bob, Role.CLIENT)
+        tracker.lets_in(bob, KeyRole.CLIENT)
 
 
 def test_revoking_a_boxs_key_turns_it_away(farm, parties):
     """Its leases end, on it as well, and their clients are told; authorized again, it is back."""
     tracker, ann = parties["tracker"], parties["ann"]
     late = Party(tracker.ring.folder.parent, "late")
-    tracker.lets_in(late, Role.BOX)
+    tracker.lets_in(late, KeyRole.BOX)
     late.knows(tracker, farm[1])
     with (
         Server(port=0, keys=late.folder, tracker_addr=farm, key="late", name="late", silent=True),
@@ -311,7 +311,7 @@ def test_revoking_a_boxs_key_turns_it_away(farm, parties):
         assert [d.state for d in anns.devices() if d.box == "late"] == ["gone"]
         with pytest.raises(NoDeviceError, match="no registered device matches"):
             anns.lease("late", wait_s=0)
-        tracker.lets_in(late, Role.BOX)
+        tracker.lets_in(late, KeyRole.BOX)
         with anns.lease("late", wait_s=60) as again:
             again.open_session().close()
     tracker.ring.revoke("late")

@@ -13,7 +13,7 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.client.connection import Connection
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, ProtocolError, SessionClosed
-from rpc_server.wire.codec import Address, Kind
+from rpc_server.wire.codec import Address, MessageKind
 from rpc_server.wire.lane import Lane, LaneServer
 from rpc_server.wire.messages import Measure, OpenSession, SessionOpened, SyncDevice, public_codec
 from rpc_server.wire.stream import FrameStream, StreamClosed
@@ -161,10 +161,10 @@ def test_strangers_that_say_nothing_hold_nobody_up():
 @pytest.mark.parametrize(
     "frames",
     [
-        public_codec.encode(SyncDevice("cpu", 0), Kind.NOTE, address=Address.EXECUTOR),
-        public_codec.encode(SyncDevice("cpu", 0), Kind.REQUEST, address=Address.PEER),
+        public_codec.encode(SyncDevice("cpu", 0), MessageKind.NOTE, address=Address.EXECUTOR),
+        public_codec.encode(SyncDevice("cpu", 0), MessageKind.REQUEST, address=Address.PEER),
         public_codec.encode(
-            Measure(MeasureRequest("0" * 64)), Kind.REQUEST, request_id=1, address=Address.TRIAL
+            Measure(MeasureRequest("0" * 64)), MessageKind.REQUEST, request_id=1, address=Address.TRIAL
         ),
         [b"no header", b""],
     ],
@@ -195,6 +195,6 @@ def test_an_answer_nobody_asked_for(server):
     while not lane_server.look():
         assert time.monotonic() < end
     number = client.send(SyncDevice("cpu", 0))
-    lane_server.stream.send(public_codec.encode(SyncDevice("cpu", 0), Kind.REPLY, request_id=number + 5))
+    lane_server.stream.send(public_codec.encode(SyncDevice("cpu", 0), MessageKind.REPLY, request_id=number + 5))
     with pytest.raises(ProtocolError, match="which was not sent"):
         client.wait(number)

@@ -25,7 +25,7 @@ from rpc_server.client.connection import Connection
 from rpc_server.client.remote import encode_arguments
 from rpc_server.errors import LeaseRefused, ProtocolError, RPCError, ServerStartError, SessionClosed
 from rpc_server.farm_link.leases import LeaseTable
-from rpc_server.wire.codec import Address, Kind, pack_header
+from rpc_server.wire.codec import Address, MessageKind, pack_header
 from rpc_server.wire.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
 from rpc_server.wire.private_messages import Hello, private_codec
 from tests.kit.farm.rpc_kernels import kernel
@@ -233,14 +233,14 @@ def ask_raw(peer, frames):
     [
         [b""],
         [b"hello", b"world"],
-        [pack_header(Kind.REQUEST)],
-        [pack_header(Kind.REQUEST), b"\xc1"],
-        [pack_header(Kind.REQUEST, buffers=3), b"\x80"],
-        [pack_header(Kind.REPLY), b"\x80"],
-        [pack_header(Kind.REQUEST)] + [b""] * 40,
-        private_codec.encode(Hello("root"), Kind.NOTE),
-        public_codec.encode(Done(), Kind.REQUEST),
-        public_codec.encode(SyncDevice(), Kind.REQUEST, address=Address.PEER),
+        [pack_header(MessageKind.REQUEST)],
+        [pack_header(MessageKind.REQUEST), b"\xc1"],
+        [pack_header(MessageKind.REQUEST, buffers=3), b"\x80"],
+        [pack_header(MessageKind.REPLY), b"\x80"],
+        [pack_header(MessageKind.REQUEST)] + [b""] * 40,
+        private_codec.encode(Hello("root"), MessageKind.NOTE),
+        public_codec.encode(Done(), MessageKind.REQUEST),
+        public_codec.encode(SyncDevice(), MessageKind.REQUEST, address=Address.PEER),
     ],
 )
 def test_frames_that_are_no_request(server, honest, peer, frames):
@@ -301,7 +301,7 @@ def test_other_protocols_and_broken_connections(server, honest):
 
 
 def test_an_oversized_frame_drops_only_its_connection(server, honest, peer):
-    peer.send_multipart([pack_header(Kind.REQUEST, buffers=1), b"\x80", bytes(8 << 20)])
+    peer.send_multipart([pack_header(MessageKind.REQUEST, buffers=1), b"\x80", bytes(8 << 20)])
     assert not peer.poll(300)
 
 

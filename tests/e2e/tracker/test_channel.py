@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from rpc_server.errors import ConnectError
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import (
     CancelRequest,
     ClientBye,
@@ -48,9 +48,9 @@ class Line:
         self.expect(message.lease).set()
 
     def tell(self, lease: str) -> None:
-        self.say(LeaseReleased(lease), Kind.NOTE)
+        self.say(LeaseReleased(lease), MessageKind.NOTE)
 
-    def say(self, message: ToClient, kind: Kind, request_id: int = 0) -> None:
+    def say(self, message: ToClient, kind: MessageKind, request_id: int = 0) -> None:
         self.router.send_multipart([self.route, *from_tracker.encode(message, kind, request_id=request_id)])
 
     def hear(self) -> tuple[FromClient, int]:
@@ -72,7 +72,7 @@ def line() -> Iterator[Line]:
         made = pool.submit(Channel, "127.0.0.1", port, line.take, list, ClientBye("me"), LIMIT_S)
         asked, number = line.hear()
         assert isinstance(asked, Query)
-        line.say(EventPage((), 0, False), Kind.REPLY, number)
+        line.say(EventPage((), 0, False), MessageKind.REPLY, number)
         line.channel = made.result(LIMIT_S)
         try:
             yield line
@@ -164,7 +164,7 @@ def test_a_question_is_answered_while_another_waits(line: Line) -> None:
     asker = in_thread(lambda: answers.append(line.channel.ask(Query("queue"), LIMIT_S)))
     question, number = line.hear()
     assert question == Query("queue")
-    line.say(EventPage((), 7, False), Kind.REPLY, number)
+    line.say(EventPage((), 7, False), MessageKind.REPLY, number)
     asker.join(LIMIT_S)
     assert answers == [EventPage((), 7, False)]
     line.tell("a")

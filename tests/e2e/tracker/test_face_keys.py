@@ -8,7 +8,7 @@ import pytest
 
 from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError
-from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, KeyRole
 from tracker.server import Tracker
 from tunefarm import auto_scheduler, autotvm, meta_schedule, te
 from tuner.devices.fleet import Fleet
@@ -23,8 +23,8 @@ def rings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, KeyRing]:
 @pytest.fixture(scope="module")
 def port(rings: dict[str, KeyRing]) -> Iterator[int]:
     public = {name: ring.create_identity(name).public for name, ring in rings.items()}
-    rings["tracker"].authorize(public["box"], Role.BOX, "box")
-    rings["tracker"].authorize(public["ann"], Role.CLIENT, "ann")
+    rings["tracker"].authorize(public["box"], KeyRole.BOX, "box")
+    rings["tracker"].authorize(public["ann"], KeyRole.CLIENT, "ann")
     with Tracker(port=0, silent=True, keys=str(rings["tracker"].folder)) as tracker:
         for ring in rings.values():
             ring.trust(f"127.0.0.1:{tracker.port}", public["tracker"])

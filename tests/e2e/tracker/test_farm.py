@@ -17,7 +17,7 @@ import zmq
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, ServerStartError, SessionClosed
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import Queued, RequestDevice, to_tracker
 from tests.kit.farm.tracker import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
 from tests.kit.ports import free_port
@@ -322,7 +322,7 @@ def test_noise_harms_nobody(forgetful: Farm) -> None:
     session = forgetful.connect()
     remote = session.request("cpu")
     rng = random.Random(7)
-    honest = to_tracker.encode(RequestDevice("p", "r", "u", "cpu", wait_s=0.0), Kind.NOTE)
+    honest = to_tracker.encode(RequestDevice("p", "r", "u", "cpu", wait_s=0.0), MessageKind.NOTE)
     context = zmq.Context()
     try:
         for _ in range(20):

@@ -18,7 +18,7 @@ import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.wire import tracker_messages
-from rpc_server.wire.codec import Address, Kind
+from rpc_server.wire.codec import Address, MessageKind
 from rpc_server.wire.messages import AnyMessage, OpenSession, public_codec
 from rpc_server.wire.tracker_messages import to_tracker
 from rpc_server.wire.trial_messages import MeasureRequest
@@ -44,7 +44,7 @@ def peers(port: int, rng: random.Random) -> None:
                 for number in range(_BURST):
                     with contextlib.suppress(msgspec.ValidationError, zmq.Again):
                         body = make.message(rng.choice(kinds(union)))
-                        kind = rng.choice((Kind.REQUEST, Kind.NOTE))
+                        kind = rng.choice((MessageKind.REQUEST, MessageKind.NOTE))
                         sock.send_multipart(encoded(to_tracker, body, kind, request_id=number + 1), zmq.NOBLOCK)
                 for _ in answers(sock):
                     pass

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 
 STEPS = int(os.environ.get("FUZZ_STEPS", "0"))
 BURST = 25
@@ -79,7 +79,7 @@ def fuzz(machine, share, usual, capsys, examples=6):
         print(f"\n{machine.__name__}: {sent} steps, {sent / took:.0f} a second", flush=True)
 
 
-def encoded(codec, body, kind=Kind.REQUEST, **header):
+def encoded(codec, body, kind=MessageKind.REQUEST, **header):
     return [bytes(frame) for frame in codec.encode(body, kind, **header)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rpc_server.box.server import Server
-from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, KeyRole
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\0" + bytes(31)
 
@@ -18,7 +18,7 @@ def keyed_box(folder: Path, **options) -> Iterator[tuple[Server, KeyRing]]:
     """A box that lets one client in, and that client's keys."""
     box, ann = KeyRing(folder / "box"), KeyRing(folder / "ann")
     identity, allowed = box.create_identity("box"), ann.create_identity("ann")
-    box.authorize(allowed.public, Role.CLIENT, "ann")
+    box.authorize(allowed.public, KeyRole.CLIENT, "ann")
     with Server(port=0, silent=True, keys=str(box.folder), **options) as running:
         ann.trust(f"127.0.0.1:{running.port}", identity.public)
         yield running, ann

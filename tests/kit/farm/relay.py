@@ -13,7 +13,7 @@ import zmq
 from rpc_server.box.server import Server
 from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, pass_of_text
 from rpc_server.relay.server import Relay
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.relay_messages import CallBack, HereIAm, to_box, to_relay
 from tests.kit.ports import free_ports
 from tracker.client import TrackerSession, connect_tracker
@@ -126,7 +126,7 @@ class PretendedBox:
 
     def say(self, *passes: RelayPass) -> None:
         message = HereIAm("pretended", tuple(given.text for given in passes))
-        self._control.send_multipart(to_relay.encode(message, Kind.NOTE))
+        self._control.send_multipart(to_relay.encode(message, MessageKind.NOTE))
 
     def called(self) -> RelayPass:
         """What to call back with, when the relay asks."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rpc_server.wire.trial_messages import MeasureResult
 from tuner.build.process_builder import BuildResult
 from tuner.engine.budget import BudgetLimits
-from tuner.engine.events import Built, Claim, Claimed, Command, Job, Measured, SlotUp, SubmitBuild, SubmitMeasure
+from tuner.engine.events import Built, Claim, Claimed, Command, Job, JobMeasured, SlotUp, SubmitBuild, SubmitMeasure
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan
 
@@ -85,4 +85,4 @@ class Driver:
             case SubmitBuild(job):
                 self.send(Built(job, GOOD))
             case SubmitMeasure(job, slot):
-                self.send(Measured(job, slot, self.cost(job)))
+                self.send(JobMeasured(job, slot, self.cost(job)))

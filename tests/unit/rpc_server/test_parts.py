@@ -13,7 +13,7 @@ from rpc_server.executor.session_files import SessionFiles
 from rpc_server.farm_link.leases import LeaseReport, LeaseTable
 from rpc_server.machine.blobs import BlobError, BlobStore, blob_digest
 from rpc_server.machine.fingerprint import Fingerprint, _count_cpus, local_fingerprint
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.messages import ArrayRef, Call, Measure, Measured, Raw, describe, public_codec
 from rpc_server.wire.sockets import came_before
 from rpc_server.wire.stream import FrameStream, StreamClosed, StreamLimits, stream_pair
@@ -308,9 +308,9 @@ def test_trials_travel():
     request = MeasureRequest("a" * 64, options=EvaluatorOptions(number=7, flush_cache=True), reference="b" * 64)
     assert public_codec.decode(public_codec.encode(Measure(request))).body.request == request
     result = MeasureResult(costs=(1e-6, 2e-6), environment={"load_1m": 0.5})
-    assert public_codec.decode(public_codec.encode(Measured(result), Kind.REPLY)).body.result == result
+    assert public_codec.decode(public_codec.encode(Measured(result), MessageKind.REPLY)).body.result == result
     failed = MeasureResult(failure=FailureKind.CRASH, text="bang")
-    assert public_codec.decode(public_codec.encode(Measured(failed), Kind.REPLY)).body.result == failed
+    assert public_codec.decode(public_codec.encode(Measured(failed), MessageKind.REPLY)).body.result == failed
     assert (failed.ok, failed.mean, result.mean) == (False, float("inf"), 1.5e-6)
     with pytest.raises(ValueError, match="at least 1"):
         EvaluatorOptions(number=0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tuner.records.db.types import utcnow
-from tuner.records.model import Device
+from tuner.records.model import DeviceRecord
 from webui.pages.devices import hardware
 
 
 def test_the_tracker_and_the_records_are_put_together():
-    known = Device(
+    known = DeviceRecord(
         id=1,
         name="a/0",
         key="cpu",

@@ -8,7 +8,7 @@ import socket
 import click
 from rich.table import Table
 
-from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, KeyRole
 from tunefarm.cli.common import Group, address, console
 from tunefarm.settings import Settings
 
@@ -86,7 +86,7 @@ def list_keys(settings: Settings, as_json: bool) -> None:
 @click.argument("key")
 @click.option(
     "--role",
-    type=click.Choice([role.value for role in Role]),
+    type=click.Choice([role.value for role in KeyRole]),
     required=True,
     help="client uses devices; box lends its own; admin also drains and quarantines.",
 )
@@ -94,7 +94,7 @@ def list_keys(settings: Settings, as_json: bool) -> None:
 @click.pass_obj
 def authorize(settings: Settings, key: str, role: str, name: str) -> None:
     """Let the holder of a public key connect to servers or trackers that use this keys folder."""
-    principal = KeyRing(settings.keys_folder).authorize(key, Role(role), name)
+    principal = KeyRing(settings.keys_folder).authorize(key, KeyRole(role), name)
     click.echo(f"{principal.name} may connect as {principal.role}")
 
 

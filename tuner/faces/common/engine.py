@@ -14,7 +14,7 @@ from compiler.artifact import Artifact
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tuner.build.process_builder import LocalBuilder
-from tuner.devices.fleet import DeviceInfo, DeviceSession, Fleet, Queueing
+from tuner.devices.fleet import DeviceSession, Fleet, NamedDevice, Queueing
 from tuner.devices.supplies import LocalFleet, TrackerFleet
 from tuner.errors import TuningError
 from tuner.records.store import RecordStore
@@ -165,7 +165,7 @@ class _SettledSession:
         self._options = options
         self._device_id = device
 
-    def device(self) -> DeviceInfo:
+    def device(self) -> NamedDevice:
         return self._inner.device()
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:

@@ -9,29 +9,29 @@ from typing import Any
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.farm import device_events, device_history
 from tuner.records.farm.model_farm import BenchResult, DeviceEvent, DeviceEventKind
-from tuner.records.model import Device, NewDevice, Trial
+from tuner.records.model import DeviceRecord, NewDevice, Trial
 from tuner.records.runs import catalog
 
 
 class DeviceRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
-    def upsert(self, new: NewDevice) -> Device:
+    def upsert(self, new: NewDevice) -> DeviceRecord:
         """The device by name and fingerprint, made if it is new, else seen now.
 
         A device whose fingerprint changed is another one: times measured before stay with the old.
         """
         return self._write(lambda c: catalog.upsert_device(c, new))
 
-    def page(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
+    def page(self, after: int = 0, limit: int = 100) -> tuple[DeviceRecord, ...]:
         """Devices with an id above `after`, by id."""
         return self._read(lambda c: catalog.devices(c, after, page_size(limit)))
 
-    def named(self, name: str) -> tuple[Device, ...]:
+    def named(self, name: str) -> tuple[DeviceRecord, ...]:
         """A device under each of its fingerprints, the one seen last at the end."""
         return self._read(lambda c: catalog.devices_named(c, name))
 
-    def get(self, device_id: int) -> Device:
+    def get(self, device_id: int) -> DeviceRecord:
         """One device. Raises RecordNotFound."""
         return self._read(lambda c: catalog.find_device(c, device_id))
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.lookup import near
-from tuner.records.model import NewWorkload, Target, Workload
+from tuner.records.model import NewWorkload, TargetRecord, Workload
 from tuner.records.runs import catalog
 
 
@@ -34,10 +34,10 @@ class WorkloadRecords(StorePart):
 class TargetRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
-    def upsert(self, target: str) -> Target:
+    def upsert(self, target: str) -> TargetRecord:
         """The target by its canonical text, made if it is new. Raises TargetError."""
         return self._write(lambda c: catalog.upsert_target(c, target))
 
-    def page(self, limit: int = 100) -> tuple[Target, ...]:
+    def page(self, limit: int = 100) -> tuple[TargetRecord, ...]:
         """The targets tuned for, in the order they were first seen."""
         return self._read(lambda c: catalog.targets(c, page_size(limit)))

@@ -10,18 +10,18 @@ from sqlalchemy import ColumnElement, Connection, Select, any_, bindparam, selec
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute
 
-from compiler.target.target import Target as CompilerTarget
+from compiler.target.target import Target
 from tuner.records.db.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
-from tuner.records.model import Device, NewDevice, NewWorkload, Target, Workload
+from tuner.records.model import DeviceRecord, NewDevice, NewWorkload, TargetRecord, Workload
 
 
 @lru_cache(maxsize=1024)
-def parse_target(text: str) -> CompilerTarget:
+def parse_target(text: str) -> Target:
     """The compiler's target. Raises TargetError."""
-    return CompilerTarget(text)
+    return Target(text)
 
 
 def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
@@ -110,11 +110,11 @@ def workloads(connection: Connection, after: int, limit: int) -> tuple[Workload,
 # ------------------------------------------------------------------------------------ targets
 
 
-def _to_target(row: AnyRow) -> Target:
-    return Target(id=row.id, text=row.text, kind=row.kind, features=tuple(row.features))
+def _to_target(row: AnyRow) -> TargetRecord:
+    return TargetRecord(id=row.id, text=row.text, kind=row.kind, features=tuple(row.features))
 
 
-def upsert_target(connection: Connection, text: str) -> Target:
+def upsert_target(connection: Connection, text: str) -> TargetRecord:
     parsed = parse_target(text)
     query = select(*TargetRow.__table__.columns).where(TargetRow.text == str(parsed))
     row = connection.execute(query).first()
@@ -130,7 +130,7 @@ def upsert_target(connection: Connection, text: str) -> Target:
     return _to_target(row)
 
 
-def targets(connection: Connection, limit: int) -> tuple[Target, ...]:
+def targets(connection: Connection, limit: int) -> tuple[TargetRecord, ...]:
     query = select(*TargetRow.__table__.columns).order_by(TargetRow.id).limit(limit)
     return tuple(_to_target(row) for row in connection.execute(query))
 
@@ -151,8 +151,8 @@ def device_select() -> Select[Any]:
     ).join(DeviceClassRow, DeviceClassRow.id == DeviceRow.device_class_id)
 
 
-def _to_device(row: AnyRow) -> Device:
-    return Device(
+def _to_device(row: AnyRow) -> DeviceRecord:
+    return DeviceRecord(
         id=row.id,
         name=row.name,
         key=row.key,
@@ -164,7 +164,7 @@ def _to_device(row: AnyRow) -> Device:
     )
 
 
-def upsert_device(connection: Connection, new: NewDevice) -> Device:
+def upsert_device(connection: Connection, new: NewDevice) -> DeviceRecord:
     if not new.name or not new.device_class:
         raise InvalidRecord(f"a device needs a name and a device class, got {new.name!r}, {new.device_class!r}")
     class_id = _upsert_class(connection, new.device_class, new.features)
@@ -205,17 +205,17 @@ def _upsert_class(connection: Connection, name: str, features: Iterable[str]) ->
     return int(row.id)
 
 
-def devices(connection: Connection, after: int, limit: int) -> tuple[Device, ...]:
+def devices(connection: Connection, after: int, limit: int) -> tuple[DeviceRecord, ...]:
     query = device_select().where(DeviceRow.id > after).order_by(DeviceRow.id).limit(limit)
     return tuple(_to_device(row) for row in connection.execute(query))
 
 
-def devices_named(connection: Connection, name: str) -> tuple[Device, ...]:
+def devices_named(connection: Connection, name: str) -> tuple[DeviceRecord, ...]:
     query = device_select().where(DeviceRow.name == name).order_by(DeviceRow.last_seen, DeviceRow.id)
     return tuple(_to_device(row) for row in connection.execute(query))
 
 
-def find_device(connection: Connection, device_id: int) -> Device:
+def find_device(connection: Connection, device_id: int) -> DeviceRecord:
     row = connection.execute(device_select().where(DeviceRow.id == device_id)).first()
     if row is None:
         raise RecordNotFound(f"there is no device {device_id}")

@@ -13,7 +13,7 @@ from compiler.runtime.core.code.kernel_function import KernelFunction
 from compiler.runtime.core.device import Device, find_api
 from compiler.runtime.core.module import Module
 from compiler.runtime.measure.preprocess import preprocessor
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 
 F = TypeVar("F", bound=KernelFunction)
 
@@ -54,7 +54,7 @@ class ArtifactModule(Module, Generic[F]):
                 f"this module runs on {self.runs_on}; it cannot be timed on {dev}", hint=f"pass {wanted}(0)"
             )
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         self._check_device(dev)
         function = self.get_function(func_name, query_imports=True)
         preprocess = preprocessor(options.f_preproc)

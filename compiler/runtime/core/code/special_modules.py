@@ -10,7 +10,7 @@ from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.elf import read_object
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 
 
 class StaticLibrary(Module):
@@ -40,7 +40,7 @@ class StaticLibrary(Module):
             return None
         raise self._refuse("called")
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         raise self._refuse("timed")
 
     def get_source(self, fmt: str = "") -> str:
@@ -90,7 +90,7 @@ class SystemLibrary(Module):
     def _find(self, name: str) -> PackedFunc | None:
         return next((found for module in self._modules if (found := module._find(name)) is not None), None)
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         for module in self._modules:
             if module.implements_function(func_name):
                 return module._evaluator(func_name, dev, options)

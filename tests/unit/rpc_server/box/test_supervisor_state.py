@@ -16,7 +16,7 @@ from rpc_server.box.supervisor_events import (
     ForgetSession,
     Kill,
     LaneLostAsked,
-    LeaseOver,
+    LeaseFinished,
     ShutdownAsked,
     Spawn,
     SupervisorReport,
@@ -251,9 +251,9 @@ def test_leases():
     box(ask(ANN, lease="L1"))
     assert [r.report.event for r in box.got(SupervisorReport)] == ["opened"]
     box(ask(BOB, 2, lease="L2"))
-    box(LeaseOver("L2", "revoked"))
+    box(LeaseFinished("L2", "revoked"))
     assert isinstance(box.error(), LeaseRefused)
-    box(LeaseOver("L1", "expired"))
+    box(LeaseFinished("L1", "expired"))
     assert "expired" in box.got(Tell)[0].note.reason
     assert box.got(SupervisorReport) == []  # the device is not free yet
     box(ExecutorExited(1, KILLED))

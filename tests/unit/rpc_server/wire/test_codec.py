@@ -12,8 +12,8 @@ from rpc_server.wire.codec import (
     HEADER_SIZE,
     Address,
     Codec,
-    Kind,
     Limits,
+    MessageKind,
     check_frames,
     decode_error,
     encode_error,
@@ -45,7 +45,7 @@ def test_a_message_comes_back_whole():
     )
     message = codec.decode(frames)
     assert message.body == Ask(3, ("x",))
-    assert message.header == (Kind.REQUEST, Address.EXECUTOR, 2, 2**63, 1500)
+    assert message.header == (MessageKind.REQUEST, Address.EXECUTOR, 2, 2**63, 1500)
     assert [bytes(b) for b in message.buffers] == [b"abc", b"de"]
 
 
@@ -68,19 +68,19 @@ def test_timeouts_round_up_and_saturate(seconds, ms):
     "frames",
     [
         [],
-        [pack_header(Kind.REQUEST)],
+        [pack_header(MessageKind.REQUEST)],
         [b"", b""],
         [b"x" * HEADER_SIZE, b""],
-        [pack_header(Kind.REQUEST, buffers=1), b"\x80"],
-        [pack_header(Kind.REQUEST), b"\x80", b"extra"],
-        [pack_header(Kind.REQUEST, buffers=1), b"\x80", b"x" * 101],
-        [pack_header(Kind.REQUEST, buffers=4), b"\x80", b"", b"", b"", b""],
-        [pack_header(Kind.REQUEST), b"x" * 201],
-        [pack_header(Kind.REQUEST), b"\xc1"],
-        [pack_header(Kind.REQUEST), msgspec.msgpack.encode({"type": "other"})],
-        [pack_header(Kind.REQUEST), msgspec.msgpack.encode({"type": "ask", "number": "3"})],
-        [pack_header(Kind.REQUEST), b"\x91" * 150],
-        [pack_header(Kind.ERROR), b"\xff\xff"],
+        [pack_header(MessageKind.REQUEST, buffers=1), b"\x80"],
+        [pack_header(MessageKind.REQUEST), b"\x80", b"extra"],
+        [pack_header(MessageKind.REQUEST, buffers=1), b"\x80", b"x" * 101],
+        [pack_header(MessageKind.REQUEST, buffers=4), b"\x80", b"", b"", b"", b""],
+        [pack_header(MessageKind.REQUEST), b"x" * 201],
+        [pack_header(MessageKind.REQUEST), b"\xc1"],
+        [pack_header(MessageKind.REQUEST), msgspec.msgpack.encode({"type": "other"})],
+        [pack_header(MessageKind.REQUEST), msgspec.msgpack.encode({"type": "ask", "number": "3"})],
+        [pack_header(MessageKind.REQUEST), b"\x91" * 150],
+        [pack_header(MessageKind.ERROR), b"\xff\xff"],
     ],
 )
 def test_anything_else_is_a_protocol_error(frames):
@@ -89,7 +89,7 @@ def test_anything_else_is_a_protocol_error(frames):
 
 
 def test_another_version_is_named():
-    header = bytearray(pack_header(Kind.REQUEST))
+    header = bytearray(pack_header(MessageKind.REQUEST))
     header[4] = 9
     with pytest.raises(ProtocolError, match="version 9"):
         read_header(header)
@@ -97,7 +97,7 @@ def test_another_version_is_named():
 
 def test_unknown_kinds_and_reserved_bits_are_refused():
     for position, value in ((5, 0), (5, 77), (6, 9), (HEADER_SIZE - 1, 1)):
-        header = bytearray(pack_header(Kind.REQUEST))
+        header = bytearray(pack_header(MessageKind.REQUEST))
         header[position] = value
         with pytest.raises(ProtocolError):
             read_header(header)

@@ -9,7 +9,7 @@ import pytest
 
 from rpc_server.errors import KeyFileError
 from rpc_server.wire.curve import keys_for
-from rpc_server.wire.keys import KeyRing, Role, checked, from_curve, to_curve
+from rpc_server.wire.keys import KeyRing, KeyRole, checked, from_curve, to_curve
 
 OTHER = KeyRing  # a second ring in the same folder stands for another process
 
@@ -52,11 +52,11 @@ def test_authorize_and_revoke_are_seen_by_others(ring: KeyRing) -> None:
     bob = KeyRing(ring.folder / "bob").create_identity("bob").public
     other = OTHER(ring.folder)
     assert other.authorized() == {}
-    ring.authorize(ann, Role.CLIENT, "ann")
-    ring.authorize(bob, Role.BOX, "bob")
-    assert {p.name: p.role for p in other.authorized().values()} == {"ann": Role.CLIENT, "bob": Role.BOX}
-    ring.authorize(ann, Role.ADMIN, "ann")  # a key has one role
-    assert other.authorized()[ann].role is Role.ADMIN
+    ring.authorize(ann, KeyRole.CLIENT, "ann")
+    ring.authorize(bob, KeyRole.BOX, "bob")
+    assert {p.name: p.role for p in other.authorized().values()} == {"ann": KeyRole.CLIENT, "bob": KeyRole.BOX}
+    ring.authorize(ann, KeyRole.ADMIN, "ann")  # a key has one role
+    assert other.authorized()[ann].role is KeyRole.ADMIN
     assert [p.name for p in ring.revoke("bob")] == ["bob"]
     assert set(other.authorized()) == {ann}
     ring.revoke(ann)
@@ -79,7 +79,7 @@ def test_names_that_would_break_the_file(ring: KeyRing) -> None:
     public = ring.create_identity("x").public
     for name in ("", "two words", "a#b", "line\nbreak", "x" * 300):
         with pytest.raises(KeyFileError, match="cannot be a name"):
-            ring.authorize(public, Role.CLIENT, name)
+            ring.authorize(public, KeyRole.CLIENT, name)
 
 
 def test_keys_are_texts_that_need_no_quotes(ring: KeyRing) -> None:

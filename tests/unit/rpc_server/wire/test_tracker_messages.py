@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rpc_server.errors import ProtocolError
-from rpc_server.wire.codec import Kind
+from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import (
     LIMITS,
     BoxHeartbeat,
@@ -42,7 +42,7 @@ SPEC = DeviceSpec(
     ],
 )
 def test_messages_to_the_tracker_round_trip(message: object) -> None:
-    frames = to_tracker.encode(message, Kind.NOTE)  # type: ignore[arg-type]
+    frames = to_tracker.encode(message, MessageKind.NOTE)  # type: ignore[arg-type]
     assert to_tracker.decode(frames).body == message
 
 

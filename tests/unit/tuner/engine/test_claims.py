@@ -8,14 +8,14 @@ from tuner.engine.events import (
     Built,
     Claim,
     Command,
+    EngineTick,
+    JobMeasured,
     Known,
-    Measured,
+    LeaveSlot,
     RecordTrial,
-    Release,
     SubmitBuild,
     SubmitMeasure,
     Taken,
-    Tick,
 )
 from tuner.records.model import TrialPurpose as Purpose
 
@@ -27,7 +27,7 @@ def drive_to_claims(driver: Driver) -> list[Claim]:
             case SubmitBuild(job):
                 driver.send(Built(job, GOOD))
             case SubmitMeasure(job, slot):
-                driver.send(Measured(job, slot, driver.cost(job)))
+                driver.send(JobMeasured(job, slot, driver.cost(job)))
     return of(driver.pending, Claim)
 
 
@@ -55,7 +55,7 @@ def test_what_another_run_is_at_is_asked_about_again():
     answer(driver, first, Taken(first.job))
     driver.run()
     assert not state.ended  # nothing else is left: it waits for the other run
-    [again] = of(driver.send(Tick(1.0)), Claim)
+    [again] = of(driver.send(EngineTick(1.0)), Claim)
     answer(driver, again, Known(again.job, 0.25, None))
     driver.run()
     assert state.ended
@@ -67,7 +67,7 @@ def test_a_claim_that_its_owner_let_go_is_ours():
     driver = Driver(state)
     [claim] = drive_to_claims(driver)
     answer(driver, claim, Taken(claim.job))
-    driver.send(Tick(1.0))
+    driver.send(EngineTick(1.0))
     driver.run()
     assert [d for d, _ in strategy.told] == ["c0"]
 
@@ -77,11 +77,11 @@ def test_when_time_is_up_what_waits_is_released_and_the_finals_follow():
     driver = Driver(state)
     for _ in range(60):
         driver.step()
-    driver.send(Tick(10.5))
+    driver.send(EngineTick(10.5))
     driver.run()
     assert state.ended
     started = {c.job.id for c in of(driver.log, SubmitBuild) if c.job.purpose is Purpose.SEARCH}
-    released = {c.job.id for c in of(driver.log, Release)}
+    released = {c.job.id for c in of(driver.log, LeaveSlot)}
     recorded = {c.job.id for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.SEARCH}
     assert released
     assert started <= released | recorded

@@ -10,7 +10,7 @@ from tuner.engine.events import (
     Built,
     Claim,
     Claimed,
-    Measured,
+    JobMeasured,
     RecordTrial,
     SlotDown,
     SlotUp,
@@ -31,7 +31,7 @@ def test_every_slot_is_kept_busy_with_builds_ahead():
         elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure) and command.job.purpose is Purpose.BASELINE:
-            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+            driver.send(JobMeasured(command.job, command.slot, driver.cost(command.job)))
     running = [c for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.SEARCH]
     assert {c.slot for c in running} == {0, 1, 2}
     assert state.in_flight(0) - len(running) == 2 + 2 * 3  # builders + build_ahead a slot
@@ -47,7 +47,7 @@ def test_a_lost_device_requeues_its_trial_on_another():
         elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure):
-            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+            driver.send(JobMeasured(command.job, command.slot, driver.cost(command.job)))
     lost = next(c for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.SEARCH)
     driver.pending = [c for c in driver.pending if c is not lost]
     driver.send(SlotDown(lost.slot, "killed"))
@@ -68,7 +68,7 @@ def test_a_candidate_that_loses_two_devices_is_to_blame():
         elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure):
-            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+            driver.send(JobMeasured(command.job, command.slot, driver.cost(command.job)))
     driver.send(SlotDown(0, "killed"))
     driver.send(SlotUp(0))
     driver.send(SlotDown(0, "killed again"))
@@ -83,7 +83,7 @@ def test_a_late_answer_from_a_slot_that_was_given_up_is_ignored():
     driver.send(Built(of(driver.log, SubmitBuild)[0].job, GOOD))
     measure = of(driver.log, SubmitMeasure)[0]
     driver.send(SlotDown(0, "gone"))
-    assert driver.send(Measured(measure.job, 0, MeasureResult(costs=(1.0,)))) == []
+    assert driver.send(JobMeasured(measure.job, 0, MeasureResult(costs=(1.0,)))) == []
 
 
 def build_all(driver: Driver) -> list[SubmitMeasure]:
@@ -95,7 +95,7 @@ def build_all(driver: Driver) -> list[SubmitMeasure]:
             case SubmitBuild(job):
                 driver.send(Built(job, GOOD))
             case SubmitMeasure(job, slot) if job.purpose is Purpose.BASELINE:
-                driver.send(Measured(job, slot, driver.cost(job)))
+                driver.send(JobMeasured(job, slot, driver.cost(job)))
             case RecordTrial():
                 pass
             case given:
@@ -113,7 +113,7 @@ def test_a_slot_has_the_next_trial_at_hand_while_it_measures_one(slots):
     # none is put at hand while a device idles
     assert sorted(c.slot for c in given[:slots]) == [*range(slots)]
     first = next(c for c in given if c.slot == 0)
-    assert [c.slot for c in of(driver.send(Measured(first.job, 0, driver.cost(first.job))), SubmitMeasure)] == [0]
+    assert [c.slot for c in of(driver.send(JobMeasured(first.job, 0, driver.cost(first.job))), SubmitMeasure)] == [0]
 
 
 def test_near_the_end_nothing_is_put_at_hand_that_another_slot_could_begin():

@@ -6,7 +6,7 @@ import pytest
 
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.tuner.engine import Driver, Point, engine, of
-from tuner.engine.events import Incumbent, Job, Measured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
+from tuner.engine.events import Incumbent, Job, JobMeasured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Finals
 from tuner.records.model import TrialPurpose as Purpose
@@ -125,9 +125,9 @@ def test_a_finalist_that_fails_while_the_next_has_its_turn_at_hand():
     driver, state = in_finals()
     [first, second] = state.jobs.slots.held_by(0)
     driver.pending.clear()
-    driver.send(Measured(first, 0, MeasureResult(failure=FailureKind.CRASH, text="bang")))
+    driver.send(JobMeasured(first, 0, MeasureResult(failure=FailureKind.CRASH, text="bang")))
     assert held(state) == ["c1", "c2"]
-    driver.send(Measured(second, 0, driver.cost(second)))
+    driver.send(JobMeasured(second, 0, driver.cost(second)))
     assert held(state) == ["c2"]
     driver.run()
     assert results_of(driver) == ["c0", "c1", "c2", "c1", "c2", "untuned"]

@@ -10,9 +10,9 @@ from tuner.engine.events import (
     Claim,
     Claimed,
     Job,
-    Measured,
+    JobMeasured,
+    LeaveSlot,
     RecordTrial,
-    Release,
     RunEnded,
     SlotUp,
     Stop,
@@ -53,7 +53,7 @@ def begun_early(*builds: BuildResult) -> tuple[EngineState, Driver]:
 def test_candidates_are_built_while_the_baseline_is_measured():
     state, driver = begun_early(GOOD, GOOD)
     [baseline] = of(driver.log, SubmitMeasure)
-    measures = of(driver.send(Measured(baseline.job, 0, MeasureResult(costs=(1.0,)))), SubmitMeasure)
+    measures = of(driver.send(JobMeasured(baseline.job, 0, MeasureResult(costs=(1.0,)))), SubmitMeasure)
     assert [m.job.purpose for m in measures] == [Purpose.SEARCH, Purpose.SEARCH]
     assert state.jobs.to_come == 3  # at once as many as the device took: builders go on
 
@@ -63,7 +63,7 @@ def test_devices_have_what_is_ready_before_the_search_is_asked_for_more():
     [strategy] = [task.strategy for task in state.tasks]
     left = len(strategy.left)
     [baseline] = of(driver.log, SubmitMeasure)
-    heard = state.hear(Measured(baseline.job, 0, MeasureResult(costs=(1.0,))))
+    heard = state.hear(JobMeasured(baseline.job, 0, MeasureResult(costs=(1.0,))))
     assert [type(c) for c in heard] == [RecordTrial, SubmitMeasure, SubmitMeasure]
     assert len(strategy.left) == left
     assert {type(c) for c in state.go_on()} == {Claim}
@@ -75,7 +75,7 @@ def test_what_does_not_build_counts_once_the_baseline_is_known():
     state, driver = begun_early(bad, GOOD)
     assert (state.tasks[0].done, of(driver.log, RecordTrial)) == (0, [])
     [baseline] = of(driver.log, SubmitMeasure)
-    records = of(driver.send(Measured(baseline.job, 0, MeasureResult(costs=(1.0,)))), RecordTrial)
+    records = of(driver.send(JobMeasured(baseline.job, 0, MeasureResult(costs=(1.0,)))), RecordTrial)
     assert [(r.job.purpose, r.failure) for r in records] == [(Purpose.BASELINE, None), (Purpose.SEARCH, "build")]
     assert state.tasks[0].history == [1.0]
 
@@ -84,8 +84,8 @@ def test_a_baseline_that_fails_gives_up_what_was_built_early():
     bad = BuildResult(None, FailureKind.BUILD, "no", 0.1)
     state, driver = begun_early(bad, GOOD)
     [baseline] = of(driver.log, SubmitMeasure)
-    commands = driver.send(Measured(baseline.job, 0, MeasureResult(failure=FailureKind.CRASH, text="boom")))
-    assert len(of(commands, Release)) == 2
+    commands = driver.send(JobMeasured(baseline.job, 0, MeasureResult(failure=FailureKind.CRASH, text="boom")))
+    assert len(of(commands, LeaveSlot)) == 2
     [ended] = of(commands, TaskEnded)
     assert "the untuned function fails: boom" in ended.error
     assert state.ended
@@ -119,7 +119,7 @@ def test_build_failures_are_recorded_with_kind_and_text():
             case SubmitBuild(job):
                 driver.send(Built(job, GOOD if job.candidate is None else bad))
             case SubmitMeasure(job, slot):
-                driver.send(Measured(job, slot, driver.cost(job)))
+                driver.send(JobMeasured(job, slot, driver.cost(job)))
     failures = [(c.failure, c.text) for c in of(driver.log, RecordTrial) if c.failure]
     assert failures == [(FailureKind.BUILD_TIMEOUT, "took longer")] * 2
     assert [cost for _, cost in strategy.told] == [None, None]

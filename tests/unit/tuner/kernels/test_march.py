@@ -9,7 +9,7 @@ import pytest
 
 from compiler.target.target import Target
 from tuner.errors import TuningError
-from tuner.kernels.csource import Argument, CompileError, CSource
+from tuner.kernels.csource import Argument, CSource, KernelCompileError
 from tuner.kernels.march import march_for
 
 ARGUMENTS = (Argument("x", "float32", (16,)), Argument("y", "float32", (16,), output=True))
@@ -67,7 +67,7 @@ def test_the_default_command_compiles_for_new_cpus(mcpu: str) -> None:
 
 def test_a_compiler_that_takes_no_name_is_an_error_with_a_hint(tmp_path: Path) -> None:
     source = CSource(SOURCE, "twice", ARGUMENTS, " ".join(compiler_that_knows(tmp_path)))
-    with pytest.raises(CompileError, match="takes no name for the CPU znver3") as raised:
+    with pytest.raises(KernelCompileError, match="takes no name for the CPU znver3") as raised:
         source.compile({"STEP": 2}, str(target("znver3")))
     assert "compiler =" in str(raised.value.hint)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tuner.errors import TuningError
-from tuner.kernels.csource import Argument, CompileError, CSource
+from tuner.kernels.csource import Argument, CSource, KernelCompileError
 from tuner.kernels.kernel import CKernel, kernel_search
 from tuner.kernels.space import KernelSpace, config_json, config_of
 from tuner.records.lookup.keys import candidate_digest
@@ -118,7 +118,7 @@ def test_c_source_becomes_an_artifact_that_runs():
 
 
 def test_what_the_compiler_says_is_kept():
-    with pytest.raises(CompileError, match="STEP"):
+    with pytest.raises(KernelCompileError, match="STEP"):
         CSource(SOURCE, "twice", ARGUMENTS, "cc -O2").compile({}, TARGET)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from compiler.errors import DeviceError
 from compiler.runtime.core import device as devices
-from compiler.runtime.core.device import Device, DeviceAPI, UnknownDeviceError, cpu, cuda, device, enabled
+from compiler.runtime.core.device import Device, DeviceAPI, DeviceNameError, cpu, cuda, device, enabled
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from tests.kit.compiler.llvm_kernels import ADD, ADD_ENTRY, artifact
@@ -40,12 +40,12 @@ def test_names_aliases_and_codes() -> None:
 def test_unknown_type_is_a_value_error(name: str | int) -> None:
     with pytest.raises(ValueError, match="unknown device type") as caught:
         device(name)
-    assert isinstance(caught.value, UnknownDeviceError)
+    assert isinstance(caught.value, DeviceNameError)
 
 
 @pytest.mark.parametrize("index", [-1, 1.5, "0", True])
 def test_impossible_index(index: Any) -> None:
-    with pytest.raises(UnknownDeviceError, match="index"):
+    with pytest.raises(DeviceNameError, match="index"):
         cpu(index)
 
 

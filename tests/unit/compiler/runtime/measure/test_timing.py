@@ -13,7 +13,7 @@ from compiler.runtime.core.device import cpu, cuda
 from compiler.runtime.core.module import MissingFunctionError
 from compiler.runtime.core.ndarray import NDArray, array, zeros
 from compiler.runtime.load import load_artifact
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 from tests.kit.compiler.llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact
 
 
@@ -35,7 +35,7 @@ class FakeDevice:
         self.log.append(("sleep", seconds))
 
     def measure(self, **options: Any) -> BenchmarkResult:
-        return measure(self.run, EvaluatorOptions(**options), self.prepare, self.sleep)
+        return measure(self.run, TimingOptions(**options), self.prepare, self.sleep)
 
 
 def test_one_warm_up_then_repeats() -> None:
@@ -62,7 +62,7 @@ def test_number_grows_by_at_least_the_golden_ratio() -> None:
         runs.append(number)
         return next(times)
 
-    measure(run, EvaluatorOptions(number=10, min_repeat_ms=1))
+    measure(run, TimingOptions(number=10, min_repeat_ms=1))
     assert runs == [1, 10, 16, 25]
 
 
@@ -74,7 +74,7 @@ def test_a_repeat_that_goes_on_throws_no_call_away() -> None:
         runs.append(number)
         return next(times)
 
-    result = measure(run, EvaluatorOptions(number=1, repeat=2, min_repeat_ms=1), warm_up=False, anew=False)
+    result = measure(run, TimingOptions(number=1, repeat=2, min_repeat_ms=1), warm_up=False, anew=False)
     assert runs == [1, 49, 1, 51]
     assert result.results == pytest.approx((1_030_000e-9 / 51, 1_010_000e-9 / 51))
 
@@ -84,7 +84,7 @@ def test_zero_times_end_after_the_limit() -> None:
     result = device.measure(number=4, min_repeat_ms=1, limit_zero_time_iterations=7)
     assert [n for what, n in device.log if what == "run"] == [1] + [4] * 7
     assert result.results == (0.0,)
-    options = EvaluatorOptions(number=4, min_repeat_ms=1, limit_zero_time_iterations=7)
+    options = TimingOptions(number=4, min_repeat_ms=1, limit_zero_time_iterations=7)
     assert measure(lambda _number: 0, options, anew=False).results == (0.0,)
 
 
@@ -106,7 +106,7 @@ def test_cooldown_comes_at_multiples() -> None:
 )  # fmt: skip
 def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match=next(iter(options))):
-        EvaluatorOptions(**options)
+        TimingOptions(**options)
 
 
 def test_statistics() -> None:
