@@ -61,9 +61,11 @@ def sketch_search(
     seen: Iterable[str] = (),
     weight: float = 1.0,
     knowledge: Knowledge = Knowledge(),
+    sketches: Sequence[Sketch] | None = None,
 ) -> TaskSearch:
-    """A search of the space that is derived from the task's function. Raises TuningError for an unknown strategy."""
-    sketches = generate(task.func, task.target)
+    """A search of `sketches`, by default of the space that is derived from the task's function. Raises TuningError for
+    an unknown strategy."""
+    sketches = generate(task.func, task.target) if sketches is None else tuple(sketches)
     guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
     made = make_strategy(strategy, sketches, seed, seen, guide)
     warm = WarmStart()

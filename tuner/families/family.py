@@ -1,0 +1,119 @@
+"""A family of workloads: a named workload whose sizes are partly symbols, "dense:M,3072,768"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.errors import TunefarmError
+from compiler.size_rule import Size
+from compiler.te.prim_func import create_prim_func
+from compiler.tir import nodes as n
+from tuner.families.sizes import FamilyError, SizeList
+from tuner.workloads import OPERATORS, WorkloadSpec
+
+
+@dataclass(frozen=True)
+class FamilySpec:
+    """A named workload of which some sizes are symbols. A symbol that stands twice is one size."""
+
+    op: str
+    args: tuple[int | str, ...]
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if not self.symbols:
+            raise FamilyError(f"{self} has no symbol", hint="write a name for a size that varies: dense:M,3072,768")
+        self.at(SizeList(self.symbols, ((1,) * len(self.symbols),)), (1,) * len(self.symbols))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols in the order in which they first stand."""
+        return tuple(dict.fromkeys(arg for arg in self.args if isinstance(arg, str)))
+
+    def __str__(self) -> str:
+        return f"{self.op}:{','.join(map(str, self.args))}:{self.dtype}"
+
+    @staticmethod
+    def is_family(text: str) -> bool:
+        """Whether the text is a workload with a symbol among its sizes."""
+        parts = text.strip().split(":")
+        return (
+            len(parts) in (2, 3)
+            and parts[0] in OPERATORS
+            and any(word.strip().isidentifier() for word in parts[1].split(","))
+        )
+
+    @staticmethod
+    def parse(text: str) -> FamilySpec:
+        """`op:sizes[:dtype]` with names for sizes that vary. Raises FamilyError, WorkloadError."""
+        parts = text.strip().split(":")
+        if len(parts) not in (2, 3) or parts[0] not in OPERATORS:
+            WorkloadSpec.parse(text)  # which says what is wrong
+            raise FamilyError(f"{text!r} is no family of workloads")
+        args: list[int | str] = []
+        for word in map(str.strip, parts[1].split(",")):
+            if word.isidentifier():
+                args.append(word)
+            elif word.isdecimal():
+                args.append(int(word))
+            else:
+                raise FamilyError(f"{word!r} in {text!r} is neither a size nor a name", hint="dense:M,3072,768")
+        return FamilySpec(parts[0], tuple(args), parts[2] if len(parts) == 3 else "float32")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"op": self.op, "args": list(self.args), "dtype": self.dtype}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> FamilySpec:
+        """The inverse of `to_json`. Raises FamilyError."""
+        try:
+            args = tuple(arg if isinstance(arg, str) else int(arg) for arg in data["args"])
+            return FamilySpec(str(data["op"]), args, str(data.get("dtype", "float32")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FamilyError(f"not a family of workloads: {data!r} ({error})") from None
+
+    def check(self, sizes: SizeList) -> None:
+        """Raises FamilyError unless the symbols of both are the same and the workload exists at each size."""
+        if missing := [symbol for symbol in self.symbols if symbol not in sizes.symbols]:
+            raise FamilyError(f"{self} has no sizes for {missing[0]}", hint=f"--shapes {missing[0]}=1,16,128")
+        if strange := [symbol for symbol in sizes.symbols if symbol not in self.symbols]:
+            raise FamilyError(
+                f"there are sizes for {strange[0]}, which {self} does not have",
+                hint=f"its symbols are {', '.join(self.symbols)}",
+            )
+        for size in sizes.sizes:
+            try:
+                self.at(sizes, size).prim_func()
+            except TunefarmError as error:
+                raise FamilyError(f"{self} is not possible at {sizes.text(size)}: {error.message}") from None
+
+    def at(self, sizes: SizeList, size: Size) -> WorkloadSpec:
+        """The workload at one size. Raises WorkloadError."""
+        values = dict(zip(sizes.symbols, size, strict=True))
+        spec = WorkloadSpec(self.op, tuple(values[a] if isinstance(a, str) else a for a in self.args), self.dtype)
+        spec.check()
+        return spec
+
+    def general(self) -> n.PrimFunc:
+        """The function at any size: its shapes hold the symbols as variables."""
+        variables = {symbol: n.SizeVar(symbol, "int32") for symbol in self.symbols}
+        args: tuple[Any, ...] = tuple(variables[a] if isinstance(a, str) else a for a in self.args)
+        spec = WorkloadSpec(self.op, args, self.dtype)  # in te a size may be an expression
+        return create_prim_func(OPERATORS[self.op].build(spec), name=self.op)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is tuned as one: a spec and the sizes it is tuned for. Raises FamilyError where they do not fit."""
+
+    spec: FamilySpec
+    sizes: SizeList
+
+    def __post_init__(self) -> None:
+        self.spec.check(self.sizes)
+
+    def workloads(self) -> tuple[WorkloadSpec, ...]:
+        """The workload at each size, in their order."""
+        return tuple(self.spec.at(self.sizes, size) for size in self.sizes.sizes)

@@ -1,0 +1,83 @@
+"""A family as tasks that the engine tunes in one run: one a size, whose searches share what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.engine.options import RunOptions
+from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
+from tuner.families.family import Family
+from tuner.families.race import Lane, Race
+from tuner.families.record import FamilyRecord, make_record
+from tuner.families.sizes import SizeList
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+from tuner.task import TuningTask
+
+TRIALS = 21
+"""Trials a size unless the run says otherwise: a third of what a workload tuned alone gets."""
+
+
+@dataclass(frozen=True)
+class FamilySearch:
+    """`searches` are the engine's tasks, one a size; `record` makes of their times what is kept."""
+
+    name: str
+    what: Mapping[str, Any]
+    target: str
+    sizes: SizeList
+    most: int
+    searches: tuple[TaskSearch, ...]
+    race: Race
+
+    def record(self, untuned: Sequence[float | None], trials: int = 0) -> FamilyRecord:
+        """The portfolio and rule for the times so far. Raises FamilyError when no config works."""
+        return make_record(
+            self.name,
+            self.what,
+            self.target,
+            self.sizes,
+            self.race.configs,
+            self.race.timings(),
+            self.most,
+            self.race.trace,
+            untuned,
+            trials,
+        )
+
+
+def shared(
+    name: str,
+    what: Mapping[str, Any],
+    target: str,
+    sizes: SizeList,
+    most: int,
+    searches: Sequence[TaskSearch],
+    spaces: Sequence[Sequence[Sketch]],
+    budget: int,
+    exact: bool = False,
+) -> FamilySearch:
+    """The searches of a family's sizes, joined by a race."""
+    lanes = [Lane(tuple(space), s.strategy, budget, exact) for s, space in zip(searches, spaces, strict=True)]
+    race = Race(sizes, lanes, most)
+    joined = (
+        replace(search, strategy=strategy, weight=weight * len(searches))
+        for search, strategy, weight in zip(searches, race.searches(), sizes.weights, strict=True)
+    )
+    return FamilySearch(name, what, target, sizes, most, tuple(joined), race)
+
+
+def family_search(
+    family: Family, target: str, options: RunOptions, most: int, knowledge: Knowledge | None = None
+) -> FamilySearch:
+    """The tasks of a family of named workloads. Raises TuningError for an unknown strategy, FamilyError."""
+    known = knowledge or Knowledge()
+    tasks = [TuningTask.from_spec(workload, target) for workload in family.workloads()]
+    spaces = [generate(task.func, task.target) for task in tasks]
+    searches = [
+        sketch_search(task, options.strategy, options.seed + at, knowledge=known, sketches=space)
+        for at, (task, space) in enumerate(zip(tasks, spaces, strict=True))
+    ]
+    return shared(str(family.spec), family.spec.to_json(), target, family.sizes, most, searches, spaces, options.trials)
