@@ -50,12 +50,14 @@ class ArgSpec:
     """One kernel argument: an array of `dtype` and `shape`, or with shape None a scalar (one 8-byte slot).
 
     An extent that is text is known at the call only: an expression (see `compiler.extents`) over scalar arguments
-    and names that stand as the whole extent of some array.
+    and names that stand as the whole extent of some array. `strides`, in elements, are those of an array that is
+    not compact: C programs can pass one.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...] | None
+    strides: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -67,6 +69,9 @@ class ArgSpec:
                 raise ArtifactError(f"argument {self.name!r}: a scalar of dtype {self.dtype} is not possible")
             return
         object.__setattr__(self, "shape", tuple(self.shape))
+        object.__setattr__(self, "strides", tuple(self.strides))
+        if self.strides and len(self.strides) != len(self.shape):
+            raise ArtifactError(f"argument {self.name!r}: {len(self.strides)} strides for {len(self.shape)} dimensions")
         if len(self.shape) > MAX_NDIM or any(not 0 <= e < 1 << 48 for e in self.shape if isinstance(e, int)):
             raise ArtifactError(f"argument {self.name!r}: the shape {self.shape} is not possible")
         for extent in self.shape:
@@ -268,11 +273,14 @@ class Artifact:
 
 def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
     """The fields as JSON holds them; a CPU's entry has no launches, and reads as it did before there were any,
-    and so does a kernel without tensor maps."""
+    and so do a kernel without tensor maps and an array that is compact."""
     fields = asdict(entry)
     for launch in fields["launches"]:
         if not launch["tensor_maps"]:
             del launch["tensor_maps"]
+    for arg in fields["args"]:
+        if not arg["strides"]:
+            del arg["strides"]
     if entry.is_graph:
         return fields
     optional = ("launches", "workspaces", "results", "checks", "constants", "flops")

@@ -21,7 +21,7 @@ from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
-from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
+from compiler.lower.blocks.shape_vars import extent_text, names_for, own_strides, shape_vars
 from compiler.runtime.core.module import Module
 from compiler.schedule.core.schedule import Schedule as TirSchedule
 from compiler.target.target import Target
@@ -247,7 +247,7 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
     specs: list[ArgSpec] = []
     outputs: list[int] = []
     written = written_buffers(lowered)
-    bound = shape_vars(func)
+    bound = shape_vars(func, strided=True)
     scalars = [param.var for param in parameters(func) if param.buffer is None]
     names = names_for([*scalars, *(found.var for found in bound)])
     for position, param in enumerate(parameters(func)):
@@ -256,7 +256,7 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
             continue
         buffer = param.buffer
         shape = tuple(extent_text(d, names) if (size := ops.as_int(d)) is None else size for d in buffer.shape)
-        specs.append(ArgSpec(buffer.name, buffer.dtype, shape))
+        specs.append(ArgSpec(buffer.name, buffer.dtype, shape, own_strides(buffer)))
         if buffer.data in written or param.var in written:
             outputs.append(position)
     results = func.attrs.get(RESULTS)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
-from compiler.ir.visit import map_children, walk
+from compiler.ir.visit import map_children, replace, walk
 from compiler.te.layouts import written_by_address
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import free_vars
 
@@ -83,7 +84,7 @@ def extern(
             f"{where}: its function returned {type(made).__name__}, not a statement" + at(span),
             hint="build one with tir.ir_builder.create() and return ib.get()",
         )
-    body, temporaries = lift_allocations(made, where)
+    body, temporaries = lift_allocations(_reading(made, {b.data for b in ins}), where)
     op = ExternOp(name, tag, dict(attrs or {}), span, tuple(tensors), ins, outs, body, temporaries)
     _check_buffers(op)
     results = [op.output(i) for i in range(op.num_outputs)]
@@ -130,6 +131,22 @@ def _given(
                 f"{name!r} ({dtype}, shape {shape_text(shape)})" + at(caller_span())
             )
     return items
+
+
+def _reading(stmt: Stmt, inputs: Set[n.Var]) -> Stmt:
+    """`stmt` with the inputs that are passed to registered functions as arrays they only read."""
+
+    def visit(node: Node) -> Node:
+        if isinstance(node, n.Call) and getattr(node.op, "name", "") == "tir.tvm_stack_make_array":
+            pointer = node.args[0]
+            if isinstance(pointer, n.Call) and pointer.args[1] in inputs:
+                read = replace(pointer, args=(*pointer.args[:4], ops.as_expr(1)))
+                return replace(node, args=(read, *node.args[1:]))
+        return map_children(node, visit)
+
+    result = visit(stmt)
+    assert isinstance(result, Stmt)
+    return result
 
 
 def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]]:

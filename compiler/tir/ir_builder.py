@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from compiler.errors import IRError
 from compiler.tir import nodes as n
@@ -199,12 +199,3 @@ def closed(items: list[Stmt | Callable[[Stmt], Stmt]]) -> Stmt:
     for item in reversed(items):
         rest = [item, *rest] if isinstance(item, Stmt) else [item(seq(*rest))]
     return seq(*rest)
-
-
-def call_packed(*args: Any) -> NoReturn:
-    """Always raises IRError: a kernel runs without Python, maybe on another machine, and cannot call back."""
-    raise IRError(
-        f"call_packed({', '.join(repr(a) if isinstance(a, str) else '...' for a in args[:1])}): a kernel cannot call a "
-        "registered Python function: it runs without Python",
-        hint="write the loops with tir.ir_builder, or call the Python function between two kernels",
-    )

@@ -30,6 +30,7 @@ from compiler.tir.intrin.intrin import (
     bitwise_xor,
     call_extern,
     call_intrin,
+    call_packed,
     ceil,
     clz,
     copysign,
@@ -87,7 +88,6 @@ from compiler.tir.intrin.ptx_warpgroup import (
     ptx_wgmma_wait_group,
 )
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
-from compiler.tir.ir_builder import call_packed
 from compiler.tir.nodes import (
     EQ,
     GE,

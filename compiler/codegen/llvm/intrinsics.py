@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from compiler.codegen.llvm import graph_calls
+from compiler.codegen.llvm import graph_calls, packed_calls
 from compiler.codegen.llvm.amx import AMX_PRODUCTS, amx_product, amx_rows
 from compiler.codegen.llvm.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.llvm.gen import Gen, emits
@@ -40,6 +40,7 @@ _CALLS.update({f"tir.{name}": dot_product for name in DOT_PRODUCTS})
 _CALLS.update({f"tir.{name}": amx_product for name in AMX_PRODUCTS})
 _CALLS["tir.x86_amx_rows"] = amx_rows
 _CALLS.update(graph_calls.CALLS)
+_CALLS.update(packed_calls.CALLS)
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 

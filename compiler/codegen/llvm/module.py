@@ -60,7 +60,7 @@ def parameters(func: n.PrimFunc) -> list[LLVMParameter]:
 
 
 def _kernel_parameters(func: n.PrimFunc) -> list[LLVMParameter]:
-    return [*parameters(func), *(LLVMParameter(bound.var, None) for bound in shape_vars(func))]
+    return [*parameters(func), *(LLVMParameter(bound.var, None) for bound in shape_vars(func, strided=True))]
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
@@ -120,7 +120,7 @@ def bind_parameter(g: Gen, param: LLVMParameter, name: str) -> None:
         elements = 1
         for dim in param.buffer.shape:
             elements *= dim.value if isinstance(dim, n.IntImm) else 0
-        memory = KernelStorage(name, elements or None)
+        memory = KernelStorage(name, None if param.buffer.strides else elements or None)
         g.storage[param.buffer.data] = memory
         g.storage[var] = memory
     elif code_of(var.dtype) == "int":

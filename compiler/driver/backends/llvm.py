@@ -14,7 +14,6 @@ from compiler.errors import ArtifactError
 from compiler.runtime.core.code.cpu_function import Code
 from compiler.runtime.core.code.cpu_module import CPUModule, load_code
 from compiler.runtime.core.loader import NotLoaded
-from compiler.runtime.core.threads import set_num_threads
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -35,14 +34,6 @@ class BuiltModule(CPUModule):
         if fmt.lower() in ("asm", "s"):
             return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
         return super().get_source(fmt)
-
-    def get_ir(self) -> str:
-        """The LLVM IR, before optimisation."""
-        return self.get_source("ll")
-
-    def set_num_threads(self, count: int) -> None:
-        """How many threads parallel loops use, in this whole process."""
-        set_num_threads(count)
 
 
 class LLVMBackend(Backend):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from keyword import kwlist
+from math import prod
 
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import CodegenError
@@ -40,10 +41,20 @@ class ShapeVar:
     value: PrimExpr
 
 
-def shape_vars(func: n.PrimFunc) -> tuple[ShapeVar, ...]:
+def own_strides(buffer: n.Buffer) -> tuple[int, ...]:
+    """The strides of an argument that is not compact and whose layout is all constants; () for others."""
+    strides = tuple(step.value for step in buffer.strides if isinstance(step, n.IntImm))
+    sizes = [dim.value for dim in buffer.shape if isinstance(dim, n.IntImm)]
+    if not strides or len(strides) != len(buffer.strides) or len(sizes) != len(strides):
+        return ()
+    return strides if strides != tuple(prod(sizes[dim + 1 :]) for dim in range(len(sizes))) else ()
+
+
+def shape_vars(func: n.PrimFunc, *, strided: bool = False) -> tuple[ShapeVar, ...]:
     """The variables of `func`'s argument shapes that are no arguments themselves, in order of appearance.
 
     Raises CodegenError where the shapes do not tell a variable's value, or an argument's layout is not compact.
+    With `strided`, it may have constant strides instead.
     """
     if all(type(dim) is n.IntImm for b in func.buffer_map.values() for dim in b.shape) and not any(
         b.strides or b.elem_offset is not None for b in func.buffer_map.values()
@@ -55,7 +66,7 @@ def shape_vars(func: n.PrimFunc) -> tuple[ShapeVar, ...]:
         finder.extents(buffer)
     for buffer in buffers:
         finder.check(buffer)
-        finder.layout(buffer)
+        finder.layout(buffer, strided and bool(own_strides(buffer)))
     return tuple(finder.found)
 
 
@@ -79,10 +90,10 @@ class _Finder:
                         hint=f"pass {var.name!r} as an argument too, or have an array with {var.name!r} as extent",
                     )
 
-    def layout(self, buffer: n.Buffer) -> None:
+    def layout(self, buffer: n.Buffer, strided: bool) -> None:
         """Strides and offset: variables get the values of a compact array; anything else must equal those."""
         step: PrimExpr = ops.as_expr(1)
-        for dim, stride in reversed(list(zip(buffer.shape, buffer.strides))):
+        for dim, stride in reversed([] if strided else list(zip(buffer.shape, buffer.strides))):
             self._compact(buffer, "stride", stride, step)
             step = ops.mul(step, dim)
         if buffer.elem_offset is not None:

@@ -172,7 +172,7 @@ def packer_for(entry: EntryPoint) -> ArgumentPacker:
 
 def _signature(spec: ArgSpec) -> object:
     """What `NDArray._signature` must equal for the array to fit without a closer look."""
-    return _CLOSER_LOOK if spec.fixed_shape is None else (spec.fixed_shape, spec.dtype, "cpu")
+    return _CLOSER_LOOK if spec.fixed_shape is None or spec.strides else (spec.fixed_shape, spec.dtype, "cpu")
 
 
 def _slot_code(spec: ArgSpec) -> str:
@@ -207,6 +207,11 @@ def _pointer(spec: ArgSpec, shape: tuple[int | str, ...], arg: Any, *, written: 
         )
     if len(arg.shape) != len(shape) or any(type(w) is int and w != g for w, g in zip(shape, arg.shape)):
         raise ArgumentError(f"has shape {arg.shape}; the function was built for {_describe(spec)}")
+    if spec.strides:
+        raise ArgumentError(
+            f"is compact, as every NDArray is; the function was built for strides {spec.strides}",
+            hint="C programs call it with such memory (export_library); from Python, build it without these strides",
+        )
     if not arg.is_aligned:
         raise ArgumentError(
             f"starts at {arg.data_ptr:#x}, which is not a multiple of {ALIGNMENT} bytes",

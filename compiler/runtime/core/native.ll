@@ -29,6 +29,7 @@
 @tiles = internal global i32 0, align 8          ; this process may use them
 @pinned = internal global i32 0, align 8         ; there are this many
 @kept = internal global [4 x ptr] zeroinitializer, align 64
+@callback = internal global ptr null, align 8   ; what calls Python's functions
 @oldest = internal global i32 0, align 8         ; whose turn it is to go when a fifth is to be kept
 
 declare i64 @syscall(i64, ...)
@@ -665,6 +666,26 @@ release:
   br label %out
 out:
   ret void
+}
+
+; ---- Python's functions ----------------------------------------------------------------------------------
+; Kernels call registered functions through a hook, which a process with Python sets. Without one: -3.
+
+define void @tunefarm_set_callback(ptr %hook) {
+  store atomic ptr %hook, ptr @callback seq_cst, align 8
+  ret void
+}
+
+define i32 @tunefarm_call_packed(ptr %name, ptr %signature, ptr %slots) {
+entry:
+  %hook = load atomic ptr, ptr @callback acquire, align 8
+  %none = icmp eq ptr %hook, null
+  br i1 %none, label %absent, label %call
+call:
+  %code = call i32 %hook(ptr %name, ptr %signature, ptr %slots)
+  ret i32 %code
+absent:
+  ret i32 -3
 }
 
 ; ---- timing --------------------------------------------------------------------------------------------

@@ -18,7 +18,9 @@ from compiler.errors import DeviceError
 from compiler.target.cpu_features import architecture
 
 # Functions that objects may call.
-EXPORTS = frozenset({"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free", "tunefarm_tiles"})
+EXPORTS = frozenset(
+    {"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free", "tunefarm_tiles", "tunefarm_call_packed"}
+)
 
 # Per architecture what native.ll leaves open: numbers of system calls (-1: there is none), a spin-wait hint.
 ARCHITECTURES = {
@@ -42,6 +44,7 @@ class NativeLibrary:
     set_threads: Any
     get_threads: Any
     set_cores: Any
+    set_callback: Any
     after_fork: Any
     alloc: Any
     free: Any
@@ -54,6 +57,7 @@ class Pool:
 
     set_threads: Any
     set_cores: Any
+    set_callback: Any
     after_fork: Any
 
     @staticmethod
@@ -63,7 +67,17 @@ class Pool:
         library.tunefarm_set_cores.argtypes = [ctypes.c_void_p, ctypes.c_int32]
         for function in (library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork):
             function.restype = None
-        return Pool(library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork)
+        set_callback: Any = _no_callback
+        if hasattr(library, "tunefarm_set_callback"):  # else it is a library of before there were any
+            set_callback = library.tunefarm_set_callback
+            set_callback.argtypes, set_callback.restype = [ctypes.c_void_p], None
+        return Pool(
+            library.tunefarm_set_threads, library.tunefarm_set_cores, set_callback, library.tunefarm_after_fork
+        )
+
+
+def _no_callback(hook: int) -> None:
+    """Do nothing: none of its kernels call Python's functions."""
 
 
 MAX_THREADS = 1024
@@ -73,6 +87,7 @@ _native: NativeLibrary | None = None
 _initialised = False
 _threads: int | None = None  # as set before the native code was there
 _cores: tuple[int, ...] = ()  # of the pools' threads
+_callback: int | None = None  # the address of what calls Python's functions
 _pools: list[NativeLibrary | Pool] = []
 
 
@@ -130,8 +145,19 @@ def add_pool(pool: Pool) -> None:
         _adopt(pool)
 
 
+def set_callback(address: int) -> None:
+    """Let kernels call Python's functions through the C function at `address`: see `callbacks`."""
+    global _callback
+    with _lock:
+        _callback = address
+        for pool in _pools:
+            pool.set_callback(address)
+
+
 def _adopt(pool: NativeLibrary | Pool) -> None:
     pool.set_threads(threads())
+    if _callback is not None:
+        pool.set_callback(_callback)
     if _cores:
         _pin(pool)
     _pools.append(pool)
@@ -180,6 +206,7 @@ def _build() -> NativeLibrary:
         set_threads=function("set_threads", None, i32),
         get_threads=function("get_threads", i32),
         set_cores=function("set_cores", None, pointer, i32),
+        set_callback=function("set_callback", None, pointer),
         after_fork=function("after_fork", None),
         alloc=function("alloc", pointer, i64),
         free=function("free", None, pointer),

@@ -26,6 +26,13 @@ _ORIGINAL_LAYOUT = struct.Struct("<32sQ64s")
 _ELF_HEADER = 64
 
 
+def described(support: bytes, whole: Artifact) -> bytes:
+    """An object with the section for an artifact whose code is elsewhere, in a text that a compiler reads."""
+    blobs = {name: blob for name, blob in whole.blobs.items() if name != "object"}
+    record = Artifact(whole.target, whole.cpu_features, whole.entries, blobs, whole.meta).to_bytes()
+    return with_section(support, SECTION, _RECORD.pack(_RECORD_MAGIC, len(record)) + record)
+
+
 def described_object(whole: Artifact) -> bytes:
     """An artifact's object file, with the section that tells `load_module` what is in it."""
     code = whole.blobs.get("object")

@@ -14,7 +14,7 @@ from compiler.artifact import LINKED, Artifact
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime.core import native
 from compiler.runtime.files.checksum import seal_library
-from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described_object
+from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described, described_object
 from compiler.runtime.files.elf import read_object
 from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, with_flags_of
 from compiler.runtime.files.linker import create_shared, create_tar
@@ -103,26 +103,46 @@ def export_library(
     if fcompile is None:
         fcompile = create_tar if path.suffix == ".tar" else create_shared
     suffix = getattr(fcompile, "object_format", "o")
-    if suffix not in ("o", "obj"):
+    as_text = suffix in _TEXTS
+    if suffix not in ("o", "obj") and not (as_text and not linked_later):
         raise ArtifactError(
-            f"fcompile asks for modules as {suffix!r}, but they can be written as object files only",
-            hint='leave out its object_format attribute, or set it to "o"',
+            f"fcompile asks for modules as {suffix!r}, but they cannot be written so",
+            hint=f"its object_format may be: o, obj, {', '.join(_TEXTS)} (the last three not in a tar file)",
         )
     with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
         folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        files = {f"lib0.{suffix}": described_object(whole if linked_later else _without_linked(whole))}
+        o = "o" if as_text else suffix
+        alone = _without_linked(whole)
+        code = _TEXTS[suffix](module) if as_text else described_object(whole if linked_later else alone)
+        files = {f"lib0.{suffix}": code}
         if not linked_later:
             support = support_object(Target(whole.target).mtriple)
-            code = whole.blobs["object"]
-            files[f"devc.{suffix}"] = with_flags_of(support, code) if elf_kind(code) is not None else support
-        files.update((f"static{index}.{suffix}", code) for index, code in enumerate(plain.linked))
+            built = whole.blobs["object"]
+            support = with_flags_of(support, built) if elf_kind(built) is not None else support
+            files[f"devc.{o}"] = described(support, alone) if as_text else support
+        files.update((f"static{index}.{o}", code) for index, code in enumerate(plain.linked))
         for name, data in files.items():
             (folder / name).write_bytes(data)
         inputs = [*(str(folder / name) for name in files), *map(str, addons or ())]
         result = fcompile(str(path), inputs, **kwargs)
     seal_library(path, SECTION)
     return result
+
+
+def _source(module: Exported, fmt: str) -> str:
+    get_source = getattr(module, "get_source", None)
+    if get_source is None:
+        raise ArtifactError(f"a {type(module).__name__} has no source")
+    return str(get_source(fmt))
+
+
+_TEXTS: dict[str, Callable[[Exported], bytes]] = {
+    "ll": lambda module: _source(module, "ll").encode(),
+    "bc": lambda module: bytes(llvm.parse_assembly(_source(module, "ll")).as_bitcode()),
+    "s": lambda module: _source(module, "asm").encode(),
+}
+"""What a module's code can be written as for a compiler, instead of an object."""
 
 
 @lru_cache(maxsize=8)

@@ -108,7 +108,7 @@ class NativeFunction:
         if status:
             raise self._failure(status, args)
 
-    def _failure(self, status: int, flat: Sequence[Any]) -> Exception:
+    def _failure(self, status: int, flat: Sequence[Any]) -> BaseException:
         checks = self._code.entry.checks
         if 0 <= status - FIRST_CHECK < len(checks):
             message = _filled(checks[status - FIRST_CHECK], self._values(flat))

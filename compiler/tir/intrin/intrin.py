@@ -38,6 +38,27 @@ def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None
     return n.Call(dtype, Op.get("tir.call_extern"), (n.StringImm(func_name), *map(_argument, args)), span)
 
 
+def call_packed(name: str, *args: Any, span: Span | None = None) -> n.Call:
+    """A call of the registered function `name`, from machine code: with numbers, texts, and buffers as arrays.
+
+    Its result is an int32, or 0 where it returns nothing. It runs in processes with Python only, which must have
+    registered the function themselves.
+    """
+    if not isinstance(name, str) or not name:
+        raise IRError(f"call_packed: the name of a registered function is a string, not {name!r}")
+    given = tuple(stack_array(arg) if isinstance(arg, n.Buffer) else ops.as_expr(arg) for arg in args)
+    return n.Call("int32", Op.get("tir.tvm_call_packed"), (n.StringImm(name), *given), span)
+
+
+def stack_array(buffer: n.Buffer) -> n.Call:
+    """A buffer as an array that a registered function is passed."""
+    shape = n.Call("handle", Op.get("tir.tvm_stack_make_shape"), buffer.shape)
+    steps = n.Call("handle", Op.get("tir.tvm_stack_make_shape"), buffer.strides) if buffer.strides else ops.const(0)
+    element = n.Cast(buffer.dtype, ops.const(0)) if buffer.dtype == "bool" else ops.const(0, buffer.dtype)
+    args = (buffer.access_ptr("rw"), shape, steps, ops.const(len(buffer.shape)), element, ops.const(0))
+    return n.Call("handle", Op.get("tir.tvm_stack_make_array"), args)
+
+
 def _argument(value: Any) -> PrimExpr:
     if isinstance(value, n.Buffer):
         raise IRError(
@@ -63,7 +84,7 @@ for _name in ["dpbusd", "dpbf16ps", "pmaddwd", "dpwssd"]:
     Op.register(f"tir.x86_{_name}", pure=True)
 for _name in ["dpbf16ps", "dpbssd", "dpbsud", "dpbusd", "dpbuud", "rows", "kept", "turned"]:
     Op.register(f"tir.x86_amx_{_name}", pure=True)
-for _name in ["call_extern", "tvm_storage_sync"]:
+for _name in ["call_extern", "tvm_storage_sync", "tvm_call_packed", "tvm_stack_make_array", "tvm_stack_make_shape"]:
     Op.register(f"tir.{_name}", pure=False)
 
 # Calls whose dtype does not follow from their arguments, so that text says it.
@@ -72,17 +93,18 @@ TYPED_CALLS = frozenset({
     "tir.ptx_cp_async", "tir.graph_constant", "tir.graph_value", "tir.graph_copy", "tir.graph_check",
 })  # fmt: skip
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
-_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple"})
+_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple", "tir.tvm_call_packed"})
+_HANDLE_CALLS = frozenset({"tir.tvm_access_ptr", "tir.tvm_stack_make_array", "tir.tvm_stack_make_shape"})
 
 
 def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:
     """The dtype that a call of operator `name` has when nothing else is said."""
+    if name in _HANDLE_CALLS:
+        return "handle"
     if name in _INT_CALLS or not args:
         return "int32"
     if name.startswith("tir.tvm_warp_shuffle"):  # its first argument says which threads take part
         return args[1].dtype
-    if name == "tir.tvm_access_ptr":
-        return "handle"
     if name == "tir.if_then_else" and len(args) > 1:
         return args[1].dtype
     if name in _BOOL_CALLS:

@@ -201,6 +201,7 @@ def _call(p: ExprPrinter, node: n.Call) -> Rule:
         inner = "".join(f", {p.expr(a)}" for a in node.args)
         return f'T.Call("{node.dtype}", "@{node.op.name_hint}"{inner})', _ATOM
     name = node.op.name.removeprefix("tir.")
+    name = "call_packed" if name == "tvm_call_packed" else name
     args = p.exprs(node.args)
     if node.op.name in TYPED_CALLS:
         return f'T.{name}("{node.dtype}"{", " + args if args else ""})', _ATOM

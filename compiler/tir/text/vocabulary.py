@@ -246,6 +246,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Call": _call,
     "call_intrin": _call,
     "call_extern": intrin.call_extern,
+    "call_packed": intrin.call_packed,
     "var": _var,
     "Var": lambda name, dtype: _var(dtype),
     "iter_var": _iter_var,

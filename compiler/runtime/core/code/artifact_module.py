@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any, ClassVar, Generic, TypeVar
 
 from compiler.artifact import Artifact
@@ -16,6 +18,13 @@ from compiler.runtime.measure.preprocess import preprocessor
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions, measure
 
 F = TypeVar("F", bound=KernelFunction)
+_SHARED = re.compile(r"^\s*\.shared[^;\n]*\.b8 (\S+)\[(\d+)\];", re.MULTILINE)
+
+
+def _shared_memory(artifact: Artifact) -> Callable[[str], int]:
+    """How many bytes of shared memory a kernel declares in the module's PTX."""
+    sizes = _SHARED.findall(artifact.blobs.get("ptx", b"").decode("utf-8", "replace"))
+    return lambda symbol: sum(int(size) for name, size in sizes if name.startswith(f"{symbol}_"))
 
 
 class ArtifactModule(Module, Generic[F]):
@@ -45,6 +54,25 @@ class ArtifactModule(Module, Generic[F]):
         if function is None and name in self.get_function_list():
             function = self._functions[name] = self._make(name)
         return function
+
+    def set_cuda_props(
+        self, max_shared_memory_per_block: int | None = None, max_threads_per_block: int | None = None
+    ) -> None:
+        """Check that every GPU kernel of the module fits these limits of a device; without kernels there is nothing to
+        check. Raises DeviceError naming a kernel that needs more."""
+        static = _shared_memory(self.artifact)
+        for launch in (launch for entry in self.artifact.entries for launch in entry.launches):
+            needs = [
+                ("bytes of shared memory", max_shared_memory_per_block, launch.shared_bytes + static(launch.symbol)),
+                ("threads", max_threads_per_block, prod(launch.block)),
+            ]
+            for what, most, needed in needs:
+                if most is not None and needed > most:
+                    raise DeviceError(
+                        f"the kernel {launch.symbol} needs {needed:,} {what} in a block; {most:,} are allowed",
+                        hint="schedule it with smaller tiles",
+                        detail={"kernel": launch.symbol, "needed": needed, "most": most},
+                    )
 
     def _check_device(self, dev: Device) -> None:
         """Raise DeviceError for a device that this module's functions cannot be timed on."""

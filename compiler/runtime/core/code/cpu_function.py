@@ -9,13 +9,14 @@ from compiler.artifact import EntryPoint
 from compiler.errors import DeviceError
 from compiler.runtime.core import native
 from compiler.runtime.core.arguments import packer_for
+from compiler.runtime.core.code import callbacks
 from compiler.runtime.core.code.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.measure import conditions
 from compiler.runtime.measure.preprocess import flush_caches
 
-_OUT_OF_MEMORY, _NO_TILES = -1, -2
+_OUT_OF_MEMORY, _NO_TILES, _NO_PYTHON = -1, -2, -3
 
 
 class KernelError(DeviceError):
@@ -100,8 +101,11 @@ class CPUCall(BoundCall):
 _PACKED_CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)
 
 
-def kernel_failure(name: str, code: int) -> KernelError:
-    """The error for a kernel that returned a code other than 0."""
+def kernel_failure(name: str, code: int) -> BaseException:
+    """The error for a kernel that returned a code other than 0; what a function raised that it called, as it is."""
+    raised = callbacks.raised(code)
+    if raised is not None:
+        return raised
     if code == _OUT_OF_MEMORY:
         return KernelError(f"{name} could not allocate memory for a temporary", detail={"code": code})
     if code == _NO_TILES:
@@ -109,6 +113,12 @@ def kernel_failure(name: str, code: int) -> KernelError:
             f"{name} uses the matrix unit (AMX), which the system does not let this process use",
             hint="Linux 5.16 or newer lets it, unless a container or a virtual machine hides the unit; "
             'build for a target with "-mattr=-amx-tile" to do without',
+            detail={"code": code},
+        )
+    if code == _NO_PYTHON:
+        return KernelError(
+            f"{name} calls a registered function, but the library it is in was linked without a way to do so",
+            hint="load it with `load_module`, or export it again",
             detail={"code": code},
         )
     return KernelError(f"{name} failed with code {code}", detail={"code": code})

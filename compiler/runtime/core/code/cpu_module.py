@@ -19,6 +19,7 @@ from compiler.runtime.core.host import HostAPI
 from compiler.runtime.core.loader import LoadedObject, NotLoaded, load_object
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array
+from compiler.runtime.core.threads import set_num_threads
 from compiler.runtime.files.described_object import described_object
 from compiler.runtime.files.export import static_objects
 from compiler.runtime.files.header import header
@@ -94,6 +95,14 @@ class CPUModule(ArtifactModule[CPUFunction]):
                 f"the module has no source in format {fmt or 'll'!r}", hint=f"it has: {', '.join(kept) or 'none'}"
             )
         return blob.decode("utf-8")
+
+    def get_ir(self) -> str:
+        """The LLVM IR, before optimisation. Raises ArtifactError when it was not kept."""
+        return self.get_source("ll")
+
+    def set_num_threads(self, count: int) -> None:
+        """How many threads parallel loops use, in this whole process."""
+        set_num_threads(count)
 
     def save(self, file_name: str, fmt: str = "") -> None:
         """Write the module to a file, by `fmt` or the file's suffix.

@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 
 from compiler.driver import build as driver
-from compiler.errors import IRError
 from compiler.runtime.core.code.cpu_function import KernelError
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array, empty
 from compiler.runtime.core.threads import num_threads, set_num_threads
 from compiler.runtime.load import load_module
-from compiler.tir import ir_builder, ops
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from tests.kit.compiler.library import needs_cc
 from tests.kit.places import python_path
 
@@ -164,8 +163,3 @@ def test_a_forked_child_fails_by_itself(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(code)], env=environment, timeout=120, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_python_cannot_be_called_from_within_a_loop() -> None:
-    with pytest.raises(IRError, match="it runs without Python"):
-        ir_builder.call_packed("my.callback", 1)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from compiler.errors import ArtifactError
+from compiler.driver import build as driver
+from compiler.errors import ArgumentError, ArtifactError
+from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.files.linker import LinkError
 from compiler.runtime.load import load_module
+from compiler.te import operation as te
+from compiler.te.schedule.schedule import create_schedule
+from compiler.tir import nodes as n
 from tests.kit.compiler.library import KINDS, build, check, needs_cc
 
 PROGRAM = r"""
@@ -80,7 +87,7 @@ def test_a_format_that_cannot_be_written(tmp_path: Path) -> None:
         raise AssertionError
 
     fcompile.object_format = "c"  # type: ignore[attr-defined]
-    with pytest.raises(ArtifactError, match="object files only"):
+    with pytest.raises(ArtifactError, match="cannot be written so"):
         build().export_library(str(tmp_path / "x.so"), fcompile)
 
 
@@ -102,3 +109,44 @@ def test_a_library_of_somebody_else(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-fPIC", "f.c", "-o", "f.so"], cwd=tmp_path, check=True)
     with pytest.raises(ArtifactError, match="not written by tunefarm"):
         load_module(str(tmp_path / "f.so"))
+
+
+@needs_cc
+@pytest.mark.parametrize("written_as", ["s", "o"])
+def test_a_compiler_may_get_the_code_as_text(tmp_path: Path, written_as: str) -> None:
+    seen: list[str] = []
+
+    def fcompile(target: str, files: list[str]) -> None:
+        seen.extend(Path(name).name for name in files)
+        subprocess.run(["gcc", "-shared", "-o", target, *files, "-lm", "-lpthread"], check=True)
+
+    fcompile.object_format = written_as  # type: ignore[attr-defined]
+    build().export_library(str(tmp_path / "x.so"), fcompile)
+    assert seen == [f"lib0.{written_as}", "devc.o"]
+    check(load_module(str(tmp_path / "x.so")))
+
+
+@pytest.mark.parametrize(("written_as", "begins"), [("ll", b"@"), ("bc", b"BC")])
+def test_llvms_own_formats(tmp_path: Path, written_as: str, begins: bytes) -> None:
+    def fcompile(target: str, files: list[str]) -> bytes:
+        return Path(files[0]).read_bytes()
+
+    fcompile.object_format = written_as  # type: ignore[attr-defined]
+    assert b"define" in build().export_library("x.so", fcompile) or written_as == "bc"
+    assert build().export_library("x.so", fcompile).startswith(begins) or written_as == "ll"
+
+
+@needs_cc
+def test_c_passes_memory_of_the_strides_that_were_built_for(tmp_path: Path) -> None:
+    a = te.placeholder((4, 4), name="A")
+    b = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="B")
+    strided = {a: n.decl_buffer((4, 4), "float32", "A", strides=[8, 1])}
+    module = driver.build(create_schedule(b.op), [a, b], "llvm", name="f", binds=strided)
+    with pytest.raises(ArgumentError, match=r"built for strides \(8, 1\)"):
+        module(array(np.ones((4, 4), np.float32)), empty((4, 4)))
+    module.export_library(str(tmp_path / "f.so"))
+    assert load_module(str(tmp_path / "f.so")).artifact.entries[0].args[0].strides == (8, 1)  # type: ignore[attr-defined]
+    source, out = array(np.arange(32, dtype=np.float32).reshape(4, 8)), empty((4, 4))
+    code = ctypes.CDLL(str(tmp_path / "f.so"))
+    code.f(ctypes.c_void_p(source.data_ptr), ctypes.c_void_p(out.data_ptr))
+    assert (out.numpy() == source.numpy()[:, :4] + 1).all()
