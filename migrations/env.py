@@ -12,7 +12,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from tuner.records.db.database import connect, parse_url, writing
-from tuner.records.db.schema_farm import METADATA
+from tuner.records.db.schema_models import METADATA
 
 
 def _run(connection: Connection) -> None:

@@ -51,7 +51,7 @@ _GROUPS = {
         "best": Subcommand(".records.results:best", "Show the best known config of a kernel, and why it is."),
         "show": Subcommand(".records.show:show", "Show the best config of a kernel whole: schedule, values, C."),
         "compare": Subcommand(".records.show:compare", "Compare the results of two runs, kernel by kernel."),
-        "model": Subcommand(".tuning.model:model", "Train, list and move the models that searches go by."),
+        "cost-model": Subcommand(".tuning.cost_model:cost_model", "Train, list and move models that guide searches."),
     },
     "Build with the results": {
         "build": Subcommand(".records.build:build", "Build kernels with the best configs the web app knows."),

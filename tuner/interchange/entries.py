@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,19 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
-from tuner.records.model import DeviceRecord, NewTrial, Run, Trial, TrialFacts, TrialPurpose
+from tuner.records.model import DeviceRecord, NewTrial, NewWorkload, Run, Trial, TrialFacts, TrialPurpose
+from tuner.records.models.facts import (
+    GraphCall,
+    KernelShare,
+    Model,
+    ModelTask,
+    ModelTime,
+    ModelTimeFacts,
+    ModelVersion,
+    NewModelTask,
+    NewModelTime,
+    NewModelVersion,
+)
 
 FORMAT = "tunefarm.records"
 VERSION = 1
@@ -99,6 +112,45 @@ class TrialEntry(_Entry, frozen=True, kw_only=True, tag="trial"):
     finished_at: datetime | None = None
 
 
+class ModelTaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kernel of a model: its workload's key, the kind of target it is for, its names and how often it is called."""
+
+    workload: str
+    kind: str
+    names: tuple[str, ...]
+    calls: int
+
+
+class ModelEntry(_Entry, frozen=True, kw_only=True, tag="model"):
+    """A version of a model, without its file: weights stay where their owner put them."""
+
+    owner: str = ""
+    name: str
+    readers: tuple[str, ...] = ()
+    digest: str
+    file_digest: str
+    form: str
+    sizes: Mapping[str, int] = {}
+    file_bytes: int = 0
+    created_by: str = ""
+    graph: tuple[Mapping[str, Any], ...] = ()
+    tasks: tuple[ModelTaskEntry, ...]
+
+
+@lines_with(ModelTimeFacts)
+class ModelTimeEntry(_Entry, frozen=True, kw_only=True, tag="model_time"):
+    """An end-to-end measurement of the version named last. `kernels` is its profile.
+
+    What `ModelTimeFacts` has is in it too.
+    """
+
+    device: str
+    target: str
+    measured_at: datetime
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    samples: tuple[float, ...]
+
+
 class EndEntry(_Entry, frozen=True, kw_only=True, tag="end"):
     """The last line; a file without it was cut short."""
 
@@ -106,7 +158,7 @@ class EndEntry(_Entry, frozen=True, kw_only=True, tag="end"):
     trials: int
 
 
-Entry = HeaderEntry | WorkloadEntry | DeviceEntry | RunEntry | TrialEntry | EndEntry
+Entry = HeaderEntry | WorkloadEntry | DeviceEntry | RunEntry | TrialEntry | ModelEntry | ModelTimeEntry | EndEntry
 
 
 def run_ref(run: Run) -> str:
@@ -161,4 +213,85 @@ def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTria
         started_at=entry.started_at,
         finished_at=entry.finished_at,
         **copied(TrialFacts, entry),
+    )
+
+
+def model_entry(
+    model: Model, version: ModelVersion, tasks: Sequence[ModelTask], graph: Sequence[GraphCall]
+) -> ModelEntry:
+    """The line for a version of a model."""
+    return ModelEntry(
+        owner=model.owner,
+        name=model.name,
+        readers=model.readers,
+        digest=version.digest,
+        file_digest=version.file_digest,
+        form=version.form,
+        sizes=version.sizes,
+        file_bytes=version.file_bytes,
+        created_by=version.created_by,
+        graph=tuple(asdict(call) for call in graph),
+        tasks=tuple(
+            ModelTaskEntry(workload=task.workload_key, kind=task.kind, names=task.names, calls=task.calls)
+            for task in tasks
+        ),
+    )
+
+
+def new_versions(entry: ModelEntry, workloads: Mapping[str, WorkloadEntry]) -> tuple[NewModelVersion, ...]:
+    """What the line says, for each kind of target that the version has kernels for. Raises InvalidRecord."""
+    tasks: dict[str, list[NewModelTask]] = {}
+    for task in entry.tasks:
+        line = workloads.get(task.workload)
+        if line is None:
+            raise InvalidRecord(f"no workload {task.workload} comes before it")
+        row = NewWorkload(key=line.key, name=line.name, spec=line.spec, function=line.function, flops=line.flops)
+        tasks.setdefault(task.kind, []).append(NewModelTask(workload=row, names=task.names, calls=task.calls))
+    try:
+        graph = tuple(GraphCall(**{**call, "inputs": tuple(call["inputs"])}) for call in entry.graph)
+    except (TypeError, KeyError) as error:
+        raise InvalidRecord(f"the graph of {entry.name}: {error}") from None
+    return tuple(
+        NewModelVersion(
+            name=entry.name,
+            owner=entry.owner,
+            readers=entry.readers,
+            digest=entry.digest,
+            file_digest=entry.file_digest,
+            form=entry.form,
+            sizes=entry.sizes,
+            file_bytes=entry.file_bytes,
+            created_by=entry.created_by,
+            graph=graph,
+            kind=kind,
+            tasks=tuple(of_kind),
+        )
+        for kind, of_kind in (tasks or {"llvm": []}).items()
+    )
+
+
+def model_time_entry(time: ModelTime, device: str, kernels: Sequence[KernelShare]) -> ModelTimeEntry:
+    """The line for a measurement."""
+    return ModelTimeEntry(
+        device=device,
+        target=time.target,
+        measured_at=time.measured_at,
+        kernels=tuple(asdict(kernel) for kernel in kernels),
+        **copied(ModelTimeFacts, time),
+    )
+
+
+def new_model_time(entry: ModelTimeEntry, version_id: int, device_id: int) -> NewModelTime:
+    """What the line says, for the store's version and device of these ids. Raises InvalidRecord."""
+    try:
+        kernels = tuple(KernelShare(**kernel) for kernel in entry.kernels)
+    except TypeError as error:
+        raise InvalidRecord(f"a kernel of a profile: {error}") from None
+    return NewModelTime(
+        version_id=version_id,
+        device_id=device_id,
+        target=entry.target,
+        measured_at=entry.measured_at,
+        kernels=kernels,
+        **copied(ModelTimeFacts, entry),
     )

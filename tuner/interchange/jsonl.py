@@ -20,14 +20,19 @@ from tuner.interchange.entries import (
     EndEntry,
     Entry,
     HeaderEntry,
+    ModelEntry,
+    ModelTimeEntry,
     RunEntry,
     TrialEntry,
     WorkloadEntry,
+    new_model_time,
     new_trial,
+    new_versions,
 )
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import RunState
+from tuner.records.models.writing import check_time, check_version
 from tuner.records.runs.catalog import parse_target
 from tuner.records.runs.ingest import check_trial
 
@@ -114,13 +119,14 @@ class _Checker:
     """What a file has said so far."""
 
     lines: int = 0
-    workloads: set[str] = field(default_factory=set)
+    workloads: dict[str, WorkloadEntry] = field(default_factory=dict)
     devices: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
     digests: set[str] = field(default_factory=set)
     tasks: int = 0
     sequence: int = 0
     trials: int = 0
+    models: int = 0
     ended: bool = False
 
     def take(self, entry: Entry) -> None:
@@ -135,13 +141,19 @@ class _Checker:
                 if name != FORMAT or version != VERSION:
                     raise InvalidRecord(f"the format is {name!r} version {version}, not {FORMAT!r} version {VERSION}")
             case WorkloadEntry(key=key):
-                self.workloads.add(key)
+                self.workloads[key] = entry
             case DeviceEntry(ref=ref):
                 self.devices.add(ref)
             case RunEntry():
                 self._run(entry)
             case TrialEntry():
                 self._trial(entry)
+            case ModelEntry():
+                for made in new_versions(entry, self.workloads):
+                    check_version(made)
+                self.models += 1
+            case ModelTimeEntry():
+                self._model_time(entry)
             case EndEntry():
                 self.ended = True
                 if (entry.runs, entry.trials) != (len(self.runs), self.trials):
@@ -167,6 +179,14 @@ class _Checker:
             raise InvalidRecord("a run needs at least one task")
         self.runs.add(entry.ref)
         self.tasks, self.sequence = len(entry.tasks), 0
+
+    def _model_time(self, entry: ModelTimeEntry) -> None:
+        if not self.models:
+            raise InvalidRecord("no model comes before this measurement")
+        if entry.device not in self.devices:
+            raise InvalidRecord(f"no device {entry.device!r} comes before it")
+        parse_target(entry.target)
+        check_time(new_model_time(entry, 0, 0))
 
     def _trial(self, entry: TrialEntry) -> None:
         if not self.runs:

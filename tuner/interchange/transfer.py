@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import assert_never
 
 from tuner.interchange.entries import (
@@ -11,12 +12,18 @@ from tuner.interchange.entries import (
     EndEntry,
     Entry,
     HeaderEntry,
+    ModelEntry,
+    ModelTimeEntry,
     RunEntry,
     TaskEntry,
     TrialEntry,
     WorkloadEntry,
     device_ref,
+    model_entry,
+    model_time_entry,
+    new_model_time,
     new_trial,
+    new_versions,
     run_ref,
     trial_entry,
 )
@@ -33,6 +40,7 @@ from tuner.records.model import (
     Trial,
     Workload,
 )
+from tuner.records.models.facts import Model, ModelTime, ModelVersion
 from tuner.records.store import RecordStore
 
 BATCH = 500
@@ -96,7 +104,49 @@ def read(store: RecordStore, selection: Selection = Selection(), written_by: str
             task_at = position[trial.workload_key, trial.target]
             yield trial_entry(trial, task_at, None if trial.device_id is None else devices[trial.device_id])
             trials += 1
+    if selection == Selection():
+        yield from _models(store, workloads, set(devices.values()))
     yield EndEntry(runs=runs, trials=trials)
+
+
+def _models(store: RecordStore, workloads: set[str], devices: set[str]) -> Iterator[Entry]:
+    """All models with their versions, kernels, end-to-end times and profiles; files stay where they are."""
+    known = {(device.name, device.device_class): device for device in _all_devices(store)}
+    for model in reversed(list(_all_models(store))):
+        for version in reversed(list(_all_versions(store, model.id))):
+            tasks = store.models.tasks(version.id)
+            for key in dict.fromkeys(task.workload_key for task in tasks):
+                if key not in workloads and (workload := store.workloads.find(key)) is not None:
+                    workloads.add(key)
+                    yield _workload_entry(workload)
+            yield model_entry(model, version, tasks, store.models.graph(version.id))
+            for time in reversed(list(_all_times(store, model.id, version.id))):
+                device = known[time.device, time.device_class]
+                if (ref := device_ref(device)) not in devices:
+                    devices.add(ref)
+                    yield _device_entry(device)
+                yield model_time_entry(time, ref, store.models.profile(time.id))
+
+
+def _all_models(store: RecordStore) -> Iterator[Model]:
+    before = None
+    while page := store.models.page(_PAGE, before):
+        yield from page
+        before = page[-1].id
+
+
+def _all_versions(store: RecordStore, model_id: int) -> Iterator[ModelVersion]:
+    before = None
+    while page := store.models.versions(model_id, _PAGE, before):
+        yield from page
+        before = page[-1].id
+
+
+def _all_times(store: RecordStore, model_id: int, version_id: int) -> Iterator[ModelTime]:
+    before = None
+    while page := store.models.times(model_id, None, version_id, 1000, before):
+        yield from page
+        before = page[-1].id
 
 
 def _workload_entry(workload: Workload) -> WorkloadEntry:
@@ -144,6 +194,7 @@ def _run_entry(run: Run) -> RunEntry:
 class Absorbed:
     """What came into a store: `runs` and `trials` that were new, and those `known` already.
 
+    `models` counts versions of models that came, `model_times` measurements of them that were new.
     `diverged` are the store's numbers of runs that went on in both places: theirs are kept, the others left out.
     """
 
@@ -153,6 +204,8 @@ class Absorbed:
     known_trials: int = 0
     diverged: list[int] = field(default_factory=list)
     left_out: int = 0
+    models: int = 0
+    model_times: int = 0
 
 
 def write(
@@ -186,6 +239,9 @@ class _Writer:
     last: Trial | None = None
     diverged: bool = False
     waiting: list[NewTrial] = field(default_factory=list)
+    lines: dict[str, WorkloadEntry] = field(default_factory=dict)
+    version: ModelVersion | None = None
+    times: set[tuple[str, datetime]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.known = {run_ref(run): run.id for run in _all_runs(self.store)}
@@ -200,6 +256,7 @@ class _Writer:
                     key=entry.key, name=entry.name, spec=entry.spec, function=entry.function, flops=entry.flops
                 )
                 self.workloads[entry.key] = self.store.workloads.upsert(new).id
+                self.lines[entry.key] = entry
             case DeviceEntry():
                 self._device(entry)
             case RunEntry():
@@ -207,6 +264,11 @@ class _Writer:
                 self._begin_run(entry)
             case TrialEntry():
                 self._trial(entry)
+            case ModelEntry():
+                self._end_run()
+                self._model(entry)
+            case ModelTimeEntry():
+                self._model_time(entry)
             case EndEntry():
                 self._end_run()
             case _:
@@ -222,6 +284,22 @@ class _Writer:
                 features=entry.features,
             )
             self.devices[entry.ref] = self.store.devices.upsert(new).id
+
+    def _model(self, entry: ModelEntry) -> None:
+        for new in new_versions(entry, self.lines):
+            self.version = self.store.models.register(new)
+        assert self.version is not None
+        known = _all_times(self.store, self.version.model_id, self.version.id)
+        self.times = {(time.device, time.measured_at) for time in known}
+        self.absorbed.models += 1
+
+    def _model_time(self, entry: ModelTimeEntry) -> None:
+        assert self.version is not None
+        device = entry.device.rpartition("#")[0]
+        if (device, entry.measured_at) in self.times:
+            return
+        self.store.models.add_time(new_model_time(entry, self.version.id, self.devices[entry.device]))
+        self.absorbed.model_times += 1
 
     def _begin_run(self, entry: RunEntry) -> None:
         self.entry, self.last, self.diverged = entry, None, False

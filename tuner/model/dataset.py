@@ -45,11 +45,11 @@ class Dataset:
 def from_store(store: RecordStore, family: str) -> Dataset:
     """Everything measured on targets of a family."""
     groups, left_out = [], 0
-    for key in store.models.tuning_keys():
+    for key in store.cost_models.tuning_keys():
         target = Target(key.target)
         if target_family(target) != family:
             continue
-        costs = store.models.measured_traces(key.id)
+        costs = store.cost_models.measured_traces(key.id)
         func = function_of(key.spec, key.function)
         group = None if func is None else group_of(key.workload_name, func, target, costs)
         left_out += len(costs) - (0 if group is None else len(group.costs))
@@ -60,7 +60,7 @@ def from_store(store: RecordStore, family: str) -> Dataset:
 
 def families(store: RecordStore) -> tuple[str, ...]:
     """The target families that something was measured on."""
-    return tuple(sorted({target_family(Target(key.target)) for key in store.models.tuning_keys()}))
+    return tuple(sorted({target_family(Target(key.target)) for key in store.cost_models.tuning_keys()}))
 
 
 def function_of(spec: Mapping[str, Any] | None, script: str) -> n.PrimFunc | None:

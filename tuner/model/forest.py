@@ -65,7 +65,7 @@ class Forest:
             raise ModelError("not a model in LightGBM's text format")
         if facts.get("feature_names", "").split() != list(NAMES):
             raise ModelError(
-                "the model was trained on other features than this version has", hint="tunefarm model train"
+                "the model was trained on other features than this version has", hint="tunefarm cost-model train"
             )
         if facts.get("num_class") != "1" or not 0 < len(trees) <= _MOST_TREES:
             raise ModelError(f"the model has {len(trees)} trees of {facts.get('num_class')} classes")

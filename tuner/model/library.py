@@ -15,11 +15,11 @@ from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.forest import MOST_BYTES, Forest
 from tuner.model.training import Group, Trained
-from tuner.records.parts.models import NewModel
+from tuner.records.parts.cost_models import NewCostModel
 from tuner.records.store import RecordStore
 
 FORMAT = "lightgbm"
-_MADE_BY = "such files are made by `tunefarm model export`"
+_MADE_BY = "such files are made by `tunefarm cost-model export`"
 _PROVEN = 0.4  # rank correlation on held-out workloads
 _FILE_FORMAT = "tunefarm.model"
 _FILE_VERSION = 1
@@ -39,30 +39,30 @@ class Found:
 def newest(store: RecordStore | None, family: str) -> Found | None:
     """The model in use for a target family: the store's newest, unless one is shipped and the store's was not shown to
     rank workloads it had not seen. Raises ModelError when it cannot be used."""
-    stored = None if store is None else store.models.in_use(family, FEATURE_VERSION)
+    stored = None if store is None else store.cost_models.in_use(family, FEATURE_VERSION)
     made = shipped(family)
     if stored is not None and (made is None or _is_proven(stored)):
         return _found(stored, f"model {stored.version} of {family} in the store")
     return None if made is None else _found(made, f"the shipped model of {family}")
 
 
-def _is_proven(model: NewModel) -> bool:
+def _is_proven(model: NewCostModel) -> bool:
     spearman = model.rank_accuracy.get("spearman")
     return isinstance(spearman, float) and spearman >= _PROVEN
 
 
-def _found(model: NewModel, origin: str) -> Found:
+def _found(model: NewCostModel, origin: str) -> Found:
     scale, threads = model.trained_on.get("scale"), model.trained_on.get("threads")
     return Found(read(model), origin, scale if isinstance(scale, float) else 1.0, threads == [1])
 
 
-def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewModel:
+def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewCostModel:
     """What is kept of a trained model: in a store, or in a file."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.workload] = counts.get(group.workload, 0) + len(group.costs)
     judged = {name: quality.to_json() for name, quality in trained.by_workload.items()}
-    return NewModel(
+    return NewCostModel(
         target_family=family,
         feature_version=FEATURE_VERSION,
         format=FORMAT,
@@ -77,13 +77,13 @@ def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewModel:
     )
 
 
-def read(model: NewModel) -> Forest:
+def read(model: NewCostModel) -> Forest:
     """The model that can be asked. Raises ModelError."""
     if model.feature_version != FEATURE_VERSION or model.format != FORMAT:
         raise ModelError(
             f"the model is of feature version {model.feature_version} and format {model.format!r}, "
             f"this tunefarm has {FEATURE_VERSION} and {FORMAT!r}",
-            hint="tunefarm model train",
+            hint="tunefarm cost-model train",
         )
     try:
         return Forest.parse(model.body.decode("ascii"))
@@ -91,7 +91,7 @@ def read(model: NewModel) -> Forest:
         raise ModelError("not a model in LightGBM's text format") from None
 
 
-def shipped(family: str) -> NewModel | None:
+def shipped(family: str) -> NewCostModel | None:
     """The model that comes with tunefarm for a target family."""
     file = resources.files("tuner.model") / "shipped" / f"{family}.json.gz"
     return from_file(file.read_bytes()) if file.is_file() else None
@@ -105,7 +105,7 @@ def shipped_families() -> tuple[str, ...]:
 # -------------------------------------------------------------------------------------- files
 
 
-def to_file(model: NewModel) -> bytes:
+def to_file(model: NewCostModel) -> bytes:
     """A model as a file that `from_file` reads, the same bytes for the same model: gzipped JSON."""
     record = {
         "format": _FILE_FORMAT,
@@ -119,7 +119,7 @@ def to_file(model: NewModel) -> bytes:
     return gzip.compress(json.dumps(record).encode(), 9, mtime=0)
 
 
-def from_file(data: bytes) -> NewModel:
+def from_file(data: bytes) -> NewCostModel:
     """The model that `to_file` wrote, checked in full. Raises ModelError."""
     record = _unpacked(data)
     if record.get("format") != _FILE_FORMAT or record.get("version") != _FILE_VERSION:
@@ -132,7 +132,7 @@ def from_file(data: bytes) -> NewModel:
             "rank_accuracy": dict(accuracy),
             "model": str(text),
         } if text.isascii():
-            model = NewModel(
+            model = NewCostModel(
                 target_family=family,
                 feature_version=features,
                 format=FORMAT,

@@ -16,6 +16,7 @@ from tuner.records.db.database import compact_sqlite, connect, parse_url, readin
 from tuner.records.db.migrate import state_of, upgrade
 from tuner.records.parts.benches import BenchRecords
 from tuner.records.parts.best import BestRecords
+from tuner.records.parts.cost_models import CostModelRecords
 from tuner.records.parts.devices import DeviceRecords
 from tuner.records.parts.models import ModelRecords
 from tuner.records.parts.releases import ReleaseRecords
@@ -52,6 +53,7 @@ class RecordStore(StorePart):
         self.best = BestRecords(engine)
         self.releases = ReleaseRecords(engine)
         self.models = ModelRecords(engine)
+        self.cost_models = CostModelRecords(engine)
         self.benches = BenchRecords(engine)
         self.tokens = TokenRecords(engine)
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from tuner.records.db import migrate
 from tuner.records.db.database import connect, parse_url, reading, writing
-from tuner.records.db.schema_farm import METADATA
+from tuner.records.db.schema_models import METADATA
 from tuner.records.errors import RecordError, SchemaMismatch, StoreMissing, StoreUnavailable
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore

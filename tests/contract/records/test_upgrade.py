@@ -62,7 +62,8 @@ INSERT INTO device_events (id, device_id, kind, at, since, message, data)
   VALUES (1, 1, 'quarantined', 'NOW', NULL, '', '{{}}');
 """
 DATA_0004 = DATA_0003  # which added no column
-EARLIER = {"0001": DATA_0001, "0002": DATA_0002, "0003": DATA_0003, "0004": DATA_0004}
+DATA_0005 = DATA_0004
+EARLIER = {"0001": DATA_0001, "0002": DATA_0002, "0003": DATA_0003, "0004": DATA_0004, "0005": DATA_0005}
 
 
 def scripts() -> Config:

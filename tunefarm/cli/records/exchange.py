@@ -291,6 +291,8 @@ def _report(absorbed: Absorbed, as_json: bool) -> None:
         click.echo(json.dumps(dataclasses.asdict(absorbed)))
         return
     click.echo(f"{absorbed.runs} new runs, {absorbed.trials} new trials")
+    if absorbed.models:
+        click.echo(f"{absorbed.models} versions of models, {absorbed.model_times} new times of them")
     if absorbed.known_runs:
         click.echo(f"{absorbed.known_runs} runs and {absorbed.known_trials} trials were there already")
     if absorbed.diverged:

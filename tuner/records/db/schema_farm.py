@@ -3,7 +3,7 @@
 ```
 devices ── device_events          releases ── release_entries (frozen copies, which refer to nothing)
 bench_suites ── bench_runs ── bench_results ─▶ devices, targets, workloads
-tokens      models
+tokens      cost_models
 ```
 """
 
@@ -17,9 +17,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from tuner.records.db.schema import Base
 from tuner.records.db.types import RowId
-
-METADATA = Base.metadata
-"""Every table, of this file and of `tuner.records.db.schema`."""
 
 
 class DeviceEventRow(Base):
@@ -163,11 +160,11 @@ class BenchResultRow(Base):
     measured_at: Mapped[datetime]
 
 
-class ModelRow(Base):
+class CostModelRow(Base):
     """A trained cost model. `body` is in `format`, and `digest` its sha256; the highest `version` of a target family
     and feature version is the one in use."""
 
-    __tablename__ = "models"
+    __tablename__ = "cost_models"
     __table_args__ = (UniqueConstraint("target_family", "feature_version", "version"),)
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)

@@ -1,146 +1,192 @@
-"""Cost models in the store, and the measured candidates that they are trained on."""
+"""Models: their versions, kernels, end-to-end times, profiles and files."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from sqlalchemy import Connection, Select, func, insert, select, text
+from sqlalchemy import Connection
 
 from tuner.records.db.base import StorePart, page_size
-from tuner.records.db.schema import CandidateRow, DeviceClassRow, TargetRow, TrialRow, TuningKeyRow, WorkloadRow
-from tuner.records.db.schema_farm import ModelRow
-from tuner.records.db.types import AnyRow, utcnow
-from tuner.records.errors import InvalidRecord, RecordNotFound
-
-MOST_BYTES = 8 << 20
-"""The largest model the store takes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewModel:
-    """`trained_on` says how many candidates of which workloads, `rank_accuracy` how well it ranked workloads that it
-    was not trained on."""
-
-    target_family: str
-    feature_version: int
-    format: str
-    body: bytes
-    trained_on: Mapping[str, Any]
-    rank_accuracy: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredModel(NewModel):
-    """`digest` is the body's sha256; `version` counts the models of a family and feature version from 1."""
-
-    id: int
-    version: int
-    digest: str
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningKey:
-    """What measured times compare within, and the workload's function: its spec where it has one, its script."""
-
-    id: int
-    workload: str
-    workload_name: str
-    spec: Mapping[str, Any] | None
-    function: str
-    target: str
-    device_class: str
+from tuner.records.errors import InvalidRecord
+from tuner.records.models import reading, writing
+from tuner.records.models.facts import (
+    ANYONE,
+    GraphCall,
+    KernelShare,
+    Model,
+    ModelTask,
+    ModelTime,
+    ModelVersion,
+    NewModelTime,
+    NewModelVersion,
+    Viewer,
+)
 
 
 class ModelRecords(StorePart):
-    """Part of `RecordStore`, whose promises hold for each method."""
+    """Part of `RecordStore`, whose promises hold for each method.
 
-    def add(self, new: NewModel) -> StoredModel:
-        """Keep a model as the newest of its family and feature version. Raises InvalidRecord for one that is too
-        large or empty."""
-        if not 0 < len(new.body) <= MOST_BYTES:
-            raise InvalidRecord(f"a model has 1 to {MOST_BYTES} bytes, not {len(new.body)}")
-        return self._write(lambda c: _add(c, new))
+    `viewer` says who asks: a model is there only for its owner and its readers. What is asked by a version's or a
+    measurement's id is for callers that looked the version up for their viewer.
+    """
 
-    def in_use(self, target_family: str, feature_version: int) -> StoredModel | None:
-        """The model in use for a target family, if there is one."""
-        of_family = (ModelRow.target_family == target_family, ModelRow.feature_version == feature_version)
-        query = select(ModelRow).where(*of_family).order_by(ModelRow.version.desc()).limit(1)
-        return self._read(lambda c: next((_stored(row) for row in c.execute(_columns(query))), None))
+    # -- what there is
 
-    def get(self, model_id: int) -> StoredModel:
+    def page(self, limit: int = 50, before: int | None = None, viewer: Viewer = ANYONE) -> tuple[Model, ...]:
+        """The newest models, newest first; with `before`, those older than that id."""
+        return self._read(lambda c: reading.page(c, viewer, before, page_size(limit)))
+
+    def get(self, model_id: int, viewer: Viewer = ANYONE) -> Model:
         """One model. Raises RecordNotFound."""
-        query = _columns(select(ModelRow).where(ModelRow.id == model_id))
-        row = self._read(lambda c: c.execute(query).first())
-        if row is None:
-            raise RecordNotFound(f"there is no model {model_id}", hint="list them with `tunefarm model list`")
-        return _stored(row)
+        return self._read(lambda c: reading.get(c, viewer, model_id))
 
-    def newest(self, limit: int = 100) -> tuple[StoredModel, ...]:
-        """The newest models, newest first."""
-        query = _columns(select(ModelRow).order_by(ModelRow.id.desc()).limit(page_size(limit)))
-        return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))
+    def find(self, name: str, viewer: Viewer = ANYONE) -> Model:
+        """The model of a name, the viewer's own before those of others. Raises RecordNotFound."""
+        found = self._read(lambda c: reading.named(c, viewer, name))
+        if not found:
+            raise reading.no_model(name)
+        return found[0]
 
-    def tuning_keys(self, limit: int = 10_000) -> tuple[TuningKey, ...]:
-        """What was measured: the newest combinations of workload, target and device class."""
-        query = (
-            select(
-                TuningKeyRow.id,
-                WorkloadRow.key.label("workload"),
-                WorkloadRow.name.label("workload_name"),
-                WorkloadRow.spec,
-                WorkloadRow.function,
-                TargetRow.text.label("target"),
-                DeviceClassRow.name.label("device_class"),
-            )
-            .join(WorkloadRow, WorkloadRow.id == TuningKeyRow.workload_id)
-            .join(TargetRow, TargetRow.id == TuningKeyRow.target_id)
-            .join(DeviceClassRow, DeviceClassRow.id == TuningKeyRow.device_class_id)
-            .order_by(TuningKeyRow.id.desc())
-            .limit(page_size(limit))
-        )
-        return self._read(lambda c: tuple(TuningKey(**row._mapping) for row in c.execute(query)))
+    def versions(self, model_id: int, limit: int = 50, before: int | None = None) -> tuple[ModelVersion, ...]:
+        """A model's versions, newest first; with `before`, those older than that id."""
+        return self._read(lambda c: reading.versions(c, model_id, before, page_size(limit)))
 
-    def measured_traces(self, key_id: int, limit: int = 2000) -> dict[str, float]:
-        """The least verified cost (seconds) of each candidate among the newest trials of a tuning key, by its trace."""
-        query = (
-            select(CandidateRow.trace, TrialRow.cost)
-            .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
-            .where(TrialRow.key_id == key_id, text("trials.eligible"))
-            .order_by(TrialRow.id.desc())
-            .limit(page_size(limit))
-        )
-        found: dict[str, float] = {}
-        for row in self._read(lambda c: c.execute(query).all()):
-            found[row.trace] = min(row.cost, found.get(row.trace, row.cost))
+    def version(self, version_id: int, viewer: Viewer = ANYONE) -> ModelVersion:
+        """One version. Raises RecordNotFound."""
+        return self._read(lambda c: reading.version(c, viewer, version_id))
+
+    def version_of(self, model_id: int, digest: str = "") -> ModelVersion:
+        """The version of a model whose digest begins so; the newest without one. Raises RecordNotFound."""
+
+        def ask(connection: Connection) -> ModelVersion | None:
+            if digest:
+                return reading.version_of(connection, model_id, digest)
+            return next(iter(reading.versions(connection, model_id, None, 1)), None)
+
+        found = self._read(ask)
+        if found is None:
+            raise reading.no_version(digest)
         return found
 
+    def graph(self, version_id: int) -> tuple[GraphCall, ...]:
+        """The calls of a version's graph, in order."""
+        return self._read(lambda c: reading.graph(c, version_id))
 
-def _columns(query: Select[Any]) -> Select[Any]:
-    return query.with_only_columns(*ModelRow.__table__.columns)
+    def tasks(self, version_id: int, kind: str | None = None) -> tuple[ModelTask, ...]:
+        """A version's kernels, by the kind of target they are for, those with the most work first."""
+        return self._read(lambda c: reading.tasks(c, version_id, kind))
+
+    def runs(self, version_id: int, limit: int = 20) -> tuple[int, ...]:
+        """The newest runs that tuned a version, by id, newest first."""
+        return self._read(lambda c: reading.runs(c, version_id, page_size(limit)))
+
+    # -- what was measured
+
+    def times(
+        self,
+        model_id: int,
+        device_class: str | None = None,
+        version_id: int | None = None,
+        limit: int = 100,
+        before: int | None = None,
+    ) -> tuple[ModelTime, ...]:
+        """A model's end-to-end measurements, newest first, of one version or on one device class where that is
+        said; with `before`, those older than that id."""
+        return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))
+
+    def device_classes(self, model_id: int) -> tuple[str, ...]:
+        """The device classes that a model was measured on, by name."""
+        return self._read(lambda c: reading.device_classes(c, model_id))
+
+    def profile(self, time_id: int) -> tuple[KernelShare, ...]:
+        """Where the time of a measured run went; empty where that is not known."""
+        return self._read(lambda c: reading.profile(c, time_id))
+
+    def newest_profile(self, version_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
+        """The kernels of a version's newest profiled run on a device class, and that measurement's id (0: none)."""
+        return self._read(lambda c: reading.newest_profile(c, version_id, device_class))
+
+    # -- changes
+
+    def register(self, new: NewModelVersion) -> ModelVersion:
+        """Keep a version of a model, which is made if it is new. Its kernels replace those known for that kind of
+        target. Readers are those of the first version until `set_readers`. Raises InvalidRecord."""
+        return self._write(lambda c: reading.version(c, ANYONE, writing.register(c, new)))
+
+    def set_readers(self, model_id: int, readers: Sequence[str], viewer: Viewer = ANYONE) -> Model:
+        """Say who may see a model beside its owner. Raises RecordNotFound, also for who is not its owner."""
+
+        def change(connection: Connection) -> Model:
+            _owned(connection, model_id, viewer)
+            writing.set_readers(connection, model_id, readers)
+            return reading.get(connection, viewer, model_id)
+
+        return self._write(change)
+
+    def link_run(self, version_id: int, run_id: int) -> None:
+        """Say that a run tunes a version. Raises RecordNotFound."""
+        self._write(lambda c: writing.link_run(c, version_id, run_id))
+
+    def add_time(self, new: NewModelTime) -> int:
+        """Keep an end-to-end measurement, with its profile; returns its id. Raises RecordNotFound, InvalidRecord."""
+        return self._write(lambda c: writing.add_time(c, new))
+
+    def remove(self, model_id: int, viewer: Viewer = ANYONE) -> None:
+        """Delete a model with its versions, files, times and profiles. What was tuned for it stays. Raises
+        RecordNotFound, also for who is not its owner."""
+
+        def change(connection: Connection) -> None:
+            _owned(connection, model_id, viewer)
+            writing.remove_model(connection, model_id)
+
+        self._write(change)
+
+    def remove_version(self, version_id: int, viewer: Viewer = ANYONE) -> None:
+        """Delete one version. Raises RecordNotFound, also for who is not its model's owner."""
+
+        def change(connection: Connection) -> None:
+            _owned(connection, reading.version(connection, viewer, version_id).model_id, viewer)
+            writing.remove_version(connection, version_id)
+
+        self._write(change)
+
+    # -- files
+
+    def add_part(self, version_id: int, start: int, body: bytes, viewer: Viewer = ANYONE) -> ModelVersion:
+        """Keep the next piece of a version's file. The last one has the whole checked against the digest registered.
+
+        Raises RecordNotFound, also for who is not its model's owner; InvalidRecord for a piece that does not follow,
+        and for a whole that is another file, of which nothing stays.
+        """
+
+        def add(connection: Connection) -> tuple[ModelVersion, bool]:
+            found = reading.version(connection, viewer, version_id)
+            _owned(connection, found.model_id, viewer)
+            end = writing.add_part(connection, version_id, start, body)
+            right = end < found.file_bytes or writing.check_file(connection, version_id)
+            return reading.version(connection, viewer, version_id), right
+
+        made, right = self._write(add)
+        if not right:
+            raise InvalidRecord("what was sent is not the file that was registered", hint="send it again from byte 0")
+        return made
+
+    def file(self, version_id: int, viewer: Viewer = ANYONE) -> Iterator[bytes]:
+        """The pieces of a version's file, each read when it is wanted. Raises RecordNotFound."""
+        found = self.version(version_id, viewer)
+        if not found.kept:
+            raise reading.no_version(f"{found.digest[:12]} with a file")
+        at = 0
+        while at < found.file_bytes:
+            piece = self._read(lambda c, at=at: list(reading.parts(c, version_id, at)))  # type: ignore[misc]
+            if not piece or piece[0][0] != at:  # removed meanwhile
+                raise reading.no_version(version_id)
+            yield piece[0][1]
+            at += len(piece[0][1])
 
 
-def _stored(row: AnyRow) -> StoredModel:
-    return StoredModel(**row._mapping)
-
-
-def _add(connection: Connection, new: NewModel) -> StoredModel:
-    of_family = (ModelRow.target_family == new.target_family, ModelRow.feature_version == new.feature_version)
-    newest = connection.scalar(select(func.max(ModelRow.version)).where(*of_family))
-    values: dict[str, Any] = {
-        "target_family": new.target_family,
-        "version": (newest or 0) + 1,
-        "feature_version": new.feature_version,
-        "format": new.format,
-        "digest": hashlib.sha256(new.body).hexdigest(),
-        "body": new.body,
-        "trained_on": dict(new.trained_on),
-        "rank_accuracy": dict(new.rank_accuracy),
-        "created_at": utcnow(),
-    }
-    [row_id] = connection.scalars(insert(ModelRow).returning(ModelRow.id), values)
-    return StoredModel(id=row_id, **values)
+def _owned(connection: Connection, model_id: int, viewer: Viewer) -> Model:
+    found = reading.get(connection, viewer, model_id)
+    if not viewer.everything and found.owner != viewer.name:
+        raise reading.no_model(model_id)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, exists, select
 
 from tuner.records.db.schema import BestConfigRow, CandidateRow, ClaimRow, RunFailureRow, RunRow, RunTaskRow, TrialRow
+from tuner.records.db.schema_models import ModelRunRow
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import RunState
 from tuner.records.runs.runs import no_run
@@ -55,4 +56,5 @@ def remove_run(connection: Connection, run_id: int) -> None:
     connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
     connection.execute(delete(RunFailureRow).where(RunFailureRow.task_id.in_(tasks)))
     connection.execute(delete(RunTaskRow).where(RunTaskRow.run_id == run_id))
+    connection.execute(delete(ModelRunRow).where(ModelRunRow.run_id == run_id))
     connection.execute(delete(RunRow).where(RunRow.id == run_id))

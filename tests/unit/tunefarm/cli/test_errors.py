@@ -153,9 +153,9 @@ def test_a_kernels_file_that_is_not_there(capfd):
 
 def test_a_file_of_another_kind_for_a_model(capfd, tmp_path):
     (tmp_path / "notes.txt").write_text("no model")
-    text = refused(capfd, "model", "import", "notes.txt")
+    text = refused(capfd, "cost-model", "import", "notes.txt")
     assert "notes.txt: not a file of a model" in text
-    assert "hint: such files are made by `tunefarm model export`" in text
+    assert "hint: such files are made by `tunefarm cost-model export`" in text
 
 
 def test_an_unknown_command_and_an_unknown_flag(capfd):

@@ -12,7 +12,7 @@ from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.guide import Guide
 from tuner.model.library import newest
-from tuner.records.parts.models import NewModel
+from tuner.records.parts.cost_models import NewCostModel
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
 from tuner.search.random import RandomSearch
@@ -123,11 +123,11 @@ def test_a_candidate_told_before_it_was_offered_is_not_offered():
 
 def test_a_model_that_is_of_no_use_is_said_and_gone_without(tmp_path):
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
-        broken = NewModel(
+        broken = NewCostModel(
             target_family="llvm-x86_64-256", feature_version=FEATURE_VERSION, format="lightgbm", body=b"tree\n",
             trained_on={}, rank_accuracy={"spearman": 0.9},
         )  # fmt: skip
-        store.models.add(broken)
+        store.cost_models.add(broken)
         search = sketch_search(task("matmul:16,16,16"), knowledge=Knowledge(store))
     assert search.guide.startswith("the analytic draft, because the model is of no use:")
     assert len(search.strategy.ask(4)) == 4
@@ -136,11 +136,11 @@ def test_a_model_that_is_of_no_use_is_said_and_gone_without(tmp_path):
 def test_a_stored_model_that_ranks_badly_leaves_the_shipped_one_in_use(tmp_path):
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
         for accuracy in ({}, {"spearman": -0.1}):
-            poor = NewModel(
+            poor = NewCostModel(
                 target_family="llvm-x86_64-256", feature_version=FEATURE_VERSION, format="lightgbm", body=b"never read",
                 trained_on={}, rank_accuracy=accuracy,
             )  # fmt: skip
-            store.models.add(poor)
+            store.cost_models.add(poor)
             assert newest(store, "llvm-x86_64-256").origin == "the shipped model of llvm-x86_64-256"
 
 

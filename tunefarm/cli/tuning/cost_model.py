@@ -1,4 +1,4 @@
-"""`tunefarm model`: the cost models that searches go by."""
+"""`tunefarm cost-model`: the cost models that searches go by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.errors import TuningError
 from tuner.model import dataset, library
 from tuner.model.errors import ModelError
 from tuner.model.training import TrainingOptions, train
-from tuner.records.parts.models import NewModel, StoredModel
+from tuner.records.parts.cost_models import NewCostModel, StoredCostModel
 from tuner.records.store import RecordStore
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
@@ -26,21 +26,28 @@ _MOST_FILE = 8 << 20
 
 _EPILOG = """\b
 Examples:
-  tunefarm model train
-  tunefarm model list
-  tunefarm model export 3 model.json.gz
+  tunefarm cost-model train
+  tunefarm cost-model list
+  tunefarm cost-model export 3 model.json.gz
 """
 
 
 @click.group(cls=Group, epilog=_EPILOG)
-def model() -> None:
+def cost_model() -> None:
     """Train, list and move the models that say which candidates promise most.
 
     A search takes the newest model of its target's family from the record store, else the one that comes with tunefarm.
     """
 
 
-@model.command("train", epilog="\b\nExamples:\n  tunefarm model train\n  tunefarm model train --family llvm-x86_64-512")
+_TRAIN_EPILOG = """\b
+Examples:
+  tunefarm cost-model train
+  tunefarm cost-model train --family llvm-x86_64-512
+"""
+
+
+@cost_model.command("train", epilog=_TRAIN_EPILOG)
 @_DB
 @click.option("--family", help="Target family, such as llvm-x86_64-256.  [default: every one in the store]")
 @click.option("--trees", type=Whole(1, 1000), default=80, show_default=True)
@@ -68,28 +75,28 @@ def train_command(
         _show_accuracy(each)
 
 
-def _trained(store: RecordStore, family: str, options: TrainingOptions) -> StoredModel:
+def _trained(store: RecordStore, family: str, options: TrainingOptions) -> StoredCostModel:
     data = dataset.from_store(store, family)
     if data.left_out:
         click.echo(f"{family}: {data.left_out} candidates are left out: the features do not describe them", err=True)
-    return store.models.add(library.pack(family, data.groups, train(data.groups, options)))
+    return store.cost_models.add(library.pack(family, data.groups, train(data.groups, options)))
 
 
-@model.command("list", epilog="\b\nExample:\n  tunefarm model list --json")
+@cost_model.command("list", epilog="\b\nExample:\n  tunefarm cost-model list --json")
 @_DB
 @_JSON
 @click.pass_obj
 def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
     """List the store's models, newest first, and those that come with tunefarm."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.models.newest()
+        found = store.cost_models.newest()
     shipped = [m for m in map(library.shipped, library.shipped_families()) if m is not None]
     if as_json:
         click.echo(json.dumps([_as_json(m) for m in (*found, *shipped)]))
         return
     table = Table("model", "target family", "version", "trained (UTC)", "candidates", "workloads", "spearman", "recall")
     for each in (*found, *shipped):
-        stored = each if isinstance(each, StoredModel) else None
+        stored = each if isinstance(each, StoredCostModel) else None
         table.add_row(
             str(stored.id) if stored else "shipped",
             each.target_family,
@@ -103,7 +110,14 @@ def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
     console().print(table)
 
 
-@model.command("show", epilog="\b\nExamples:\n  tunefarm model show 3\n  tunefarm model show llvm-x86_64-256")
+_SHOW_EPILOG = """\b
+Examples:
+  tunefarm cost-model show 3
+  tunefarm cost-model show llvm-x86_64-256
+"""
+
+
+@cost_model.command("show", epilog=_SHOW_EPILOG)
 @click.argument("which", metavar="MODEL")
 @_DB
 @_JSON
@@ -118,7 +132,7 @@ def show(settings: Settings, which: str, db: str | None, as_json: bool) -> None:
     _show_accuracy(found)
 
 
-@model.command("export", epilog="\b\nExample:\n  tunefarm model export 3 model.json.gz")
+@cost_model.command("export", epilog="\b\nExample:\n  tunefarm cost-model export 3 model.json.gz")
 @click.argument("which", metavar="MODEL")
 @click.argument("file", type=FILE)
 @_DB
@@ -132,7 +146,7 @@ def export(settings: Settings, which: str, file: Path, db: str | None, force: bo
     click.echo(f"model {which} written to {file}", err=True)
 
 
-@model.command("import", epilog="\b\nExample:\n  tunefarm model import model.json.gz")
+@cost_model.command("import", epilog="\b\nExample:\n  tunefarm cost-model import model.json.gz")
 @click.argument("file", type=FILE)
 @_DB
 @click.pass_obj
@@ -147,25 +161,26 @@ def import_command(settings: Settings, file: Path, db: str | None) -> None:
     except ModelError as error:
         raise ModelError(f"{file}: {error.message}", hint=error.hint) from None
     with RecordStore.open(db or settings.db, create=True) as store:
-        made = store.models.add(new)
+        made = store.cost_models.add(new)
     click.echo(f"model {made.id}: version {made.version} of {made.target_family}", err=True)
 
 
 # -------------------------------------------------------------------------------------- output
 
 
-def _find(settings: Settings, which: str, db: str | None) -> NewModel:
+def _find(settings: Settings, which: str, db: str | None) -> NewCostModel:
     if not which.isdecimal():
         found = library.shipped(which) if which in library.shipped_families() else None
         if found is None:
             known = ", ".join(library.shipped_families()) or "none"
-            raise ModelError(f"no model is called {which!r}", hint=f"a number of `tunefarm model list`, or of: {known}")
+            hint = f"a number of `tunefarm cost-model list`, or of: {known}"
+            raise ModelError(f"no model is called {which!r}", hint=hint)
         return found
     with RecordStore.open(db or settings.db) as store:
-        return store.models.get(int(which))
+        return store.cost_models.get(int(which))
 
 
-def _learnt(model: NewModel) -> str:
+def _learnt(model: NewCostModel) -> str:
     about = model.trained_on
     return f"learnt from {about.get('candidates', '?')} candidates of {len(about.get('workloads', ()))} workloads"
 
@@ -175,7 +190,7 @@ def _number(quality: Any, name: str) -> str:
     return f"{value:.2f}" if isinstance(value, float | int) else "–"
 
 
-def _show_accuracy(model: NewModel) -> None:
+def _show_accuracy(model: NewCostModel) -> None:
     by_workload = model.rank_accuracy.get("by_workload")
     if not isinstance(by_workload, dict) or not by_workload:
         click.echo("not judged: that takes at least two workloads")
@@ -187,8 +202,8 @@ def _show_accuracy(model: NewModel) -> None:
     console().print(table)
 
 
-def _as_json(model: NewModel) -> dict[str, Any]:
-    stored = model if isinstance(model, StoredModel) else None
+def _as_json(model: NewCostModel) -> dict[str, Any]:
+    stored = model if isinstance(model, StoredCostModel) else None
     return {
         "id": stored.id if stored else None,
         "target_family": model.target_family,

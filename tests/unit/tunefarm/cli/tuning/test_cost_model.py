@@ -1,4 +1,4 @@
-"""`tunefarm model`, from a store's trials to a model that another store uses."""
+"""`tunefarm cost-model`, from a store's trials to a model that another store uses."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def db(tmp_path_factory):
     with RecordStore.open(path, create=True) as store:
         fill(store, SPECS)
         data = from_store(store, FAMILY)
-        store.models.add(pack(FAMILY, data.groups, train(data.groups, TrainingOptions(trees=10))))
+        store.cost_models.add(pack(FAMILY, data.groups, train(data.groups, TrainingOptions(trees=10))))
     return str(path)
 
 
 @pytest.fixture
 def output(capfd):
     def run(*words: str) -> str:
-        done = run_cli(capfd, "model", *words)
+        done = run_cli(capfd, "cost-model", *words)
         assert done.code == 0, done.text
         return done.out
 
@@ -62,7 +62,7 @@ def test_models_are_listed_with_the_shipped_ones(db, output):
 def test_a_model_moves_to_another_store(db, tmp_path, output, capfd):
     file, other = str(tmp_path / "model.json.gz"), str(tmp_path / "other.db")
     output("export", "1", file, "--db", db)
-    assert run_cli(capfd, "model", "export", "1", file, "--db", db).code == 1  # it exists
+    assert run_cli(capfd, "cost-model", "export", "1", file, "--db", db).code == 1  # it exists
     output("export", "1", file, "--db", db, "--force")
     output("import", file, "--db", other)
     there = json.loads(output("show", "1", "--db", other, "--json"))
@@ -84,7 +84,7 @@ def test_a_shipped_model_is_shown_by_its_family(db, output):
     ],
 )
 def test_what_is_not_there_is_said(db, words, says, capfd):
-    done = run_cli(capfd, "model", *words, "--db", db)
+    done = run_cli(capfd, "cost-model", *words, "--db", db)
     assert done.code == 1
     assert says in done.text
 
@@ -92,6 +92,6 @@ def test_what_is_not_there_is_said(db, words, says, capfd):
 def test_a_file_that_is_no_model_is_refused(db, tmp_path, capfd):
     file = tmp_path / "evil.json.gz"
     file.write_bytes(b"import os")
-    done = run_cli(capfd, "model", "import", str(file), "--db", db)
+    done = run_cli(capfd, "cost-model", "import", str(file), "--db", db)
     assert done.code == 1
     assert "not a file of a model" in done.text

@@ -1,0 +1,223 @@
+"""Models out of the store, for those who may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, or_, select, true
+
+from tuner.records.db.schema import DeviceClassRow, DeviceRow, TargetRow, WorkloadRow
+from tuner.records.db.schema_models import (
+    ModelPartRow,
+    ModelProfileRow,
+    ModelReaderRow,
+    ModelRow,
+    ModelRunRow,
+    ModelTaskRow,
+    ModelTimeRow,
+    ModelVersionRow,
+)
+from tuner.records.db.types import AnyRow
+from tuner.records.errors import RecordNotFound
+from tuner.records.facts import from_columns
+from tuner.records.models.facts import (
+    EVERYONE,
+    GraphCall,
+    KernelShare,
+    Model,
+    ModelTask,
+    ModelTime,
+    ModelTimeFacts,
+    ModelVersion,
+    Viewer,
+)
+
+_NEWEST = 2**62  # above every id
+_LATEST = (
+    select(ModelVersionRow.digest)
+    .where(ModelVersionRow.model_id == ModelRow.id)
+    .order_by(ModelVersionRow.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_COUNT = select(func.count()).where(ModelVersionRow.model_id == ModelRow.id).scalar_subquery()
+_MODELS = select(*ModelRow.__table__.columns, _LATEST.label("latest"), _COUNT.label("versions"))
+_VERSIONS = select(
+    *(column for column in ModelVersionRow.__table__.columns if column.name != "graph"), ModelRow.name.label("model")
+).join(ModelRow, ModelRow.id == ModelVersionRow.model_id)
+_TIMES = (
+    select(
+        *ModelTimeRow.__table__.columns,
+        DeviceRow.name.label("device"),
+        DeviceClassRow.name.label("device_class"),
+        TargetRow.text.label("target"),
+    )
+    .join(DeviceRow, DeviceRow.id == ModelTimeRow.device_id)
+    .join(DeviceClassRow, DeviceClassRow.id == ModelTimeRow.device_class_id)
+    .join(TargetRow, TargetRow.id == ModelTimeRow.target_id)
+)
+
+
+def no_model(model: int | str) -> RecordNotFound:
+    """The same for a model that is not there and for one that whoever asks may not see."""
+    return RecordNotFound(f"there is no model {model}", hint="list them with `tunefarm models`")
+
+
+def no_version(version: int | str) -> RecordNotFound:
+    return RecordNotFound(f"there is no version {version} of that model")
+
+
+def may_see(viewer: Viewer) -> ColumnElement[bool]:
+    """That a model is one which `viewer` may see."""
+    if viewer.everything:
+        return true()
+    readers = (ModelReaderRow.model_id == ModelRow.id, ModelReaderRow.reader.in_([viewer.name, EVERYONE]))
+    return or_(ModelRow.owner == viewer.name, exists().where(*readers))
+
+
+def page(connection: Connection, viewer: Viewer, before: int | None, limit: int) -> tuple[Model, ...]:
+    query = _MODELS.where(ModelRow.id < (before or _NEWEST), may_see(viewer)).order_by(ModelRow.id.desc()).limit(limit)
+    return _models(connection, query)
+
+
+def get(connection: Connection, viewer: Viewer, model_id: int) -> Model:
+    found = _models(connection, _MODELS.where(ModelRow.id == model_id, may_see(viewer)))
+    if not found:
+        raise no_model(model_id)
+    return found[0]
+
+
+def named(connection: Connection, viewer: Viewer, name: str) -> tuple[Model, ...]:
+    """Those of a name, the viewer's own first."""
+    found = _models(connection, _MODELS.where(ModelRow.name == name, may_see(viewer)))
+    return tuple(sorted(found, key=lambda model: (model.owner != viewer.name, -model.id)))
+
+
+def _models(connection: Connection, query: Select[Any]) -> tuple[Model, ...]:
+    rows = connection.execute(query).all()
+    if not rows:
+        return ()
+    readers: dict[int, list[str]] = {row.id: [] for row in rows}
+    asked = select(*ModelReaderRow.__table__.columns).where(ModelReaderRow.model_id.in_(readers))
+    for row in connection.execute(asked):
+        readers[row.model_id].append(row.reader)
+    return tuple(
+        Model(
+            id=row.id, owner=row.owner, name=row.name, readers=tuple(sorted(readers[row.id])),
+            created_at=row.created_at, updated_at=row.updated_at, versions=row.versions, latest=row.latest or "",
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def versions(connection: Connection, model_id: int, before: int | None, limit: int) -> tuple[ModelVersion, ...]:
+    """A model's versions, newest first."""
+    query = _VERSIONS.where(ModelVersionRow.model_id == model_id, ModelVersionRow.id < (before or _NEWEST))
+    rows = connection.execute(query.order_by(ModelVersionRow.id.desc()).limit(limit))
+    return tuple(_to_version(row) for row in rows)
+
+
+def version(connection: Connection, viewer: Viewer, version_id: int) -> ModelVersion:
+    row = connection.execute(_VERSIONS.where(ModelVersionRow.id == version_id, may_see(viewer))).first()
+    if row is None:
+        raise no_version(version_id)
+    return _to_version(row)
+
+
+def version_of(connection: Connection, model_id: int, digest: str) -> ModelVersion | None:
+    """The version of a model with a digest, or the digest's first digits where one begins so."""
+    same = ModelVersionRow.digest.between(digest, digest + "g")
+    query = _VERSIONS.where(ModelVersionRow.model_id == model_id, same)
+    rows = connection.execute(query.limit(2)).all()
+    return _to_version(rows[0]) if len(rows) == 1 else None
+
+
+def _to_version(row: AnyRow) -> ModelVersion:
+    return ModelVersion(**{name: getattr(row, name) for name in ModelVersion.__dataclass_fields__})
+
+
+def graph(connection: Connection, version_id: int) -> tuple[GraphCall, ...]:
+    found = connection.scalar(select(ModelVersionRow.graph).where(ModelVersionRow.id == version_id))
+    return tuple(GraphCall(**{**call, "inputs": tuple(call["inputs"])}) for call in found or ())
+
+
+def tasks(connection: Connection, version_id: int, kind: str | None) -> tuple[ModelTask, ...]:
+    """A version's kernels, those with the most work first."""
+    wanted = WorkloadRow.key, WorkloadRow.name.label("workload_name"), WorkloadRow.flops
+    query = select(*ModelTaskRow.__table__.columns, *wanted).join(
+        WorkloadRow, WorkloadRow.id == ModelTaskRow.workload_id
+    )
+    query = query.where(ModelTaskRow.version_id == version_id)
+    if kind is not None:
+        query = query.where(ModelTaskRow.kind == kind)
+    found = [
+        ModelTask(
+            position=row.position, kind=row.kind, workload_id=row.workload_id, workload_key=row.key,
+            workload_name=row.workload_name, flops=row.flops, names=tuple(row.names), calls=row.calls,
+        )
+        for row in connection.execute(query)
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda task: (task.kind, task.position)))
+
+
+def times(
+    connection: Connection, model_id: int, device_class: str | None, version_id: int | None, before: int | None,
+    limit: int,
+) -> tuple[ModelTime, ...]:  # fmt: skip
+    """A model's measurements, newest first; of one version, or on one device class, where that is said."""
+    query = _TIMES.where(ModelTimeRow.model_id == model_id, ModelTimeRow.id < (before or _NEWEST))
+    if version_id is not None:
+        query = query.where(ModelTimeRow.version_id == version_id)
+    if device_class is not None:
+        query = query.where(ModelTimeRow.device_class_id == _class(device_class))
+    rows = connection.execute(query.order_by(ModelTimeRow.id.desc()).limit(limit))
+    return tuple(_to_time(row) for row in rows)
+
+
+def _class(name: str) -> Any:
+    return select(DeviceClassRow.id).where(DeviceClassRow.name == name).scalar_subquery()
+
+
+def _to_time(row: AnyRow) -> ModelTime:
+    own = set(ModelTime.__dataclass_fields__) - set(ModelTimeFacts.__dataclass_fields__)
+    return ModelTime(**{name: getattr(row, name) for name in own}, **from_columns(ModelTimeFacts, row))
+
+
+def device_classes(connection: Connection, model_id: int) -> tuple[str, ...]:
+    """The device classes that a model was measured on."""
+    measured = exists().where(ModelTimeRow.model_id == model_id, ModelTimeRow.device_class_id == DeviceClassRow.id)
+    return tuple(sorted(connection.scalars(select(DeviceClassRow.name).where(measured))))
+
+
+def profile(connection: Connection, time_id: int) -> tuple[KernelShare, ...]:
+    found = connection.scalar(select(ModelProfileRow.kernels).where(ModelProfileRow.time_id == time_id))
+    return tuple(KernelShare(**kernel) for kernel in found or ())
+
+
+def newest_profile(connection: Connection, version_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
+    """The kernels of the newest profiled run of a version on a device class, with the measurement's id; 0 for none."""
+    query = (
+        select(ModelProfileRow.time_id, ModelProfileRow.kernels)
+        .join(ModelTimeRow, ModelTimeRow.id == ModelProfileRow.time_id)
+        .where(ModelTimeRow.version_id == version_id, ModelTimeRow.device_class_id == _class(device_class))
+        .order_by(ModelTimeRow.id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return (0, ()) if row is None else (row.time_id, tuple(KernelShare(**kernel) for kernel in row.kernels))
+
+
+def runs(connection: Connection, version_id: int, limit: int) -> tuple[int, ...]:
+    """The newest runs that tuned a version, by id."""
+    query = select(ModelRunRow.run_id).where(ModelRunRow.version_id == version_id)
+    return tuple(connection.scalars(query.order_by(ModelRunRow.run_id.desc()).limit(limit)))
+
+
+def parts(connection: Connection, version_id: int, after: int) -> Iterator[tuple[int, bytes]]:
+    """The next piece of a version's file from byte `after` on."""
+    query = select(ModelPartRow.start, ModelPartRow.body).where(
+        ModelPartRow.version_id == version_id, ModelPartRow.start >= after
+    )
+    for row in connection.execute(query.order_by(ModelPartRow.start).limit(1)):
+        yield row.start, row.body
