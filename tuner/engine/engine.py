@@ -167,6 +167,7 @@ class TuningRun:
             self._ledger.begin()
             while not self._state.ended:
                 self._step()
+            results = self._ledger.results()
             self._ledger.finish("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
         except KeyboardInterrupt:
             self._ledger.interrupt("stopped by the user")
@@ -179,6 +180,7 @@ class TuningRun:
         finally:
             snapshot = self.snapshot()
             self._shut_down()
+        snapshot = snapshot.with_results(results)
         self._watcher.update(snapshot)
         return snapshot
 

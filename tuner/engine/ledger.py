@@ -216,6 +216,11 @@ class Ledger:
             timestamp=time.time(),
         )
 
+    def results(self) -> list[float | None]:
+        """Return what each task came to, in seconds a call, by the definition that every table and page goes by."""
+        found = [self._store.runs.task_result(self.run_id, row.id) for row in self._run.tasks]
+        return [None if result is None else result.cost for result in found]
+
     # -- what is there already
 
     def incumbent(self, task: int) -> Recorded | None:

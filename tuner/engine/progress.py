@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rpc_server.wire.trial_messages import FailureKind
@@ -17,7 +17,8 @@ from tuner.search.base import Proposal
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Costs are seconds per call; `flops` operations per call. `budget` is a guess where only time is limited. `known`
+    """Costs are seconds per call; `flops` operations per call. `best_cost` is the lowest so far, and the run's result
+    (`tuner.records.lookup.result`) once it ended. `budget` is a guess where only time is limited. `known`
     candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last. `model`:
     the one that calls the kernel `calls` times."""
 
@@ -122,6 +123,11 @@ class Snapshot:
         """The models whose kernels are tuned, in order."""
         names = dict.fromkeys(task.model for task in self.tasks if task.model)
         return tuple(ModelProgress.of(name, [task for task in self.tasks if task.model == name]) for name in names)
+
+    def with_results(self, costs: Sequence[float | None]) -> Snapshot:
+        """Return the snapshot of an ended run whose tasks came to `costs`; a task without one keeps its best so far."""
+        ended = zip(self.tasks, costs, strict=True)
+        return replace(self, tasks=tuple(replace(t, best_cost=cost or t.best_cost) for t, cost in ended))
 
     @property
     def done(self) -> int:

@@ -15,7 +15,7 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.kernels.includes import Header, lay_out
-from tuner.kernels.march import march_for
+from tuner.kernels.march import march_for, substitute_text
 from tuner.kernels.space import Config
 
 _C_TYPES = {
@@ -97,6 +97,14 @@ class CSource:
     def command(self, config: Config, target: str) -> list[str]:
         """The command that compiles the source for `config`, with file names as one would give them."""
         return [*self._command(self._compiler(Target(target).resolved()), config), "-c", f"{self.entry}.c"]
+
+    def substitute(self, target: str) -> str:
+        """Say which CPU is compiled for where the compiler does not know the target's; "" where it does."""
+        words = shlex.split(self.compiler)
+        try:
+            return substitute_text(tuple(words), Target(target).resolved()) if "{mcpu}" in self.compiler else ""
+        except OSError as error:
+            raise _cannot_run(words[0], error) from None
 
     def _compiler(self, target: Target) -> list[str]:
         """The compiler's command for the target's CPU. Raises KernelCompileError if it takes none of its names."""

@@ -30,10 +30,18 @@ def march_for(compiler: tuple[str, ...], target: Target) -> str | None:
     Raises OSError when the compiler can't be run.
     """
     names = tuple(_names(target))
-    found = _first_taken(compiler, names)
-    if found is not None and found != names[0]:
-        _log.warning("%s does not know the CPU %s; kernels are compiled for %s", compiler[0], names[0], found)
-    return found
+    return _first_taken(compiler, names)
+
+
+def substitute_text(compiler: tuple[str, ...], target: Target) -> str:
+    """Say that the compiler does not know the target's CPU and which one it compiles for; "" where it knows it.
+
+    Raises OSError when the compiler can't be run.
+    """
+    wanted, found = next(_names(target)), march_for(compiler, target)
+    if found is None or found == wanted:
+        return ""
+    return f"{compiler[0]} does not know the CPU {wanted}; kernels are compiled for {found}"
 
 
 def _names(target: Target) -> Iterator[str]:

@@ -19,7 +19,7 @@ class Terminal:
     def __init__(self, farm: CliFarm, echo: bool) -> None:
         self.farm, self._echo = farm, echo
         self.seen = ""
-        farm.environ["COLUMNS"] = str(WIDTH)
+        farm.environ |= {"COLUMNS": str(WIDTH), "FORCE_COLOR": "1", "TERM": "dumb"}  # tables as on a terminal
 
     @property
     def folder(self) -> Path:
@@ -34,8 +34,9 @@ class Terminal:
         done = self.farm.run(*shlex.split(line), code=code)
         said = done.stdout + done.stderr
         self._show(f"$ tunefarm {line}\n{said}")
-        wide = [row for row in said.splitlines() if "│" in row and len(row) > WIDTH]
+        wide = [row for row in done.stdout.splitlines() if ("│" in row or "  " in row.strip()) and len(row) > WIDTH]
         assert not wide, f"a table is wider than the terminal: {wide[0]}"
+        assert not any("…" in row for row in done.stdout.splitlines()), "a table cuts a cell"
         return said
 
     def serve(self, name: str, line: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
+from tunefarm.notebook import load_run
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
 from tuner.engine.ledger import Ledger
@@ -18,6 +20,7 @@ from tuner.engine.progress import Outcome, Silent, TrialDone
 from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers, recorded
 from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.model import RunState, TrialPurpose
+from tuner.records.run_pairs import pairs_of
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
@@ -99,6 +102,33 @@ def test_a_later_run_learns_from_an_earlier_one_for_nothing(store: RecordStore) 
     costs = [t.cost for t in everything if t.purpose is TrialPurpose.SEARCH]
     assert outcome.best[0] is not None
     assert outcome.best[0].cost == min(c for c in costs if c is not None)
+
+
+def test_every_place_has_one_result_of_a_run(store: RecordStore) -> None:
+    """The store goes on serving an earlier run's candidate on a tie; what this run came to is its own result."""
+    calls = itertools.count()
+
+    def answer(name: str) -> MeasureResult:
+        cost = 5e-3 if name == "untuned" else 1e-3 * (1 + (next(calls) * 7 % 13) / 1000)
+        return MeasureResult(costs=(cost, cost * 1.001, cost * 0.999))
+
+    for seed in range(3):
+        outcome = tune(
+            [search(seed=seed)],
+            fleet=ReplayFleet(answer, 1, 0.001),
+            builder=ReplayBuilder(),
+            options=RunOptions(trials=8, finalists=3, final_rounds=2),
+            store=store,
+        )
+        run = store.runs.get(outcome.snapshot.run_id)
+        result = store.runs.task_result(run.id, run.tasks[0].id)
+        assert result is not None
+        assert result.final
+        [pair] = pairs_of(store, run, run)
+        loaded = load_run(store.address.removeprefix("sqlite:///"), run.id).best()[0]
+        [shown] = outcome.snapshot.tasks
+        costs = (shown.best_cost, run.tasks[0].best_cost, pair.a and pair.a.best.median, loaded and loaded.cost)
+        assert costs == (result.cost,) * 4
 
 
 def test_what_crashed_a_box_is_sent_to_no_other(store: RecordStore) -> None:

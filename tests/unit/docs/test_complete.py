@@ -13,6 +13,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.docs_pages import PAGES, ROOT, blocks, section
 from tracker.farm import DeviceState
 from tunefarm.cli.commands import COMMANDS, cli
+from tunefarm.cli.farm.services import _device_table
 from tuner.records.model import RunState
 from tuner.search.registry import STRATEGIES
 from tuner.workloads import OPERATORS
@@ -102,3 +103,8 @@ def test_the_index_names_every_page():
     for page in DOCS.glob("*.md"):
         if page.name != "index.md":
             assert f"({page.name})" in text
+
+
+def test_the_sample_table_of_devices_has_the_commands_columns():
+    [head] = [line for line in (DOCS / "farm.md").read_text().splitlines() if line.startswith("│ device")]
+    assert [name.strip() for name in head.strip("│").split("│")] == [str(c.header) for c in _device_table([]).columns]

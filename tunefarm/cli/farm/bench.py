@@ -15,7 +15,8 @@ from rich.table import Table
 
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
-from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address, console
+from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address
+from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
@@ -75,7 +76,7 @@ def suites(as_json_: bool) -> None:
     table = Table("suite", "kernels", "config", "what it is")
     for suite in SUITES.values():
         table.add_row(suite.name, str(len(suite.kernels)), suite.config, suite.summary)
-    console().print(table)
+    show_table(table, "what it is")
 
 
 # --- run -----------------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ def _print(record: BenchRun, lines: Sequence[ReportLine]) -> None:
         style = {ChangeKind.SLOWER: "red", ChangeKind.FASTER: "green"}.get(entry.change) if entry.change else None
         time = seconds(result.cost) if result.cost is not None else "–"
         table.add_row(result.device, result.kernel, time, usual, entry.speed, entry.verdict, style=style)
-    console().print(table)
+    show_table(table, "device", "kernel")
     click.echo(summary(record, lines))
 
 
@@ -266,7 +267,7 @@ def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> Non
         table.add_row(
             str(record.id), record.suite, record.state, started, str(record.results), str(record.failed), record.devices
         )
-    console().print(table)
+    show_table(table, "devices")
 
 
 @bench.command(epilog=_example("report 12 --out report.html"))
@@ -320,4 +321,4 @@ def history(settings: Settings, kernel: str, device: str, limit: int, db: str | 
             result.toolchain,
             "another level" if at in steps else "",
         )
-    console().print(table)
+    show_table(table, "toolchain")

@@ -188,7 +188,8 @@ def examine_tracker(session: TrackerSession, keys: KeyRing) -> Iterator[Finding]
     """Findings about a tracker and about every device that can be leased now."""
     start = time.monotonic()
     devices = session.devices()
-    text = f"answers in {1000 * (time.monotonic() - start):.1f} ms and knows {len(devices)} devices"
+    count = "1 device" if len(devices) == 1 else f"{len(devices)} devices"
+    text = f"answers in {1000 * (time.monotonic() - start):.1f} ms and knows {count}"
     yield Finding(session.address, "tracker", Level.OK, text)
     if not devices:
         todo = f"start one: tunefarm server --tracker {session.address}"

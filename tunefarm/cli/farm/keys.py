@@ -9,7 +9,8 @@ import click
 from rich.table import Table
 
 from rpc_server.wire.keys import KeyRing, KeyRole
-from tunefarm.cli.common import Group, address, console
+from tunefarm.cli.common import Group, address
+from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -74,12 +75,12 @@ def list_keys(settings: Settings, as_json: bool) -> None:
         table = Table("role", "name", "key", title="may connect here", title_justify="left")
         for principal in authorized.values():
             table.add_row(principal.role, principal.name, principal.public)
-        console().print(table)
+        show_table(table, "key")
     if known:
         table = Table("address", "key", title="known servers and trackers", title_justify="left")
         for where, public in known.items():
             table.add_row(where, public)
-        console().print(table)
+        show_table(table, "key")
 
 
 @keys.command(epilog="\b\nExample:\n  tunefarm keys authorize tfPUBLICKEY --role client --name ann")

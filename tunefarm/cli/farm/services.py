@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tracker.wait_text import span
-from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address, console
+from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address
+from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([device_json(d) for d in found]))
     elif found:
-        console().print(_device_table(found))
+        show_table(_device_table(found), "CPU or GPU", "last check", "address")
     else:
         click.echo(
             f"no devices are registered with the tracker at {host}:{port}; "

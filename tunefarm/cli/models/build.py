@@ -207,14 +207,14 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
 def _print(built: BuiltModel, out: Path | None) -> None:
     from rich.table import Table
 
-    from tunefarm.cli.common import console
+    from tunefarm.cli.tables import show_table
 
     table = Table("kernel", "calls", "config", "time", "share", box=None)
     for kernel in built.kernels:
         took = "" if kernel.seconds is None else duration(kernel.seconds)
         share = "" if kernel.seconds is None or not built.seconds else f"{kernel.seconds / built.seconds:.1%}"
         table.add_row(kernel.kernel.name, str(kernel.kernel.weight), kernel.how, took, share)
-    console().print(table)
+    show_table(table, "kernel")
     tuned = sum(kernel.reply.tuned for kernel in built.kernels)
     covered = "" if built.tuned_share is None else f", {built.tuned_share:.0%} of the kernels' time"
     click.echo(f"{tuned} of {len(built.kernels)} kernels tuned{covered}")

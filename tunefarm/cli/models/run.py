@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole, console
+from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
 from tunefarm.cli.models.place import ENTRY, open_place, profiled, run_once
+from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _print(
         facts = _described(value)
         numbers = [f"{facts[key]:.4g}" if key in facts else "" for key in ("min", "mean", "max")]
         table.add_row(name, " × ".join(map(str, value.shape)) or "scalar", facts["dtype"], *numbers)
-    console().print(table)
+    show_table(table, "result")
     if built_s is not None:
         click.echo(f"built in {built_s:.1f} s")
     if seconds:

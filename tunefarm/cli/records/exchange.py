@@ -17,7 +17,8 @@ from typing import BinaryIO, Protocol, cast
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, Group, Span, Whole, console
+from tunefarm.cli.common import FILE, Group, Span, Whole
+from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
@@ -335,7 +336,7 @@ def _print_stats(address: str, found: StoreStats) -> None:
     for row in found.by_workload:
         best = seconds(row.best_cost) if row.best_cost is not None else "-"
         table.add_row(row.workload, row.target, str(row.runs), str(row.trials), str(row.failed), best)
-    console().print(table)
+    show_table(table, "workload", "target")
 
 
 # -------------------------------------------------------------------------------------- prune

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import Group, console
+from tunefarm.cli.common import Group
+from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.number_text import duration
 from tuner.process_identity import user_name
@@ -65,12 +66,13 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
         return
     from rich.table import Table
 
+
     table = Table("name", "configs", "digest", "made", "by", "approved", "note", box=None)
     for r in found:
         approved = f"{r.approved_at:%Y-%m-%d} {r.approved_by}" if r.approved_at else "no"
         made = f"{r.created_at:%Y-%m-%d %H:%M}"
         table.add_row(r.name, str(r.entry_count), r.digest[:12], made, r.created_by, approved, r.note)
-    console().print(table)
+    show_table(table, "note")
 
 
 @release.command(epilog="\b\nExample:\n  tunefarm release show 2026.11")

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
+from tunefarm.cli.common import EXIT_NO_CONFIG, Whole
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
+from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
@@ -69,7 +70,7 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
             str(run.failed),
             run.name,
         )
-    console().print(table)
+    show_table(table, "workloads")
 
 
 def _run_json(run: Run) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from compiler.errors import TunefarmError
 from compiler.runtime.files.header import header
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, console
+from tunefarm.cli.common import EXIT_NO_CONFIG
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config, values_of
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
+from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
@@ -189,7 +190,7 @@ def compare(settings: Settings, first: int, second: int, db: str | None, as_json
     table = Table("kernel", f"run {first}", f"run {second}", "")
     for pair in pairs:
         table.add_row(pair.name, _time(pair.a), _time(pair.b), _verdict(pair))
-    console().print(table)
+    show_table(table, "kernel")
 
 
 def _time(side: Side | None) -> str:

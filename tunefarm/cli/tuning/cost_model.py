@@ -10,7 +10,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, Group, Whole, console
+from tunefarm.cli.common import FILE, Group, Whole
+from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.errors import TuningError
 from tuner.model import dataset, library
@@ -107,7 +108,7 @@ def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
             _number(each.rank_accuracy, "spearman"),
             _number(each.rank_accuracy, "recall"),
         )
-    console().print(table)
+    show_table(table, "target family")
 
 
 _SHOW_EPILOG = """\b
@@ -199,7 +200,7 @@ def _show_accuracy(model: NewCostModel) -> None:
     rows = [*by_workload.items(), ("mean", model.rank_accuracy)]
     for name, quality in rows:
         table.add_row(str(name), *(_number(quality, column) for column in ("spearman", "ndcg", "recall", "found")))
-    console().print(table)
+    show_table(table, "held-out workload")
 
 
 def _as_json(model: NewCostModel) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from compiler.errors import TunefarmError
 from rpc_server.machine.children import PYTHON, environment
 from tunefarm.cli import common
 from tunefarm.cli.common import Whole
+from tunefarm.cli.tables import Fitted
 from tunefarm.cli.tuning.display import seconds
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
@@ -230,7 +231,7 @@ def _print_result(
             str(task.trials),
             _kinds(failures, task.id),
         )
-    console.print(table)
+    console.print(Fitted(table, ["kernel"]))
     assert run.finished_at is not None
     tuning = (run.finished_at - run.started_at).total_seconds()
     console.print(

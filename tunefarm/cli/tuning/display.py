@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tunefarm.cli.tables import Fitted
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Silent, Snapshot, TaskProgress, gflops
 from tuner.records.lookup.best import DRIFT
@@ -83,7 +84,7 @@ def pace(snapshot: Snapshot) -> str:
     return f"{snapshot.rate:.1f} trials/s, {left}"
 
 
-def summary_table(snapshot: Snapshot) -> Table:
+def summary_table(snapshot: Snapshot) -> Fitted:
     """What the run achieved."""
     title = f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}"
     table = Table(title=title, box=box.SIMPLE)
@@ -104,7 +105,7 @@ def summary_table(snapshot: Snapshot) -> Table:
     texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
     table.caption = Text("\n".join([*models_text(snapshot), *notes, *filter(None, texts)]))
     table.caption_justify = "left"
-    return table
+    return Fitted(table, ["kernel"])
 
 
 def _untuned(task: TaskProgress) -> Text:

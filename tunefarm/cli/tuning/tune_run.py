@@ -29,7 +29,8 @@ from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import Silent, Snapshot
 from tuner.errors import TuningError
-from tuner.kernels.files import KernelJob, read_job, recorded_items
+from tuner.kernels.files import Item, KernelJob, read_job, recorded_items
+from tuner.kernels.kernel import CKernel
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -53,6 +54,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, job, given)
             items = recorded_items(options.workloads) if resumed else job.items
+            _tell_substitutes(items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
             searches = [item.search(options.target, options, knowledge) for item in items]
             tasks = [search.task for search in searches]
@@ -63,6 +65,14 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
     _print(snapshot, searches, given["as_json"])
+
+
+def _tell_substitutes(items: Sequence[Item], target: str) -> None:
+    """Say once for each compiler that it does not know the CPU, and which one it compiles for."""
+    kernels = [item.what for item in items if isinstance(item.what, CKernel)]
+    for text in dict.fromkeys(kernel.source_code.substitute(target) for kernel in kernels):
+        if text:
+            click.echo(text, err=True)
 
 
 def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:

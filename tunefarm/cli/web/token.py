@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from tunefarm.cli.common import Group, Span, console
+from tunefarm.cli.common import Group, Span
 from tunefarm.settings import Settings
 from tuner.process_identity import user_name
 from tuner.records.db.types import utcnow
@@ -55,11 +55,13 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
         return
     from rich.table import Table
 
+    from tunefarm.cli.tables import show_table
+
     table = Table("name", "role", "state", "made by", "made", "last used", box=None)
     for t in found:
         used = f"{t.used_at:%Y-%m-%d %H:%M}" if t.used_at else ""
         table.add_row(t.name, str(t.role), _state(t), t.created_by, f"{t.created_at:%Y-%m-%d %H:%M}", used)
-    console().print(table)
+    show_table(table)
 
 
 @token.command(epilog="\b\nExample:\n  tunefarm token revoke ci")
