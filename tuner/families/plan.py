@@ -9,7 +9,7 @@ from typing import Any
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
 from tuner.families.family import Family
-from tuner.families.race import Lane, Race
+from tuner.families.race import Entrant, Race
 from tuner.families.record import FamilyRecord, make_record
 from tuner.families.sizes import SizeList
 from tuner.space.generate import generate
@@ -18,6 +18,8 @@ from tuner.task import TuningTask
 
 TRIALS = 21
 """Trials a size unless the run says otherwise: a third of what a workload tuned alone gets."""
+PORTFOLIO = 3
+"""How many configs a portfolio has unless the user says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ def shared(
     exact: bool = False,
 ) -> FamilySearch:
     """The searches of a family's sizes, joined by a race."""
-    lanes = [Lane(tuple(space), s.strategy, budget, exact) for s, space in zip(searches, spaces, strict=True)]
-    race = Race(sizes, lanes, most)
+    entrants = [Entrant(tuple(space), s.strategy, budget, exact) for s, space in zip(searches, spaces, strict=True)]
+    race = Race(sizes, entrants, most)
     joined = (
         replace(search, strategy=strategy, weight=weight * len(searches))
         for search, strategy, weight in zip(searches, race.searches(), sizes.weights, strict=True)

@@ -24,18 +24,18 @@ Costs = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Timings:
+class TimeTable:
     """`seconds[config][size]`: a time, inf where the config was wrong or failed, nan where it was not measured."""
 
     seconds: Costs
 
     @staticmethod
-    def of(cells: Mapping[tuple[int, int], float | None], configs: int, sizes: int) -> Timings:
+    def of(cells: Mapping[tuple[int, int], float | None], configs: int, sizes: int) -> TimeTable:
         """The times by (config, size); None is a failure."""
         seconds = np.full((configs, sizes), np.nan)
         for (config, size), cost in cells.items():
             seconds[config, size] = math.inf if cost is None else cost
-        return Timings(seconds)
+        return TimeTable(seconds)
 
     def __post_init__(self) -> None:
         if self.seconds.ndim != 2 or np.any(self.seconds <= 0):
@@ -64,7 +64,9 @@ class Portfolio:
     exact: bool
 
 
-def choose_portfolio(timings: Timings, weights: Sequence[float], most: int, most_nodes: int = MOST_NODES) -> Portfolio:
+def choose_portfolio(
+    timings: TimeTable, weights: Sequence[float], most: int, most_nodes: int = MOST_NODES
+) -> Portfolio:
     """Choose up to `most` configs. A config that failed at one size is out. Of equal sets the smaller is chosen.
 
     Raises FamilyError for `most` below 1, weights that do not fit, and when every config is out.
@@ -88,7 +90,7 @@ def choose_portfolio(timings: Timings, weights: Sequence[float], most: int, most
     return Portfolio(members, picks, _loss(timings, share, picks), exact)
 
 
-def _loss(timings: Timings, share: Costs, picks: Sequence[int | None]) -> float:
+def _loss(timings: TimeTable, share: Costs, picks: Sequence[int | None]) -> float:
     best = timings.best
     of_size = [
         math.log(_MISSING if pick is None else timings.seconds[pick, size] / best[size])

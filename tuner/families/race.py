@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.families.configs import FamilyConfig, realised
-from tuner.families.portfolio import Timings, choose_portfolio
+from tuner.families.portfolio import TimeTable, choose_portfolio
 from tuner.families.rule import doublings
 from tuner.families.sizes import FamilyError, SizeList
 from tuner.search.base import Candidate, Proposal, SearchStrategy
@@ -38,7 +38,7 @@ Costs = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Lane:
+class Entrant:
     """One size's part of the race: its space, its own search, and the trials it may have (0: not limited)."""
 
     sketches: tuple[Sketch, ...]
@@ -50,16 +50,16 @@ class Lane:
 class Race:
     """The pool of a family's configs and their times. Used from one thread, as searches are."""
 
-    def __init__(self, sizes: SizeList, lanes: Sequence[Lane], most: int) -> None:
+    def __init__(self, sizes: SizeList, entrants: Sequence[Entrant], most: int) -> None:
         if most < 1:
             raise FamilyError(f"a portfolio has at least 1 config, not {most}", hint="--portfolio 3")
-        if len(lanes) != len(sizes.sizes):
-            raise FamilyError(f"{len(sizes.sizes)} sizes have {len(lanes)} searches")
-        self._sizes, self._lanes, self._most = sizes, tuple(lanes), most
+        if len(entrants) != len(sizes.sizes):
+            raise FamilyError(f"{len(sizes.sizes)} sizes have {len(entrants)} searches")
+        self._sizes, self._entrants, self._most = sizes, tuple(entrants), most
         self._configs: dict[FamilyConfig, int] = {}
         self._cells: dict[tuple[int, int], float | None] = {}
         self._made: dict[tuple[int, int], Candidate | None] = {}
-        self._of_digest: list[dict[str, list[int]]] = [{} for _ in lanes]
+        self._of_digest: list[dict[str, list[int]]] = [{} for _ in entrants]
         self._near = np.array([[doublings(a, b) for b in sizes.sizes] for a in sizes.sizes])
         self._guesses: Costs | None = None
         self._favourites: tuple[int, ...] | None = None
@@ -69,9 +69,9 @@ class Race:
         """Every config that was seen, in the order in which it came up."""
         return tuple(self._configs)
 
-    def timings(self) -> Timings:
+    def timings(self) -> TimeTable:
         """What is known by now."""
-        return Timings.of(self._cells, len(self._configs), len(self._lanes))
+        return TimeTable.of(self._cells, len(self._configs), len(self._entrants))
 
     def trace(self, config: int, size: int) -> str:
         """The tuning record of a config at a size where it was measured."""
@@ -81,13 +81,15 @@ class Race:
 
     def searches(self) -> tuple[SharedSearch, ...]:
         """The searches to give to the engine, one a size."""
-        return tuple(SharedSearch(self, at, lane.search, lane.budget) for at, lane in enumerate(self._lanes))
+        return tuple(
+            SharedSearch(self, at, entrant.search, entrant.budget) for at, entrant in enumerate(self._entrants)
+        )
 
     def candidate(self, config: int, size: int) -> Candidate | None:
         """What a config is at a size; None where it is nothing there."""
         if (config, size) not in self._made:
-            lane = self._lanes[size]
-            made = self._made[config, size] = realised(self.configs[config], lane.sketches, lane.exact)
+            entrant = self._entrants[size]
+            made = self._made[config, size] = realised(self.configs[config], entrant.sketches, entrant.exact)
             if made is not None:
                 self._of_digest[size].setdefault(made.digest, []).append(config)
         return self._made[config, size]
@@ -162,13 +164,13 @@ class Race:
             self._favourites = ()
             if able := able[:_LOOKED_AT]:
                 table = np.array([self._possible(config, guesses) for config in able])
-                found = choose_portfolio(Timings(np.exp(table)), self._sizes.weights, self._most, most_nodes=0)
+                found = choose_portfolio(TimeTable(np.exp(table)), self._sizes.weights, self._most, most_nodes=0)
                 self._favourites = tuple(able[member] for member in found.members)
         return self._favourites
 
     def _possible(self, config: int, guesses: Costs) -> Costs:
         """A config's guesses, nan at sizes where it is nothing."""
-        there = [self.candidate(config, size) is not None for size in range(len(self._lanes))]
+        there = [self.candidate(config, size) is not None for size in range(len(self._entrants))]
         return np.where(there, guesses[config], np.nan)
 
 

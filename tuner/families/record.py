@@ -15,7 +15,7 @@ import numpy as np
 from compiler.errors import ArtifactError
 from compiler.size_rule import Size, SizeRule
 from tuner.families.configs import FamilyConfig
-from tuner.families.portfolio import Timings, choose_portfolio
+from tuner.families.portfolio import TimeTable, choose_portfolio
 from tuner.families.rule import Dispatch, Explanation, explain, make_dispatch
 from tuner.families.sizes import FamilyError, SizeList
 
@@ -136,7 +136,7 @@ def make_record(
     target: str,
     sizes: SizeList,
     configs: Sequence[FamilyConfig],
-    timings: Timings,
+    timings: TimeTable,
     most: int,
     trace: Callable[[int, int], str],
     untuned: Sequence[float | None],

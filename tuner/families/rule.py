@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from compiler.extents import parse_extent
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree, walk
-from tuner.families.portfolio import Portfolio, Timings
+from tuner.families.portfolio import Portfolio, TimeTable
 from tuner.families.sizes import FamilyError, SizeList
 
 FAR = 2.0
@@ -57,7 +57,7 @@ class Explanation:
     reasons: tuple[str, ...]
 
 
-def make_dispatch(sizes: SizeList, timings: Timings, portfolio: Portfolio) -> Dispatch:
+def make_dispatch(sizes: SizeList, timings: TimeTable, portfolio: Portfolio) -> Dispatch:
     """The rule for a portfolio, from the times of its members."""
     members = portfolio.members
     places = {member: place for place, member in enumerate(members)}

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,11 +18,22 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
-from tuner.kernels.includes import local_headers
+from tuner.families.sizes import SizeList
+from tuner.kernels.family_jobs import FamilyItem, KernelFamily, family_item, family_record, recorded_family, weighed
+from tuner.kernels.includes import Header, local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.model import is_model, kernels_of_file
 from tuner.kernels.space import Config
-from tuner.kernels.spec import SpecError, named_workload, parse_spec, run_values
+from tuner.kernels.spec import (
+    CTable,
+    FamilyTable,
+    SizesTable,
+    SpecError,
+    family_table,
+    named_workload,
+    parse_spec,
+    run_values,
+)
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -31,6 +42,7 @@ _FORMS = (
     "a Python file defines FunctionKernel, CKernel or PrimFunc objects, or lists of them, under public names, "
     'or workloads = ["matmul:512,512,512:float32"]'
 )
+_PUT_BACK = "put back the file as it was, or start a new run; what was measured stays in the store"
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,12 @@ class KernelJob:
 
     items: tuple[Item, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
+    families: tuple[FamilyItem, ...] = ()
+
+    @property
+    def records(self) -> tuple[Mapping[str, Any], ...]:
+        """What a run's options keep of all that is tuned: the items, then the families."""
+        return (*(item.record for item in self.items), *(family.record for family in self.families))
 
 
 def read_job(words: Sequence[str]) -> KernelJob:
@@ -73,7 +91,27 @@ def read_job(words: Sequence[str]) -> KernelJob:
     if sum(bool(job.run) for job in jobs) > 1:
         raise SpecError("two files say how the run goes", hint="keep one of them, or start a run for each file")
     run = next((job.run for job in jobs if job.run), {})
-    return KernelJob(tuple(item for job in jobs for item in job.items), run)
+    families = tuple(family for job in jobs for family in job.families)
+    return KernelJob(tuple(item for job in jobs for item in job.items), run, families)
+
+
+def recorded_job(records: Iterable[Mapping[str, Any]]) -> KernelJob:
+    """What a recorded run tunes. Raises SpecError when a file it comes from is gone or not the same any more."""
+    known = tuple(records)
+    items = recorded_items(record for record in known if "family" not in record)
+    families = tuple(_recorded_family(record) for record in known if "family" in record)
+    return KernelJob(items, families=families)
+
+
+def _recorded_family(record: Mapping[str, Any]) -> FamilyItem:
+    what = record["family"]
+    if "file" not in what:
+        return recorded_family(record)
+    path = _unchanged(what)
+    same = [family for family in _kernels(path).families if family.record == record]
+    if not same:
+        raise SpecError(f"{path} has changed since the run began", hint=_PUT_BACK)
+    return same[0]
 
 
 def recorded_items(records: Iterable[Mapping[str, Any]]) -> tuple[Item, ...]:
@@ -83,14 +121,19 @@ def recorded_items(records: Iterable[Mapping[str, Any]]) -> tuple[Item, ...]:
         if "file" not in record:
             found.append(Item(WorkloadSpec.from_json(record), record))
             continue
-        hint = "put back the file as it was, or start a new run; what was measured stays in the store"
-        if not Path(record["file"]).is_file():
-            raise SpecError(f"{record['file']}, which defines {record['name']}, is gone", hint=hint)
-        same = [item for item in _kernels(Path(record["file"])).items if item.record == record]
+        path = _unchanged(record)
+        same = [item for item in _kernels(path).items if item.record == record]
         if not same:
-            raise SpecError(f"{record['file']} has changed since the run began", hint=hint)
+            raise SpecError(f"{path} has changed since the run began", hint=_PUT_BACK)
         found.append(same[0])
     return tuple(found)
+
+
+def _unchanged(record: Mapping[str, Any]) -> Path:
+    path = Path(record["file"])
+    if not path.is_file():
+        raise SpecError(f"{path}, which defines {record['name']}, is gone", hint=_PUT_BACK)
+    return path
 
 
 def _read(word: str) -> KernelJob:
@@ -107,10 +150,12 @@ def _read(word: str) -> KernelJob:
     if (name := parts["name"]) is None:
         return job
     chosen = tuple(item for item in job.items if item.record.get("name") == name)
-    if not chosen:
-        names = ", ".join(item.record["name"] for item in job.items if "name" in item.record)
+    families = tuple(family for family in job.families if family.record["family"].get("name") == name)
+    if not chosen and not families:
+        records = [*(item.record for item in job.items), *(family.record["family"] for family in job.families)]
+        names = ", ".join(record["name"] for record in records if "name" in record)
         raise SpecError(f"{parts['path']} defines no kernel {name}", hint=f"it has {names or 'none'}")
-    return replace(job, items=chosen)
+    return replace(job, items=chosen, families=families)
 
 
 def _kernels(path: Path) -> KernelJob:
@@ -157,13 +202,37 @@ def _toml(path: Path) -> KernelJob:
     text = _text(path, "tune")
     spec = parse_spec(text, path.name)
     items = [Item(workload, workload.to_json()) for workload in spec.workloads]
+    families = [_family(table, path.parent) for table in spec.families]
     for table in spec.kernels:
         file = path.parent / table.source
         source = _text(file, f"{table.where}: source")
         headers = local_headers(source, file.parent)
         digest = _digest(text, source, *(part for header in headers for part in header))
-        items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
-    return KernelJob(tuple(items), spec.run)
+        if table.sized is None:
+            items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
+        else:
+            families.append(_c_family(table, source, headers, _record(path, digest, table.family), path.parent))
+    return KernelJob(tuple(items), spec.run, tuple(families))
+
+
+def _family(table: FamilyTable, folder: Path) -> FamilyItem:
+    return family_item(table.spec, _weighed(table.sized, folder), table.sized.portfolio)
+
+
+def _weighed(sized: SizesTable, folder: Path) -> SizeList:
+    return weighed(sized.sizes, None if sized.traffic is None else folder / sized.traffic)
+
+
+def _c_family(
+    table: CTable, source: str, headers: tuple[Header, ...], record: Mapping[str, str], folder: Path
+) -> FamilyItem:
+    """A kernel in C at many sizes, each of which compiles the same source."""
+    assert table.sized is not None
+    assert table.at is not None
+    at = table.at
+    sizes = _weighed(table.sized, folder)
+    kernel = KernelFamily(table.family, lambda size: at(size).kernel(source, headers), sizes, table.sized.portfolio)
+    return FamilyItem(kernel, sizes, kernel.portfolio, family_record(record, sizes, kernel.portfolio))
 
 
 # ------------------------------------------------------------------------------ Python
@@ -171,15 +240,25 @@ def _toml(path: Path) -> KernelJob:
 
 @dataclass(frozen=True)
 class FileMake:
-    """`make` of the FunctionKernel that a file calls `name`. Build workers get this and read the file themselves, for
-    the module has no name to import it by; a cluster's workers need it at the same path."""
+    """`make` of the FunctionKernel that a file calls `name`, or of its KernelFamily at `sizes`.
+
+    Build workers get this and read the file themselves, for the module has no name to import it by; a cluster's workers
+    need it at the same path.
+    """
 
     path: str
     digest: str
     name: str
+    sizes: tuple[tuple[str, int], ...] = ()
 
     def __call__(self, config: Config) -> Made:
-        kernel = _named(_module(self.path, self.digest))[self.name]
+        module = _module(self.path, self.digest)
+        if self.sizes:
+            family = vars(module)[self.name]
+            assert isinstance(family, KernelFamily)
+            kernel: object = family.at(dict(self.sizes))
+        else:
+            kernel = _named(module)[self.name]
         assert isinstance(kernel, FunctionKernel)
         return kernel.make(config)
 
@@ -189,14 +268,39 @@ def _python(path: Path) -> KernelJob:
     module = _module(str(path), digest)
     found = _named(module)
     items = _workloads(module, path.name)
-    if not found and not items:
+    families = _families(module, path, digest)
+    if not found and not items and not families:
         raise SpecError(f"{path} defines no kernel", hint=_FORMS)
     for name, what in found.items():
         if isinstance(what, FunctionKernel):
             what = replace(what, make=FileMake(str(path), digest, name))
         items.append(Item(what, _record(path, digest, name)))
     run = vars(module).get("run")
-    return KernelJob(tuple(items), run_values(run, f"{path.name}: run") if isinstance(run, dict) else {})
+    values = run_values(run, f"{path.name}: run") if isinstance(run, dict) else {}
+    return KernelJob(tuple(items), values, tuple(families))
+
+
+def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:
+    """What a module says in `families`, as TOML does in its tables, and the KernelFamily objects it names."""
+    listed = vars(module).get("families")
+    tables = listed if isinstance(listed, list | tuple) else ()
+    items = [
+        _family(family_table(table, f"{path.name}: families[{at}]"), path.parent) for at, table in enumerate(tables)
+    ]
+    for name, value in vars(module).items():
+        if isinstance(value, KernelFamily) and not name.startswith("_"):
+            kernel = replace(value, at=partial(_kernel_here, str(path), digest, name, value))
+            record = family_record(_record(path, digest, name), value.sizes, value.portfolio)
+            items.append(FamilyItem(kernel, value.sizes, value.portfolio, record))
+    return items
+
+
+def _kernel_here(path: str, digest: str, name: str, family: KernelFamily, sizes: Mapping[str, int]) -> Kernel:
+    """A family's kernel at one size; a Python one is made in build workers, which read the file themselves."""
+    kernel = family.at(sizes)
+    if isinstance(kernel, FunctionKernel):
+        return replace(kernel, make=FileMake(path, digest, name, tuple(sizes.items())))
+    return kernel
 
 
 def _workloads(module: ModuleType, file: str) -> list[Item]:

@@ -16,7 +16,7 @@ from tuner.build.worker import FuncSource, MakeSource, Source, pack_func
 from tuner.engine.plan import TaskSearch
 from tuner.errors import TuningError
 from tuner.kernels.csource import CSource
-from tuner.kernels.space import Config, KernelSpace, config_of
+from tuner.kernels.space import Config, ConfigSketch, KernelSpace, config_of
 from tuner.search.base import Candidate, Proposal
 from tuner.search.registry import make_strategy
 from tuner.task import TuningTask
@@ -76,11 +76,19 @@ Kernel = FunctionKernel | CKernel
 
 
 def kernel_search(
-    kernel: Kernel, target: Target | str, strategy: str = "evolutionary", seed: int = 0, weight: float = 1.0
+    kernel: Kernel,
+    target: Target | str,
+    strategy: str = "evolutionary",
+    seed: int = 0,
+    weight: float = 1.0,
+    sketch: ConfigSketch | None = None,
 ) -> TaskSearch:
-    """The kernel's task with its space. Raises TuningError for an unknown strategy, or when no config is allowed."""
+    """The kernel's task with its space, or `sketch` of it.
+
+    Raises TuningError for an unknown strategy, or when no config is allowed.
+    """
     resolved = Target(target).resolved()
-    sketch = kernel.space.sketch(kernel.name)
+    sketch = sketch or kernel.space.sketch(kernel.name)
     search = make_strategy(strategy, (sketch,), seed, ())
 
     def recognise(digest: str, text: str) -> Proposal | None:

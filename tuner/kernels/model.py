@@ -49,9 +49,7 @@ def model_kernels(
     only known when they run are left out, and those of a few operations.
     """
     module = unscheduled(mod, target.resolved(), params)
-    calls = Counter(
-        gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func)
-    )
+    calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelKernel] = {}
     work: dict[str, float] = {}
     for gvar, count in calls.items():

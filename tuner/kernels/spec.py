@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from compiler.errors import TunefarmError
 from tuner.engine.options import RunOptions
 from tuner.errors import TuningError
+from tuner.families.family import FamilySpec
+from tuner.families.plan import PORTFOLIO
+from tuner.families.sizes import SizeList, parse_shapes
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.includes import Header
 from tuner.kernels.kernel import CKernel
@@ -18,8 +22,12 @@ from tuner.workloads import WorkloadSpec
 
 T = TypeVar("T")
 
-_FILE_KEYS = ("run", "workloads", "kernel")
-_KERNEL_KEYS = ("name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops")
+_FILE_KEYS = ("run", "workloads", "kernel", "family")
+_FAMILY_KEYS = ("workload", "shapes", "traffic", "portfolio")
+_SIZED_KEYS = _FAMILY_KEYS[1:]
+_KERNEL_KEYS = (
+    "name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops", *_SIZED_KEYS,
+)  # fmt: skip
 _ARGUMENT_KEYS = ("name", "dtype", "shape", "output")
 _RUN_TYPES: dict[str, type] = {f.name: type(f.default) for f in fields(RunOptions) if f.name != "workloads"}
 _REQUIRED = object()
@@ -33,8 +41,27 @@ class SpecError(TuningError, ValueError):
 
 
 @dataclass(frozen=True)
+class SizesTable:
+    """The keys that say which sizes a family has; `traffic` is a path as it is written, relative to the file."""
+
+    sizes: SizeList
+    traffic: str | None
+    portfolio: int
+
+
+@dataclass(frozen=True)
+class FamilyTable:
+    """A `[[family]]` table."""
+
+    spec: FamilySpec
+    sized: SizesTable
+    where: str
+
+
+@dataclass(frozen=True)
 class CTable:
-    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file."""
+    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file. One with `sized` is a family,
+    and this is it at its first size; `at` gives it at another."""
 
     name: str
     source: str
@@ -45,6 +72,13 @@ class CTable:
     reference: Config
     where: str
     flops: float | None = None
+    sized: SizesTable | None = None
+    at: Callable[[Mapping[str, int]], CTable] | None = None
+
+    @property
+    def family(self) -> str:
+        """The name without the size."""
+        return self.name.partition(" at ")[0]
 
     def kernel(self, text: str, headers: tuple[Header, ...] = ()) -> CKernel:
         """The kernel, given the text of its source and what that includes. Raises SpecError."""
@@ -61,6 +95,7 @@ class Spec:
     run: Mapping[str, Any]
     workloads: tuple[WorkloadSpec, ...]
     kernels: tuple[CTable, ...]
+    families: tuple[FamilyTable, ...] = ()
 
 
 def parse_spec(text: str, file: str) -> Spec:
@@ -73,16 +108,40 @@ def parse_spec(text: str, file: str) -> Spec:
     run = _get(data, "run", dict, file, {})
     words = _get(data, "workloads", list, file, [])
     tables = _get(data, "kernel", list, file, [])
-    if not words and not tables:
+    families = _get(data, "family", list, file, [])
+    if not words and not tables and not families:
         raise SpecError(
             f"{file} has nothing to tune", hint='workloads = ["matmul:512,512,512:float32"], or a [[kernel]] table'
         )
     kernels = tuple(_kernel(table, f"{file}: [[kernel]] {at}") for at, table in enumerate(tables, 1))
-    names = [k.name for k in kernels]
+    names = [k.family for k in kernels]
     if doubles := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"{file}: two kernels are called {doubles[0]}", hint="give each a name of its own")
     workloads = tuple(named_workload(word, f"{file}: workloads[{at}]") for at, word in enumerate(words))
-    return Spec(run_values(run, f"{file}: [run]"), workloads, kernels)
+    found = tuple(family_table(table, f"{file}: [[family]] {at}") for at, table in enumerate(families, 1))
+    return Spec(run_values(run, f"{file}: [run]"), workloads, kernels, found)
+
+
+def family_table(table: object, where: str) -> FamilyTable:
+    """The family of named workloads that a table describes. Raises SpecError."""
+    if not isinstance(table, dict):
+        raise SpecError(f"{where} is a table", hint='workload = "dense:M,3072,768" and shapes = ["M=1,16"]')
+    _known(table, _FAMILY_KEYS, where)
+    spec = _checked(where, lambda: FamilySpec.parse(_get(table, "workload", str, where)))
+    sized = _sizes(table, where)
+    _checked(where, lambda: spec.check(sized.sizes))
+    return FamilyTable(spec, sized, where)
+
+
+def _sizes(table: Mapping[str, Any], where: str) -> SizesTable:
+    shapes = _get(table, "shapes", list, where)
+    if not all(isinstance(text, str) for text in shapes):
+        raise SpecError(f"{where}: shapes are texts", hint='shapes = ["M=1,16,128"]')
+    sizes = _checked(f"{where}: shapes", lambda: parse_shapes(shapes))
+    portfolio = _get(table, "portfolio", int, where, PORTFOLIO)
+    if portfolio < 1:
+        raise SpecError(f"{where}: a portfolio has at least 1 config, not {portfolio}")
+    return SizesTable(sizes, _get(table, "traffic", str, where, None) if "traffic" in table else None, portfolio)
 
 
 def run_values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -112,6 +171,53 @@ def _kernel(table: object, where: str) -> CTable:
     name = _get(table, "name", str, where)
     where = f"{where} ({name})"
     _known(table, _KERNEL_KEYS, where)
+    if "shapes" in table:
+        sized = _sizes(table, where)
+        plain = {key: value for key, value in table.items() if key not in _SIZED_KEYS}
+        tables = [_kernel_at(plain, dict(zip(sized.sizes.symbols, size)), where) for size in sized.sizes.sizes]
+        return replace(tables[0], sized=sized, at=lambda sizes: _kernel_at(plain, sizes, where))
+    if extra := [key for key in _SIZED_KEYS if key in table]:
+        raise SpecError(f"{where}: {extra[0]} goes with shapes", hint='shapes = ["N=1024,4096"]')
+    return _kernel_table(table, name, where)
+
+
+def _kernel_at(table: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> CTable:
+    """The kernel where its sizes have these values: in shapes and `flops`, and as macros of their names."""
+    here = ", ".join(f"{symbol}={extent}" for symbol, extent in sizes.items())
+    where = f"{where} at {here}"
+    space = _get(table, "space", dict, where)
+    if taken := [symbol for symbol in sizes if symbol in space]:
+        raise SpecError(f"{where}: {taken[0]} is both a size and a parameter", hint="give one of them another name")
+    arguments = []
+    for at, argument in enumerate(_get(table, "args", list, where)):
+        shape = argument.get("shape") if isinstance(argument, dict) else None
+        if isinstance(shape, list):
+            place = f"{where}: args[{at}]: shape"
+            argument = {**argument, "shape": [_extent(extent, sizes, place) for extent in shape]}
+        arguments.append(argument)
+    made = {
+        **table,
+        "name": f"{_get(table, 'name', str, where)} at {here}",
+        "args": arguments,
+        "space": {**space, **{symbol: [extent] for symbol, extent in sizes.items()}},
+        "reference": {**_get(table, "reference", dict, where), **sizes},
+    }
+    if isinstance(flops := table.get("flops"), str):
+        made["flops"] = _with_sizes(flops, sizes)
+    return _kernel_table(made, made["name"], where)
+
+
+def _extent(extent: object, sizes: Mapping[str, int], where: str) -> object:
+    if not isinstance(extent, str):
+        return extent
+    return _checked(where, lambda: number(_with_sizes(extent, sizes)))
+
+
+def _with_sizes(text: str, sizes: Mapping[str, int]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda name: str(sizes.get(name[0], name[0])), text)
+
+
+def _kernel_table(table: Mapping[str, Any], name: str, where: str) -> CTable:
     arguments = tuple(
         _argument(argument, f"{where}: args[{at}]") for at, argument in enumerate(_get(table, "args", list, where))
     )

@@ -18,6 +18,7 @@ from tuner.records.parts.benches import BenchRecords
 from tuner.records.parts.best import BestRecords
 from tuner.records.parts.cost_models import CostModelRecords
 from tuner.records.parts.devices import DeviceRecords
+from tuner.records.parts.families import FamilyRecords
 from tuner.records.parts.models import ModelRecords
 from tuner.records.parts.releases import ReleaseRecords
 from tuner.records.parts.runs import RunRecords
@@ -54,6 +55,7 @@ class RecordStore(StorePart):
         self.releases = ReleaseRecords(engine)
         self.models = ModelRecords(engine)
         self.cost_models = CostModelRecords(engine)
+        self.families = FamilyRecords(engine)
         self.benches = BenchRecords(engine)
         self.tokens = TokenRecords(engine)
 

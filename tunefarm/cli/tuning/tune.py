@@ -26,6 +26,7 @@ Examples:
   tunefarm tune kernels.toml --trials 100
   tunefarm tune model.onnx --trials 64
   tunefarm tune mine.py:blur --key cpu
+  tunefarm tune dense:M,3072,768 --shapes M=1,16,17,64,128,197,512 --portfolio 3
   tunefarm tune --resume 7
 \b
 Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
@@ -33,7 +34,7 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
-    "early_stopping",
+    "early_stopping", "shapes", "traffic", "portfolio",
 )  # fmt: skip
 
 
@@ -61,6 +62,11 @@ _FIXED = (
     type=click.Choice([str(policy) for policy in Policy]),
     help="Which workload is next.  [default: gradient]",
 )
+@click.option(
+    "--shapes", multiple=True, metavar="M=1,16,128", help="The sizes of a SPEC with a symbol; may be given often."
+)
+@click.option("--traffic", metavar="FILE.csv", help="How often each of those sizes is asked for: columns M, count.")
+@click.option("--portfolio", type=int, help="Configs to choose for all of those sizes together.  [default: 3]")
 @click.option("--builders", metavar="N|dask+tls://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
@@ -72,8 +78,9 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     """Tune each SPEC: search for its fastest schedule and record every trial.
 
     A SPEC is a workload (an operator, its sizes and a dtype, such as matmul:512,512,512:float32), or a TOML or Python
-    file of kernels of your own, FILE:NAME for one of them. Without --key or --device a
-    private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
+    file of kernels of your own, FILE:NAME for one of them. A workload with a name for a size (dense:M,3072,768) is
+    tuned for all its --shapes together. Without --key or --device a private server on this machine measures. Ctrl-C
+    keeps what was measured; --resume goes on.
     """
     _check_usage(workloads, given)
     with _started(given) as server:
@@ -114,5 +121,5 @@ def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
         return
     if workloads:
         raise click.UsageError("a resumed run has its workloads already")
-    if fixed := [name for name in _FIXED if given[name] is not None]:
+    if fixed := [name for name in _FIXED if given[name] not in (None, ())]:
         raise click.UsageError(f"a resumed run keeps its {fixed[0].replace('_', ' ')}")

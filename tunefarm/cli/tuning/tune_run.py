@@ -16,6 +16,7 @@ from compiler.target.options import filled
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.tuning.display import beginning, make_display, summary_table
+from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
 from tuner.build.choose import make_builder
@@ -28,8 +29,13 @@ from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import Silent, Snapshot
+from tuner.engine.scheduling import Policy
 from tuner.errors import TuningError
-from tuner.kernels.files import Item, KernelJob, read_job, recorded_items
+from tuner.families.family import FamilySpec
+from tuner.families.plan import TRIALS as FAMILY_TRIALS
+from tuner.families.record import FamilyRecord
+from tuner.kernels.family_jobs import asked_families
+from tuner.kernels.files import Item, KernelJob, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
@@ -41,7 +47,7 @@ _REPEATED = ("db", "tracker", "key", "devices")
 def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], server: PrivateServer | None) -> None:
     """Tune `workloads`, or go on with a run, as the flags `given` say. `server` is there where none of them names
     devices."""
-    job = read_job(workloads)
+    job = _asked_job(workloads, given)
     if given["target"]:
         given["target"] = str(given_target(given["target"]))
     make_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or (
@@ -53,10 +59,12 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, job, given)
-            items = recorded_items(options.workloads) if resumed else job.items
-            _tell_substitutes(items, options.target)
+            job = recorded_job(options.workloads) if resumed else job
+            _tell_substitutes(job.items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
-            searches = [item.search(options.target, options, knowledge) for item in items]
+            searches = [item.search(options.target, options, knowledge) for item in job.items]
+            families = [item.search(options.target, options, knowledge) for item in job.families]
+            searches += [search for family in families for search in family.searches]
             tasks = [search.task for search in searches]
             with closing(make_builder(options.builders, import_main=False, insecure=settings.insecure)) as builder:
                 if resumed is None:
@@ -64,7 +72,16 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
-    _print(snapshot, searches, given["as_json"])
+        records = keep_families(store, families, snapshot)
+    _print(snapshot, searches, records, given["as_json"])
+
+
+def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
+    """The files, workloads and families that a command line names."""
+    symbolic = [word for word in words if FamilySpec.is_family(word)]
+    families = asked_families(symbolic, given["shapes"], given["traffic"], given["portfolio"])
+    job = read_job([word for word in words if word not in symbolic])
+    return replace(job, families=(*job.families, *families))
 
 
 def _tell_substitutes(items: Sequence[Item], target: str) -> None:
@@ -119,7 +136,10 @@ def _new_options(fleet: Fleet, job: KernelJob, given: dict[str, Any]) -> RunOpti
         values.setdefault("trials", 0)  # the other limit is the one meant
     asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
     values["target"] = target_for(asked, fleet)
-    return RunOptions(workloads=tuple(item.record for item in job.items), **values)
+    if job.families:
+        values.setdefault("trials", FAMILY_TRIALS)
+        values.setdefault("scheduler", str(Policy.ROUND_ROBIN))  # a race needs all its sizes to get on together
+    return RunOptions(workloads=job.records, **values)
 
 
 class Targeted(Protocol):
@@ -188,11 +208,14 @@ def _resume_command(run_id: int, given: dict[str, Any]) -> str:
     return shown_command(words)
 
 
-def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], as_json: bool) -> None:
+def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], families: Sequence[FamilyRecord], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_as_json(snapshot, searches)))
+        told = _as_json(snapshot, searches)
+        click.echo(json.dumps({**told, "families": [f.to_json() for f in families]} if families else told))
     else:
         console().print(summary_table(snapshot))
+        for family in families:
+            console().print(family_table(family))
         for search in searches:
             if text := beginning(search):
                 click.echo(f"{search.task.name}: {text}")

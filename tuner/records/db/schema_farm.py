@@ -3,7 +3,7 @@
 ```
 devices ── device_events          releases ── release_entries (frozen copies, which refer to nothing)
 bench_suites ── bench_runs ── bench_results ─▶ devices, targets, workloads
-tokens      cost_models
+tokens      cost_models      families (whole copies, which refer to nothing)
 ```
 """
 
@@ -176,4 +176,23 @@ class CostModelRow(Base):
     body: Mapped[bytes]
     trained_on: Mapped[dict[str, Any]]
     rank_accuracy: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class FamilyRow(Base):
+    """One function at many sizes: the configs chosen for it, their times and the rule, whole, in `record`. The newest
+    of a key, target and device class is the one in use. `loss` is the portfolio's time over each size's best."""
+
+    __tablename__ = "families"
+    __table_args__ = (Index("ix_families_key", "key", "target", "device_class"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    key: Mapped[str]
+    name: Mapped[str]
+    target: Mapped[str]
+    device_class: Mapped[str]
+    run_id: Mapped[int | None] = mapped_column(RowId)
+    digest: Mapped[str]
+    loss: Mapped[float]
+    record: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]

@@ -14,21 +14,21 @@ from compiler.errors import ArtifactError
 from compiler.size_rule import SizeRule, SizeTest, leaves_of
 from tuner.errors import WorkloadError
 from tuner.families.family import Family, FamilySpec
-from tuner.families.portfolio import Timings, choose_portfolio
+from tuner.families.portfolio import TimeTable, choose_portfolio
 from tuner.families.rule import GENERAL, explain, make_dispatch
 from tuner.families.sizes import FamilyError, SizeList, parse_shapes, parse_traffic
 
 
 @st.composite
-def timings(draw: st.DrawFn) -> tuple[Timings, list[float]]:
+def timings(draw: st.DrawFn) -> tuple[TimeTable, list[float]]:
     configs, sizes = draw(st.integers(1, 7)), draw(st.integers(1, 6))
     cell = st.one_of(st.floats(0.1, 10.0), st.sampled_from([math.nan, math.nan, math.inf]))
     rows = draw(st.lists(st.lists(cell, min_size=sizes, max_size=sizes), min_size=configs, max_size=configs))
     weights = draw(st.lists(st.floats(0.1, 5.0), min_size=sizes, max_size=sizes))
-    return Timings(np.array(rows)), weights
+    return TimeTable(np.array(rows)), weights
 
 
-def loss_of(times: Timings, weights: list[float], members: tuple[int, ...]) -> float:
+def loss_of(times: TimeTable, weights: list[float], members: tuple[int, ...]) -> float:
     total = lost = 0.0
     for size, weight in enumerate(weights):
         if math.isnan(times.best[size]):
@@ -41,7 +41,7 @@ def loss_of(times: Timings, weights: list[float], members: tuple[int, ...]) -> f
 
 @settings(max_examples=30, deadline=None)
 @given(timings(), st.integers(1, 4))
-def test_portfolio_is_the_best_of_all_sets(case: tuple[Timings, list[float]], most: int) -> None:
+def test_portfolio_is_the_best_of_all_sets(case: tuple[TimeTable, list[float]], most: int) -> None:
     times, weights = case
     able = [c for c in range(len(times.seconds)) if times.sound[c] and not np.isnan(times.seconds[c]).all()]
     if not able:
@@ -63,7 +63,7 @@ def test_portfolio_is_the_best_of_all_sets(case: tuple[Timings, list[float]], mo
 
 @settings(max_examples=30, deadline=None)
 @given(timings(), st.integers(1, 3), st.integers(1, 5000))
-def test_rule_picks_only_what_is_valid(case: tuple[Timings, list[float]], most: int, asked: int) -> None:
+def test_rule_picks_only_what_is_valid(case: tuple[TimeTable, list[float]], most: int, asked: int) -> None:
     times, weights = case
     if not (times.sound & ~np.isnan(times.seconds).all(axis=1)).any():
         return
@@ -87,7 +87,7 @@ def test_rule_finds_intervals_and_tails() -> None:
     by_size = np.array(
         [[1.0 if m < 10 else 2.0 for (m,) in sizes.sizes], [1.5 if m < 10 else 1.0 for (m,) in sizes.sizes]]
     )
-    times = Timings(by_size)
+    times = TimeTable(by_size)
     dispatch = make_dispatch(sizes, times, choose_portfolio(times, sizes.weights, 2))
     assert [dispatch.rule.pick((m,)) for m in (5, 20, 60, 1000)] == [0, 0, 1, 1]
     assert dispatch.held_out < 1.1
@@ -96,7 +96,7 @@ def test_rule_finds_intervals_and_tails() -> None:
     assert explain(dispatch, (1 << 20,), "ab").sure == "unknown"
     sizes = SizeList(("M",), tuple((m,) for m in range(20, 52)))
     tails = np.array([[1.0 if m % 8 == 0 else 2.0 for (m,) in sizes.sizes], [1.2] * len(sizes.sizes)])
-    times = Timings(tails)
+    times = TimeTable(tails)
     dispatch = make_dispatch(sizes, times, choose_portfolio(times, sizes.weights, 2))
     assert [dispatch.rule.pick((m,)) for m in (64, 65)] == [0, 1]
     assert len(leaves_of(dispatch.rule.tree)) == 2
@@ -149,7 +149,7 @@ def test_bad_families_are_refused() -> None:
     with pytest.raises(FamilyError, match="line 3"):
         parse_traffic("M,count\n1,1\nx,1\n", ("M",))
     with pytest.raises(FamilyError, match="at least 1 config"):
-        choose_portfolio(Timings(np.ones((1, 1))), [1.0], 0)
+        choose_portfolio(TimeTable(np.ones((1, 1))), [1.0], 0)
     with pytest.raises(FamilyError, match="no symbol"):
         FamilySpec.parse("dense:1,16,8")
     with pytest.raises(WorkloadError):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compiler.schedule.core.trace import Trace
 from tuner.families.configs import FamilyConfig, realised
 from tuner.families.portfolio import choose_portfolio
-from tuner.families.race import Lane, Race
+from tuner.families.race import Entrant, Race
 from tuner.families.record import FamilyRecord, make_record
 from tuner.families.sizes import FamilyError, SizeList
 from tuner.search.base import Candidate
@@ -44,7 +44,7 @@ def cost(size: int, values: dict[str, int]) -> float | None:
 
 def run(sizes: SizeList, budget: int, most: int, seed: int) -> tuple[Race, Counter[tuple[str, int]]]:
     spaces = [space(size) for (size,) in sizes.sizes]
-    race = Race(sizes, [Lane(s, RandomSearch(s, seed + at), budget) for at, s in enumerate(spaces)], most)
+    race = Race(sizes, [Entrant(s, RandomSearch(s, seed + at), budget) for at, s in enumerate(spaces)], most)
     asked: Counter[tuple[str, int]] = Counter()
     searches = race.searches()
     for _ in range(budget):

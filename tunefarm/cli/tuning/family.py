@@ -1,0 +1,71 @@
+"""What a tuned family comes to: its record in the store, and a table of sizes and picks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tunefarm.cli.tuning.display import seconds
+from tuner.engine.progress import Snapshot
+from tuner.families.plan import FamilySearch
+from tuner.families.record import FamilyRecord
+from tuner.families.sizes import FamilyError
+from tuner.records.parts.families import NewFamily, family_key
+from tuner.records.store import RecordStore
+
+
+def keep_families(store: RecordStore, families: Sequence[FamilySearch], snapshot: Snapshot) -> tuple[FamilyRecord, ...]:
+    """Choose each family's portfolio and rule, and write them to the store; one of which no config works is left out.
+
+    The families' sizes are the last of the run's tasks, in order.
+    """
+    found = []
+    at = len(snapshot.tasks) - sum(len(family.searches) for family in families)
+    for family in families:
+        tasks = snapshot.tasks[at : at + len(family.searches)]
+        at += len(tasks)
+        try:
+            record = family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
+        except FamilyError:  # its tasks tell what failed
+            continue
+        device_class = next((t.device_class for t in store.trials.all(snapshot.run_id) if t.device_class), "")
+        new = NewFamily(
+            key=family_key(record.what),
+            name=record.name,
+            target=record.target,
+            device_class=device_class,
+            run_id=snapshot.run_id,
+            digest=record.digest,
+            loss=record.loss,
+            record=record.to_json(),
+        )
+        store.families.add(new)
+        found.append(record)
+    return tuple(found)
+
+
+def family_table(record: FamilyRecord) -> Table:
+    """A row a size: its share of the traffic, the pick, its time, and how far that is from the best there."""
+    table = Table(
+        title=f"{record.name}: {len(record.configs)} configs for {len(record.sizes.sizes)} sizes", box=box.SIMPLE
+    )
+    table.add_column("size", no_wrap=True)
+    table.add_column("traffic", justify="right")
+    table.add_column("config", overflow="fold")
+    for name in ("time", "over best"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for at, size in enumerate(record.sizes.sizes):
+        pick = record.rule.known[size]
+        time = record.seconds[pick][at] if pick >= 0 else record.untuned[at]
+        best = record.best[at]
+        over = f"{100 * (time / best - 1):.1f} %" if time is not None and best is not None else "–"
+        config = str(record.configs[pick]) if pick >= 0 else "the general kernel"
+        share = f"{100 * record.sizes.weights[at]:.0f} %"
+        table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over)
+    exact = "no other choice is better" if record.exact else "chosen greedily, with swaps"
+    table.caption = Text(f"{100 * (record.loss - 1):.1f} % over each size's best (geometric mean); {exact}")
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,116 @@
+"""Families as a command line, a TOML file or a Python file asks for them, and again when a run is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.size_rule import Size
+from compiler.target.target import Target
+from tuner.engine.options import RunOptions
+from tuner.engine.plan import Knowledge
+from tuner.families.family import Family, FamilySpec
+from tuner.families.plan import PORTFOLIO, FamilySearch, family_search, shared
+from tuner.families.sizes import FamilyError, SizeList, parse_shapes, parse_traffic
+from tuner.kernels.kernel import Kernel, kernel_search
+
+
+@dataclass(frozen=True)
+class KernelFamily:
+    """A kernel of your own at many sizes: `at` gives the kernel for sizes by name, `{"N": 4096}`. A config has to mean
+    the same at each: the spaces have the same parameters, and the sizes may be parameters of one value."""
+
+    name: str
+    at: Callable[[Mapping[str, int]], Kernel]
+    sizes: SizeList
+    portfolio: int = PORTFOLIO
+
+    def kernel(self, size: Size) -> Kernel:
+        """The kernel at one size."""
+        return self.at(dict(zip(self.sizes.symbols, size, strict=True)))
+
+
+@dataclass(frozen=True)
+class FamilyItem:
+    """A family to tune, up to `portfolio` configs of it to choose. `record` is what a run's options keep of it."""
+
+    what: FamilySpec | KernelFamily
+    sizes: SizeList
+    portfolio: int
+    record: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.portfolio < 1:
+            raise FamilyError(f"a portfolio has at least 1 config, not {self.portfolio}", hint="--portfolio 3")
+
+    def search(self, target: str, options: RunOptions, knowledge: Knowledge | None = None) -> FamilySearch:
+        """The engine's tasks for it, one a size."""
+        if isinstance(self.what, FamilySpec):
+            return family_search(Family(self.what, self.sizes), target, options, self.portfolio, knowledge)
+        return _kernel_search(self.what, self.sizes, self.portfolio, self.record["family"], target, options)
+
+
+def family_item(spec: FamilySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> FamilyItem:
+    """A family of named workloads to tune. Raises FamilyError where its sizes do not fit."""
+    Family(spec, sizes)
+    return FamilyItem(spec, sizes, portfolio, family_record(spec.to_json(), sizes, portfolio))
+
+
+def family_record(what: Mapping[str, Any], sizes: SizeList, portfolio: int) -> dict[str, Any]:
+    """What a run's options keep of a family."""
+    return {"family": dict(what), "sizes": sizes.to_json(), "portfolio": portfolio}
+
+
+def recorded_family(record: Mapping[str, Any]) -> FamilyItem:
+    """The family of named workloads that a run's options keep. Raises FamilyError."""
+    return family_item(
+        FamilySpec.from_json(record["family"]), SizeList.from_json(record["sizes"]), int(record["portfolio"])
+    )
+
+
+def asked_families(
+    words: Iterable[str], shapes: Sequence[str], traffic: str | None, portfolio: int | None
+) -> tuple[FamilyItem, ...]:
+    """The families that words of a command line and its flags ask for. Raises FamilyError."""
+    specs = [FamilySpec.parse(word) for word in words]
+    if not specs:
+        if shapes or traffic or portfolio is not None:
+            flag = "--shapes" if shapes else "--traffic" if traffic else "--portfolio"
+            raise FamilyError(f"{flag} goes with a workload that has a symbol", hint="for example dense:M,3072,768")
+        return ()
+    if not shapes:
+        raise FamilyError(f"{specs[0]} has no sizes to be tuned for", hint=f"--shapes {specs[0].symbols[0]}=1,16,128")
+    sizes = weighed(parse_shapes(shapes), None if traffic is None else Path(traffic))
+    return tuple(family_item(spec, sizes, PORTFOLIO if portfolio is None else portfolio) for spec in specs)
+
+
+def weighed(sizes: SizeList, traffic: Path | None) -> SizeList:
+    """The sizes, weighed by a file of counts if one is given. Raises FamilyError."""
+    if traffic is None:
+        return sizes
+    try:
+        text = traffic.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FamilyError(f"the traffic in {traffic} can't be read: {error}") from None
+    return sizes.with_traffic(parse_traffic(text, sizes.symbols, str(traffic)))
+
+
+def _kernel_search(
+    family: KernelFamily,
+    sizes: SizeList,
+    portfolio: int,
+    what: Mapping[str, Any],
+    target: str,
+    options: RunOptions,
+) -> FamilySearch:
+    resolved = Target(target).resolved()
+    searches, spaces = [], []
+    for at, size in enumerate(sizes.sizes):
+        kernel = family.kernel(size)
+        sketch = kernel.space.sketch(family.name)
+        found = kernel_search(kernel, resolved, options.strategy, options.seed + at, sketch=sketch)
+        searches.append(found)
+        spaces.append([sketch])
+    return shared(family.name, what, str(resolved), sizes, portfolio, searches, spaces, options.trials, exact=True)

@@ -1,0 +1,105 @@
+"""Families in the store: one function at many sizes, the configs chosen for it, and the rule that picks among them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from tuner.records.db.base import StorePart, page_size
+from tuner.records.db.schema_farm import FamilyRow
+from tuner.records.db.types import AnyRow, utcnow
+from tuner.records.errors import InvalidRecord, RecordNotFound
+
+MOST_BYTES = 16 << 20
+"""The largest record of a family that the store takes, as JSON."""
+_HINT = "tune it: tunefarm tune dense:M,3072,768 --shapes M=1,16,128"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFamily:
+    """`record` is what `tuner.families.record` reads; `key` names the function, equal for every list of its sizes."""
+
+    key: str
+    name: str
+    target: str
+    device_class: str
+    run_id: int | None
+    digest: str
+    loss: float
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFamily(NewFamily):
+    """`loss` is how much slower the portfolio is than each size's best, as a factor (geometric mean)."""
+
+    id: int
+    created_at: datetime
+
+
+def family_key(what: Mapping[str, Any]) -> str:
+    """The key of a family: sha256 (hex) of what names its function."""
+    text = json.dumps({"family": dict(what)}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class FamilyRecords(StorePart):
+    """Part of `RecordStore`, whose promises hold for each method."""
+
+    def add(self, new: NewFamily) -> StoredFamily:
+        """Keep a family as the newest of its key, target and device class. Raises InvalidRecord for one too large."""
+        size = len(json.dumps(new.record))
+        if size > MOST_BYTES:
+            raise InvalidRecord(f"a family's record has at most {MOST_BYTES} bytes, not {size}")
+        values: dict[str, Any] = {
+            "key": new.key,
+            "name": new.name,
+            "target": new.target,
+            "device_class": new.device_class,
+            "run_id": new.run_id,
+            "digest": new.digest,
+            "loss": new.loss,
+            "record": dict(new.record),
+            "created_at": utcnow(),
+        }
+        [row_id] = self._write(
+            lambda connection: connection.scalars(insert(FamilyRow).returning(FamilyRow.id), values).all()
+        )
+        return StoredFamily(id=row_id, **values)
+
+    def get(self, family_id: int) -> StoredFamily:
+        """One family. Raises RecordNotFound."""
+        row = self._read(lambda c: c.execute(_FAMILIES.where(FamilyRow.id == family_id)).first())
+        if row is None:
+            raise RecordNotFound(f"there is no family {family_id}", hint=_HINT)
+        return _stored(row)
+
+    def in_use(self, key: str, target: str, device_class: str | None = None) -> StoredFamily | None:
+        """The newest record of a family for a target, and a device class where one is given."""
+        query = _FAMILIES.where(FamilyRow.key == key, FamilyRow.target == target)
+        if device_class is not None:
+            query = query.where(FamilyRow.device_class == device_class)
+        row = self._read(lambda c: c.execute(query.order_by(FamilyRow.id.desc()).limit(1)).first())
+        return None if row is None else _stored(row)
+
+    def newest(self, limit: int = 100, before: int | None = None, name: str | None = None) -> tuple[StoredFamily, ...]:
+        """The newest families, newest first; with `before`, those older than that id; with `name`, those of it."""
+        query = _FAMILIES.order_by(FamilyRow.id.desc()).limit(page_size(limit))
+        if before is not None:
+            query = query.where(FamilyRow.id < before)
+        if name is not None:
+            query = query.where(FamilyRow.name == name)
+        return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))
+
+
+_FAMILIES = select(*FamilyRow.__table__.columns)
+
+
+def _stored(row: AnyRow) -> StoredFamily:
+    return StoredFamily(**row._mapping)
