@@ -34,7 +34,6 @@ LONG_STILL: dict[str, int] = {
     "runtime.md": 2,
     "schedule.md": 11,
     "security.md": 12,
-    "spaces.md": 38,
     "te.md": 5,
     "tuning.md": 17,
 }
