@@ -48,7 +48,8 @@ def sentences(text: str) -> list[str]:
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     found = []
     for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)|\n(?=[#|<])", text):
-        if part.strip().startswith(("#", "|", "<")):
+        lines = part.strip("\n").splitlines()
+        if part.strip().startswith(("#", "|", "<")) or all(line.startswith("    ") for line in lines):
             continue
         plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "x", part))
         found += re.split(r"(?<=[.!?])\s+", plain.replace("\n", " "))
