@@ -56,7 +56,7 @@ def vectorize(func: n.PrimFunc, loop: n.Var) -> Effect:
 def unroll(func: n.PrimFunc, loop: n.Var) -> Effect:
     """Write out the iterations of a loop one after another. The extent must be constant.
 
-        for i in 4: ...           →   for i in T.unroll(4): ...
+    for i in 4: ...           →   for i in T.unroll(4): ...
     """
     path = loop_path(func, loop)
     _check_constant(loop_at(path), "unroll")
@@ -69,7 +69,7 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
 
     `thread_axis` is "blockIdx.x" to ".z", "threadIdx.x" to ".z" or "vthread". A reduction may run along threadIdx only:
     lowering makes the threads of a block add up what each has. A loop inside one of the same threadIdx shares its work
-    among those threads, so what it makes must be the same for each of them, in memory that they share.
+    among those threads. So what it makes must be the same for each of them, in memory that they share.
 
         for i in 32: ...          →   for i in T.thread_binding(32, thread="threadIdx.x"): ...
     """
@@ -209,7 +209,7 @@ def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, 
 def unannotate(func: n.PrimFunc, where: n.Var | str, ann_key: str) -> Effect:
     """Take the note `ann_key` off a loop or a block.
 
-        for i in T.serial(64, annotations={"pragma_unroll": 4}): ...   →   for i in 64: ...
+    for i in T.serial(64, annotations={"pragma_unroll": 4}): ...   →   for i in 64: ...
     """
 
     def without(old: dict[str, Any]) -> dict[str, Any]:

@@ -38,9 +38,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
     return f"{inputs[0]}, {(attrs['buffer_index_type'], attrs['buffer_index'])!r}"
 
 
-@primitive(
-    "block", attrs={"buffer_index": (int,), "buffer_index_type": (str,)}, outputs="block", spell=_spelled
-)
+@primitive("block", attrs={"buffer_index": (int,), "buffer_index_type": (str,)}, outputs="block", spell=_spelled)
 def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: str) -> Effect:
     """Let a block use a buffer through a copy whose indices are the block's own axes, those that the access mentions.
 
@@ -60,14 +58,13 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     return _through_copy(func, me, scope, _Copy(buffer, cached, own, axes, buffer_index_type == "read"))
 
 
-@primitive(
-    "block", attrs={"read_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block"
-)
+@primitive("block", attrs={"read_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block")
 def reindex_cache_read(
     func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str, index_map: str
 ) -> Effect:
-    """Let a block read a buffer through a copy of its own in memory `storage_scope`, in which the element for
-    iteration v of the block lies at `index_map`(v), a map of all of the block's axes.
+    """Let a block read a buffer through a copy of its own in memory `storage_scope`.
+
+    The element for iteration v of the block lies in it at `index_map`(v), a map of all of the block's axes.
 
     The copy is the block B_shared, before the block. All reads of the buffer in the block must be at one place, and
     no two iterations of the axes that the copy goes along may meet.
@@ -80,14 +77,13 @@ def reindex_cache_read(
     return _reindex_cache(func, block, ("read", read_buffer_index), storage_scope, index_map)
 
 
-@primitive(
-    "block", attrs={"write_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block"
-)
+@primitive("block", attrs={"write_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block")
 def reindex_cache_write(
     func: n.PrimFunc, block: str, write_buffer_index: int, storage_scope: str, index_map: str
 ) -> Effect:
-    """Let a block write a buffer of its own in memory `storage_scope`, in which the element of iteration v of the
-    block lies at `index_map`(v), a map of all of the block's axes; and copy the finished result to where it belongs.
+    """Let a block write a buffer of its own in memory `storage_scope`, and copy the result to where it belongs.
+
+    The element of iteration v of the block lies in it at `index_map`(v), a map of all of the block's axes.
 
     The copy is the block C_local, after the block. The map may not mention reduction axes, and no two elements may
     meet in it.
@@ -100,9 +96,7 @@ def reindex_cache_write(
     return _reindex_cache(func, block, ("write", write_buffer_index), storage_scope, index_map)
 
 
-def _reindex_cache(
-    func: n.PrimFunc, block: str, which: tuple[str, int], storage_scope: str, index_map: str
-) -> Effect:
+def _reindex_cache(func: n.PrimFunc, block: str, which: tuple[str, int], storage_scope: str, index_map: str) -> Effect:
     me, scope = scope_around(func, block)
     check_leaf(me)
     check_scope(storage_scope, block)

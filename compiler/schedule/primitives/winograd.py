@@ -32,8 +32,8 @@ from compiler.tir.visit import seq
 def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) -> Effect:
     """Compute a convolution without strides in tiles of `tile` × `tile` results, each by a fast filter.
 
-    With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain: 16 for 36 with tile 2, 36 for 144
-    with tile 4 (r = 3). Results differ from the plain sum's by rounding, more so with larger tiles, and a number that
+    With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain. For r = 3 these are 16 for 36 with
+    tile 2, and 36 for 144 with tile 4. Results differ from the plain sum's by rounding, more so with larger tiles, and a number that
     is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one). Tiles are
     added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one band more.
 
