@@ -33,8 +33,8 @@ def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: in
     """Compute the indices at which a block reads ahead of it, into buffers in memory `storage_scope`.
 
     Each index that is more than an axis or a constant gets a buffer along the axes that it mentions, and a block that
-    fills it. These blocks, index_0, index_1, ..., are the result. With `cse_thresh` only those that occur so many times.
-    What the block itself writes stays as it is.
+    fills it. These blocks, index_0, index_1, ..., are the result. With `cse_thresh` only those that occur so many
+    times. What the block itself writes stays as it is.
 
         block C: C[vi] = A[vi * 3 % 7]    →   block index_0: index_var_0[v0] = v0 * 3 % 7
                                               block C: C[vi] = A[index_var_0[vi]]
