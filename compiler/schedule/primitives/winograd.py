@@ -35,7 +35,8 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
     With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain. For r = 3 these are 16 for 36 with
     tile 2, and 36 for 144 with tile 4. Results differ from the plain sum's by rounding, more so with larger tiles. A
     number that is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in
-    one). Tiles are added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one band more.
+    one). Tiles are added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one
+    band more.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
 
