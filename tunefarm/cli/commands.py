@@ -60,7 +60,7 @@ _GROUPS = {
     },
     "Records": {
         "records": Subcommand(".records.exchange:records", "Export, import, merge, count and prune records."),
-        "db": Subcommand(".records.db:db", "Create, check, upgrade and back up the record store."),
+        "db": Subcommand(".records.db:db", "Create, check, upgrade, back up and move the record store."),
     },
     "Dashboard and REST API": {
         "web": Subcommand(".web.serve:web", "Run the dashboard and the REST API."),

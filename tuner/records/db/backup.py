@@ -1,25 +1,23 @@
-"""A copy of a record store, made while others write to it."""
+"""A copy of a record store in a file, made while others write to it, and brought back."""
 
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
-from sqlalchemy import URL
-
-from tuner.records.db.database import connect, parse_url, reading, show_url, sqlite_path
+from tuner.records.db.database import parse_url, sqlite_path
+from tuner.records.db.whole_copy import Copied, copy_store
 from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
 
 
 def backup(address: str | Path, file: Path) -> int:
     """Copy the store at `address` to `file`, as it is at one moment; returns the copy's size in bytes.
 
-    Of SQLite the copy is a store like the other; of PostgreSQL it is what `pg_dump` writes in its custom format, for
-    `pg_restore`. A file that exists is not written over. Raises RecordError, StoreMissing, StoreUnavailable.
+    The copy is a SQLite store, whatever database the store is in. A file that exists is not written over. Raises
+    RecordError, SchemaMismatch, StoreMissing, StoreUnavailable.
     """
     url = parse_url(address)
     if file.exists():
@@ -32,7 +30,8 @@ def backup(address: str | Path, file: Path) -> int:
         if path is not None:
             _copy_sqlite(path, part)
         else:
-            _dump_postgres(url, part)
+            copy_store(address, part)
+            _leave_wal(part)
         _sync(part)
         part.rename(file)
     except RecordError:
@@ -57,47 +56,30 @@ def _copy_sqlite(path: Path, part: Path) -> None:
         raise StoreUnavailable(f"the database {path} is damaged: {answer}")
 
 
-def _dump_postgres(url: URL, part: Path) -> None:
-    command = _pg_dump(url)
-    plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
-    environ = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
-    words = [str(command), "--format=custom", f"--file={part}", f"--dbname={plain}"]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise StoreUnavailable(f"pg_dump of {show_url(url)} failed: {done.stderr.strip()[-1000:]}")
+def _leave_wal(path: Path) -> None:
+    """Put all of the copy into its one file."""
+    with closing(sqlite3.connect(path)) as copy:
+        copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def _pg_dump(url: URL) -> Path:
-    """A pg_dump that can read the server: older ones refuse to. Raises RecordError when there is none."""
-    engine = connect(url)
-    with reading(engine) as connection:
-        wanted = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10_000
-    engine.dispose()
-    found = {path: _major(path) for path in pg_dumps()}
-    able = next((path for path, major in found.items() if major >= wanted), None)
-    if able is not None:
-        return able
-    there_is = f"; there is only that of PostgreSQL {max(found.values())}" if found else ""
-    raise RecordError(
-        f"pg_dump of PostgreSQL {wanted} or later, which copies {show_url(url)}, is not installed{there_is}",
-        hint=f"install PostgreSQL's client programs: Debian's postgresql-client-{wanted}, "
-        "from apt.postgresql.org where the release has only older ones",
-    )
+def restore(file: Path, address: str | Path) -> Copied:
+    """Bring a backup back into an empty store, of any kind; `address` may be a SQLite file that is not there yet.
 
-
-def pg_dumps() -> list[Path]:
-    """Those on the PATH, and where Debian keeps one for each version, the latest first."""
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = [folder / "pg_dump" for folder in folders]
-    return [path for path in dict.fromkeys(found) if os.access(path, os.X_OK) and path.is_file()]
-
-
-def _major(program: Path) -> int:
-    """The version a program says it is of; 0 when it does not."""
-    done = subprocess.run([program, "--version"], capture_output=True, text=True)
-    found = re.search(r" (\d+)(\.|devel|beta|rc)", done.stdout)
-    return int(found[1]) if found else 0
+    Raises RecordError where records are there already, SchemaMismatch for a backup of another version, StoreMissing,
+    StoreUnavailable for a damaged one.
+    """
+    if not file.is_file():
+        raise StoreMissing(f"there is no file {file}", hint="`tunefarm db backup` writes one")
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as copy:
+            [answer] = copy.execute("PRAGMA integrity_check").fetchone()
+    except sqlite3.Error as error:
+        raise StoreUnavailable(
+            f"{file} is no backup: {error}", hint="backups of `tunefarm db backup` are SQLite stores"
+        ) from error
+    if answer != "ok":
+        raise StoreUnavailable(f"{file} is damaged: {answer}", hint="give another backup")
+    return copy_store(file, address)
 
 
 def _sync(path: Path) -> None:

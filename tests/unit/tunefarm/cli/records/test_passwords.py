@@ -20,6 +20,7 @@ SECRET = "s3cret-w0rd"
 
 _ARGUMENTS = {
     "db backup": ["copy.db"],
+    "db restore": ["in.db"],
     "records merge": ["other.db"],
     "records export": ["out.jsonl"],
     "records import": ["in.jsonl"],

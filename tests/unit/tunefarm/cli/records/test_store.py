@@ -92,6 +92,20 @@ def test_a_backup_is_a_store(database: str, tmp_path: Path, typed: Typed) -> Non
     assert sorted(p.name for p in tmp_path.glob("b.db*")) == []
 
 
+def test_a_store_is_moved_and_brought_back(database: str, tmp_path: Path, typed: Typed) -> None:
+    moved, again = tmp_path / "moved.db", tmp_path / "again.db"
+    said = typed("db", "move", database, str(moved))
+    assert f"copied to {moved}: " in said
+    assert "SRC is as it was" in said
+    typed("db", "backup", str(tmp_path / "copy.db"), "--db", str(moved))
+    rows = json.loads(typed("db", "restore", str(tmp_path / "copy.db"), "--db", str(again), "--json"))["rows"]
+    assert rows["runs"] == 1
+    with RecordStore.open(again) as store, RecordStore.open(database) as original:
+        assert store.runs.newest() == original.runs.newest()
+    assert "records merge" in typed("db", "move", database, str(moved), code=1)
+    assert "there is no file" in typed("db", "restore", str(tmp_path / "no.db"), "--db", str(tmp_path / "n"), code=1)
+
+
 def test_a_merge_says_what_it_leaves_behind(database: str, typed: Typed, tmp_path: Path) -> None:
     other = str(tmp_path / "other.db")
     assert "not merged" not in typed("records", "merge", database, "--db", other)
