@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import JSON, URL, Connection, Engine, Table, TableClause, column, func, insert, select, table, text
 
-from tuner.records.db import schema_farm
 from tuner.records.db.database import connect, parse_url, reading, show_url, sqlite_path, writing
 from tuner.records.db.migrate import SchemaVersion, state_of, upgrade
+from tuner.records.db.schema_models import METADATA
 from tuner.records.errors import RecordError, StoreUnavailable
 
 _BATCH = 2000
@@ -45,14 +45,14 @@ def copy_store(source: str | Path, destination: str | Path) -> Copied:
             copied = {each.name: _copy(each, reader, writer) for each in _tables()}
             _go_on_counting(writer)
             _check_copied(writer, copied)
-        running = schema_farm.Base.metadata.tables["runs"]
+        running = METADATA.tables["runs"]
         under_way = reader.execute(select(func.count()).where(running.c.state == "running")).scalar_one()
     return Copied(copied, under_way)
 
 
 def _tables() -> list[Table]:
     """All tables, those that others refer to first. The number of changes is last, since each row changes it."""
-    ordered = list(schema_farm.Base.metadata.sorted_tables)
+    ordered = list(METADATA.sorted_tables)
     return sorted(ordered, key=lambda each: each.name == _SERVING)
 
 
