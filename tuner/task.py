@@ -8,6 +8,7 @@ from functools import cached_property
 
 from compiler.dtype import parse_dtype
 from compiler.ir.visit import walk
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
@@ -49,6 +50,12 @@ class TuningTask:
     def threads(self) -> int:
         """How many a kernel of it may use; 1 on a GPU."""
         return max(1, self.target.num_cores or 1)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Positions of the arguments that are the same at every call: weights of a model."""
+        noted = self.func.attrs.get(LAYOUT_FREE) or ()
+        return tuple(at for at in noted if isinstance(at, int) and 0 <= at < len(self.func.params))
 
     @cached_property
     def rounding(self) -> Rounding:

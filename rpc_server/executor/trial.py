@@ -117,8 +117,8 @@ class Trials:
         self._phase("load", limit)
         module, function = _load(data, request.entry, place)
         arguments = _arguments(self._inputs, function.entry, request.seed, place)
-        function, arguments = _packed_ahead(module, function, arguments, place)
-        ready = _ready(function, arguments, place)
+        function, arguments, cold = _packed_ahead(module, function, arguments, place, request.cold)
+        ready = _ready(function, arguments, place, cold)
         self._phase("first run", None)
         first = _call(ready)
         if request.reference is not None:
@@ -200,10 +200,10 @@ def _use_cores(artifact: Artifact) -> None:
 
 
 def _packed_ahead(
-    module: Module, function: KernelFunction, arguments: list[Any], place: Device
-) -> tuple[KernelFunction, list[Any]]:
+    module: Module, function: KernelFunction, arguments: list[Any], place: Device, weights: Sequence[int]
+) -> tuple[KernelFunction, list[Any], tuple[int, ...]]:
     try:
-        return prepacked(module, function, arguments, place)
+        return prepacked(module, function, arguments, place, weights)
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
 
@@ -225,9 +225,9 @@ def _argument(inputs: Inputs, spec: ArgSpec, seed: int, index: int, place: Devic
     return empty(value.shape, spec.dtype, place).copyfrom(value)
 
 
-def _ready(function: KernelFunction, arguments: list[Any], place: Device) -> Subject:
+def _ready(function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()) -> Subject:
     try:
-        return Subject(function, arguments, place)
+        return Subject(function, arguments, place, cold)
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
 

@@ -40,4 +40,6 @@ Dtype = Annotated[str, Meta(max_length=64)]
 Shape = Annotated[tuple[Bytes, ...], Meta(max_length=64)]
 OpenShape = Annotated[tuple[Bytes | Label, ...], Meta(max_length=64)]
 """A shape in which some extents have only names."""
+Positions = Annotated[tuple[Index, ...], Meta(max_length=4096)]
+"""Places of arguments."""
 Digests = Annotated[tuple[Label, ...], Meta(max_length=4096)]

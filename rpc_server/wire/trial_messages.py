@@ -16,6 +16,7 @@ from rpc_server.wire.bounds import (
     Label,
     NotNegative,
     Path,
+    Positions,
     Prose,
     Seconds,
     Tries,
@@ -82,7 +83,8 @@ class MeasureRequest(msgspec.Struct, frozen=True):
     argument list, its outputs for the same seed decide whether the candidate's are right: elementwise
     `|got - want| <= atol + rtol * max(|want|, rms of want)` for floats, equality for integers.
     `timeout_s` covers loading, the check and the timing of the candidate; `reference_timeout_s` the
-    reference's one run.
+    reference's one run. Arguments at the positions `cold` are timed out of the caches: they are the weights of a
+    model, which reads others between two calls of this kernel.
     """
 
     artifact: Label
@@ -96,6 +98,7 @@ class MeasureRequest(msgspec.Struct, frozen=True):
     atol: NotNegative = 1e-6
     device_type: Label = "cpu"
     device_id: Index = 0
+    cold: Positions = ()
 
 
 class MeasureResult(msgspec.Struct, frozen=True):

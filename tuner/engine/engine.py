@@ -328,18 +328,20 @@ class TuningRun:
 
     def _measure(self, command: ev.SubmitMeasure) -> None:
         task = self._searches[command.job.task].task
-        request, artifacts = measurement(command, task.rounding, self._options, task.flops)
+        request, artifacts = measurement(command, task.rounding, self._options, task.flops, task.weights)
         self._jobs[command.job.id] = command.job
         work = fl.DeviceWork(command.job.id, request, artifacts, self._device_numbers[command.slot])
         self._slots[command.slot].give(work)
 
     def _learn_incumbents(self) -> None:
-        """Once the class of device is known, so is what the store serves for it."""
+        """Once the class of device is known, so is what the store serves for it; else builds use a draft."""
         self._knows_incumbents = True
         for task, search in enumerate(self._searches):
             recorded = self._ledger.incumbent(task)
+            candidate = search.draft
             if recorded is not None:
                 candidate = search.recognise(recorded.digest, recorded.trace_json) or recorded
+            if candidate is not None:
                 self._carry_out(self._state.hear(ev.Incumbent(task, candidate)))
 
     def _recruit(self) -> None:

@@ -17,10 +17,11 @@ _LEAST_FLOPS = 1e8  # a second, of untuned code that waits for memory at every s
 
 
 def measurement(
-    command: SubmitMeasure, rounding: Rounding, options: RunOptions, flops: float = 0.0
+    command: SubmitMeasure, rounding: Rounding, options: RunOptions, flops: float = 0.0, weights: tuple[int, ...] = ()
 ) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
     """The request, and the artifacts it names. Outputs may differ as far as `options` says, or `rounding` where that is
-    further. The untuned function, of `flops` operations, has more time than candidates: large ones take minutes."""
+    further. The untuned function, of `flops` operations, has more time than candidates: large ones take minutes. The
+    arguments at `weights` are a model's: they are not in the caches when it is called."""
     purpose = command.job.purpose
     candidate = Artifact.from_bytes(command.artifact)
     reference = _reference(command.reference)
@@ -36,6 +37,7 @@ def measurement(
         rtol=max(options.rtol, rounding.relative),
         atol=max(options.atol, rounding.absolute),
         device_type=device_type(candidate),
+        cold=weights,
     )
     return request, (candidate,) if candidate.digest == reference.digest else (candidate, reference)
 

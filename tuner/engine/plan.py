@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tuner.build.worker import Source, TraceSource, pack_func
 from tuner.model.guide import Guide
@@ -11,6 +11,8 @@ from tuner.model.library import newest
 from tuner.model.machine import target_family
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.beginning import Beginning
+from tuner.search.drafted import drafted_candidate
 from tuner.search.recognise import recogniser
 from tuner.search.registry import is_guided, make_strategy
 from tuner.space.generate import generate
@@ -36,7 +38,8 @@ class TaskSearch:
     the untuned function, whose output is the reference; it may raise a TunefarmError, which fails that trial.
     `weight` is the task's share in what the run makes small. `warm` is what the strategy begins with, `guide` says what
     it goes by before it has learnt anything, "" for one that goes by nothing. `model` is the model that the task is a
-    kernel of, which then calls it `weight` times.
+    kernel of, which then calls it `weight` times. `draft` is what a build that finds no record uses: the finals compare
+    with it where the store serves nothing, and it stays unless another candidate is clearly faster.
     """
 
     task: TuningTask
@@ -47,6 +50,7 @@ class TaskSearch:
     warm: WarmStart = field(default=WarmStart())
     guide: str = ""
     model: str = ""
+    draft: Proposal | None = None
 
     @property
     def group(self) -> str:
@@ -62,16 +66,17 @@ def sketch_search(
     weight: float = 1.0,
     knowledge: Knowledge = Knowledge(),
     sketches: Sequence[Sketch] | None = None,
+    model: str = "",
 ) -> TaskSearch:
-    """A search of `sketches`, by default of the space that is derived from the task's function. Raises TuningError for
-    an unknown strategy."""
+    """A search of `sketches`, by default of the space that is derived from the task's function. A kernel of a model, by
+    the model's name, begins with what an untuned build of it uses. Raises TuningError for an unknown strategy."""
     sketches = generate(task.func, task.target) if sketches is None else tuple(sketches)
     guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
     made = make_strategy(strategy, sketches, seed, seen, guide)
     warm = WarmStart()
     if knowledge.store is not None and knowledge.warm:
         warm = warm_start(task, sketches, neighbours(knowledge.store, task))
-    return TaskSearch(
+    found = TaskSearch(
         task=task,
         strategy=Warmed(made, warm.candidates) if warm.candidates else made,
         recognise=recogniser(sketches),
@@ -79,7 +84,17 @@ def sketch_search(
         weight=weight,
         warm=warm,
         guide="" if guide is None else guide.says,
+        model=model,
     )
+    return begun_with_draft(found, sketches) if model else found
+
+
+def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch]) -> TaskSearch:
+    """The search with what an untuned build uses as its first candidate, where that is one of its space, `sketches`."""
+    draft = drafted_candidate(search.task.func, search.task.target, sketches)
+    if draft is None:
+        return search
+    return replace(search, strategy=Beginning(search.strategy, draft), draft=draft)
 
 
 def guide_for(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge = Knowledge()) -> Guide:

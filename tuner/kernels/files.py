@@ -62,9 +62,11 @@ class Item:
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
         weight = float(self.record.get("weight", 1))
-        found = sketch_search(task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge())
         file = Path(self.record.get("file", ""))
-        return replace(found, model=file.stem) if is_model(file) else found
+        return sketch_search(
+            task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge(),
+            model=file.stem if is_model(file) else "",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

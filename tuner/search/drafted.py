@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from compiler.tir import nodes as n
 from tuner.errors import TuningError
 from tuner.model.guide import Guide
 from tuner.model.library import Found, newest
+from tuner.search.base import Candidate
 from tuner.search.population import Point, is_costly, mutated, sample
 from tuner.space.backend import tuning_backend_of
 from tuner.space.generate import generate
@@ -35,16 +37,32 @@ def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> Schedule | None:
     Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
     """
     try:
-        sketches = [sketch for sketch in generate(func, target) if not is_costly(sketch)]
+        sketches = generate(func, target)
     except (TuningError, ScheduleError):
         return None
-    if not sketches:
+    found = _first(func, target, sketches, seed)
+    return None if found is None else found[1]
+
+
+def drafted_candidate(func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int = 0) -> Candidate | None:
+    """The point of `sketches`, the space that `generate` makes, that `drafted` schedules by."""
+    found = _first(func, target, sketches, seed)
+    return None if found is None else found[0]
+
+
+def _first(
+    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int
+) -> tuple[Candidate, Schedule] | None:
+    """The best point that can be applied, and its schedule."""
+    known = [sketch for sketch in sketches if not is_costly(sketch)]
+    if not known:
         return None
     family = tuning_backend_of(target).model_family(target)
-    guide = Guide.of(sketches, func, target, lambda: _model(family))
-    for _, place, point in _best(sketches, guide, np.random.default_rng(seed)):
+    guide = Guide.of(known, func, target, lambda: _model(family))
+    for _, place, point in _best(known, guide, np.random.default_rng(seed)):
+        candidate = Candidate(known[place], point)
         try:
-            return apply_trace(func, Trace.from_json(sketches[place].trace_json(point)))
+            return candidate, apply_trace(func, Trace.from_json(candidate.trace_json))
         except ScheduleError:
             continue
     return None

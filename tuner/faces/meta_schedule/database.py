@@ -141,6 +141,7 @@ class Database(ABC):
 
 
 _ALL = 1 << 30
+_FEW = 3
 
 
 def _runs_on(built: Target, wanted: Target) -> bool:
@@ -159,14 +160,15 @@ def expected(record: TuningRecord) -> float:
 
 
 class MemoryDatabase(Database):
-    """Records that end with the process. One with more samples of the same schedule stands for those with fewer."""
+    """Records that end with the process. One with more samples of the same schedule stands for those with fewer,
+    and a later one of at least three for all: a finalist counts by what the finals measured, in turns with its rivals.
+    """
 
     def __init__(self, module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
-        self._schedules: list[tuple[str, str, str]] = []  # each record's workload, trace and target
-        self._samples: dict[tuple[str, str, str], int] = {}  # the most that a record of a schedule has
+        self._standing: dict[tuple[str, str, str], list[TuningRecord]] = {}  # of each workload, trace and target
 
     def has_workload(self, mod: IRModule) -> bool:
         return Workload(mod).key in self._workloads
@@ -183,14 +185,19 @@ class MemoryDatabase(Database):
     def _keep(self, record: TuningRecord) -> None:
         schedule = record.workload.key, record.trace.to_json(), str(record.target)
         self._records.append(record)
-        self._schedules.append(schedule)
-        self._samples[schedule] = max(len(record.run_secs or ()), self._samples.get(schedule, 0))
+        standing, count = self._standing.setdefault(schedule, []), len(record.run_secs or ())
+        most = max((len(other.run_secs or ()) for other in standing), default=0)
+        if count > most or count >= _FEW:
+            standing[:] = [record]
+        elif count == most:
+            standing.append(record)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         timed = [
             record
-            for record, schedule in zip(self._records, self._schedules)
-            if record.run_secs and record.workload == workload and len(record.run_secs) == self._samples[schedule]
+            for (key, _, _), standing in self._standing.items()
+            for record in standing
+            if key == workload.key and record.run_secs
         ]
         return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
 

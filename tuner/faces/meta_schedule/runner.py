@@ -94,6 +94,7 @@ class Runner(ABC):
 
     def __init__(self, timeout_sec: float, evaluator_config: EvaluatorConfig | None, cooldown_sec: float) -> None:
         self.timeout_sec = timeout_sec
+        self.asked = evaluator_config
         self.evaluator_config = evaluator_config or EvaluatorConfig()
         self.cooldown_sec = cooldown_sec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.engine import tune as run_engine
 from tuner.engine.options import RunOptions
-from tuner.engine.plan import TaskSearch, guide_for, sketch_task
+from tuner.engine.plan import TaskSearch, begun_with_draft, guide_for, sketch_task
 from tuner.engine.progress import TrialDone
 from tuner.errors import TuningError
 from tuner.faces.common.trials import SearchTrials
@@ -183,8 +183,7 @@ def _callbacks(given: Sequence[MeasureCallback] | MeasureCallback | str) -> list
 def _options(
     tasks: Sequence[TuneContext], builder: Builder, runner: Runner, total: int, per_task: int | None, scheduler: str
 ) -> RunOptions:
-    evaluator = runner.evaluator()
-    return RunOptions(
+    options = RunOptions(
         trials=min(total, per_task or total),
         total_trials=total,
         scheduler=scheduler,
@@ -192,17 +191,18 @@ def _options(
         builders=getattr(builder, "max_workers", 2),
         build_timeout_s=builder.timeout_s,
         run_timeout_s=runner.timeout_sec,
-        samples=evaluator.repeat,
-        max_samples=evaluator.repeat,
-        sample_ms=evaluator.min_repeat_ms,
     )
+    asked = runner.asked
+    if asked is None:  # the engine's own: several short samples, more where they scatter, none of what is clearly slow
+        return options
+    return replace(options, samples=asked.repeat, max_samples=asked.repeat, sample_ms=asked.min_repeat_ms)
 
 
 def _search(context: TuneContext, weight: float, cost_model: str) -> TaskSearch:
     sketches = context.sketches()
     guide = guide_of(context.task, sketches, cost_model)
     strategy = context.search_strategy.make(sketches, max(0, context.rand_state), guide=guide)
-    return sketch_task(context.task, strategy, sketches, weight)
+    return begun_with_draft(sketch_task(context.task, strategy, sketches, weight), sketches)
 
 
 def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:

@@ -15,6 +15,7 @@ from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.rounding import Rounding
+from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
 
@@ -42,3 +43,12 @@ def test_large_untuned_code_has_time_by_its_operations(untuned: Artifact) -> Non
     flops = 2.0 * 2048**3
     assert asked(untuned, TrialPurpose.SEARCH, flops) == (10.0, flops / 1e8)
     assert asked(untuned, TrialPurpose.BASELINE, flops) == (flops / 1e8, flops / 1e8)
+
+
+def test_weights_of_a_model_are_read_from_memory(untuned: Artifact) -> None:
+    job = Job(1, 0, TrialPurpose.BASELINE, None)
+    command = SubmitMeasure(job, 0, untuned.to_bytes(), untuned.to_bytes())
+    func = WorkloadSpec.parse("copy:64").prim_func()
+    for noted, weights in (((), ()), ((0, 7, "w"), (0,))):
+        task = TuningTask("copy", func.with_attr("layout_free_buffers", noted), Target("llvm"))
+        assert measurement(command, Rounding(), RunOptions(), weights=task.weights)[0].cold == weights

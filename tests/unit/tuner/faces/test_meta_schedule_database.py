@@ -316,6 +316,14 @@ def test_a_longer_measurement_stands_for_a_shorter_one_of_the_same_schedule(tmp_
         assert [r.run_secs for r in pruned.get_all_tuning_records()] == [(1.5,)]
 
 
+def test_a_finalist_counts_by_what_the_finals_measured():
+    database = MemoryDatabase()
+    workload = database.commit_workload(matmul())
+    for samples in ((1.0,) * 6, (2.0, 2.0, 2.0), (0.5,)):  # a search's, the finals', and one that came later
+        database.commit_tuning_record(record(matmul(), 4, *samples))
+    assert [r.run_secs for r in database.get_top_k(workload, 5)] == [(2.0, 2.0, 2.0)]
+
+
 def test_a_single_sample_is_not_taken_at_its_word():
     database = MemoryDatabase()
     database.commit_workload(matmul())

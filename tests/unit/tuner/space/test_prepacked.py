@@ -13,12 +13,14 @@ from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
+from compiler.runtime.core.device import cpu
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
+from rpc_server.executor import trial_subject
 from rpc_server.executor.trial import Trials
 from rpc_server.wire.messages import Measured
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
@@ -90,6 +92,24 @@ def test_an_artifact_has_all_three():
 
 
 # -------------------------------------------------------------------------------------- measuring
+
+
+def test_timed_calls_take_turns_with_copies_of_the_weights(monkeypatch):
+    """Packed ones where the candidate packs; the call that is checked writes what is compared."""
+    monkeypatch.setattr(trial_subject, "_LEAST_COLD", 1)
+    monkeypatch.setattr(trial_subject, "last_level_cache_bytes", lambda: 1 << 14)
+    module = load_artifact(compile_artifact(candidate(workload(), HERE, "panels+pack+ahead"), HERE, name="f"))
+    given = [*map(array, operands(SHAPE, "float32", "float32")), empty(SHAPE[:2])]
+    function, arguments, cold = trial_subject.prepacked(module, module["f"], given, cpu(), (1, 9))
+    assert [function.entry.args[at].name for at in cold] == ["B_global"]
+    ready = trial_subject.Subject(function, arguments, cpu(), cold)
+    assert len(ready._turns) == 1 + (1 << 14) // arguments[1].nbytes
+    bound = [call._arguments[1] for call in ready._turns]
+    assert len({call.data_ptr for call in bound}) == len(bound)
+    given[2].copyfrom(np.zeros(SHAPE[:2], "float32"))
+    assert ready.timed(3) > 0
+    np.testing.assert_allclose(given[2].numpy(), given[0].numpy() @ given[1].numpy(), rtol=1e-4, atol=1e-4)
+    assert len(trial_subject.Subject(function, arguments, cpu())._turns) == 1
 
 
 def measured(tmp_path: Path, tried: Artifact, reference: Artifact) -> MeasureResult:
