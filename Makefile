@@ -6,11 +6,12 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 STAMP  := $(VENV)/.installed
 TORCH  := $(VENV)/.torch-installed
+SITE   := $(VENV)/.site-installed
 LINTED := $(VENV)/lint.log
 PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
 .PHONY: help setup test pytest durations browser emulators lint lint-beside ruff mypy contracts shortest demo fuzz attack \
-        conformance soak bench gpu gpu-pack models test-models clean
+        conformance soak bench gpu gpu-pack models test-models tutorial docs clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -64,7 +65,7 @@ emulators:               # tests run kernels for Arm and RISC-V under qemu; with
 	fi || echo "no qemu-user could be installed: the tests that run other machines' code will be skipped"
 
 clean:                   ## remove what the targets above made
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build webui/site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FRAMES=30000 damaged messages at each kind of process, from SEED; STEPS=1000000 of hostile peers with sessions
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
@@ -98,6 +99,17 @@ soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 se
 
 afternoons: $(STAMP)     ## a kernel engineer, a lab owner and the author of a build job at a terminal; TRIALS=20 of each run
 	@$(BIN)/python -m tests.e2e.afternoons $(TRIALS)
+
+$(SITE): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(SITE)            ## the documentation as a site in webui/site, which the web app serves under /docs; links checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+	@$(BIN)/python .ci/site_check.py webui/site
+
+tutorial: $(STAMP)       ## the commands of docs/tutorial.md, typed with TRIALS=4 for each kernel
+	@$(BIN)/python -m tests.e2e.tutorial $(TRIALS)
 
 bench: $(STAMP)          ## every benchmark, one after the other (QUICK=1: the shortest form of each); PEER=/path/to/python with apache-tvm adds its numbers
 	@$(BIN)/python .ci/bench.py $(if $(QUICK),--quick) $(if $(PEER),--peer $(PEER)) $(ONLY)

@@ -22,6 +22,8 @@ TARGETS = {
     "conformance": "SHARE=100",
     "soak": "TIME=3 KILLS=4 ATTACK=1",
     "afternoons": "TRIALS=3",
+    "tutorial": "TRIALS=1",
+    "docs": "",
     "bench": "QUICK=1",
     "models": "ONLY=squeezenet1_1",
     "test-models": "ONLY='t5_encoder or squeezenet1_1 or test_compile'",

@@ -30,6 +30,7 @@ PAGES: list[Page] = [
     Page("Best configs", "/best", "webui.pages.configs:router"),
     Page("Releases", "/releases", "webui.pages.releases:router"),
     Page("Benchmarks", "/benchmarks", "webui.pages.benchmarks:router"),
+    Page("Docs", "/docs", "webui.pages.documentation:router"),
     Page("", "/compare", "webui.pages.compare:router"),
     Page("", "/devices/{name:path}", "webui.pages.devices:router"),
 ]

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ from tunefarm.cli.tuning.display import seconds
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
 
-MATMUL = "matmul:512,512,512:float32"
-CONV = "conv2d:1,64,56,56,64,3,3:float32"
 _START_S = 60.0
 _EPILOG = "\b\nExamples:\n  tunefarm demo\n  tunefarm demo --serve"
 
@@ -41,12 +40,12 @@ class DemoError(TunefarmError):
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--trials", type=Whole(4), default=64, show_default=True, help="Trials for each kernel.")
+@click.option("--trials", type=Whole(4), default=16, show_default=True, help="Trials for each kernel.")
 @click.option("--serve", is_flag=True, help="Leave the farm and the dashboard up until Ctrl-C.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records and logs here.")
 def demo(trials: int, serve: bool, folder: Path | None) -> None:
-    """Start a tracker, two device servers and the web app on loopback; tune a matmul and a convolution; kill one
-    server meanwhile; let a build job fetch the best configs over HTTP, build with them and check the results.
+    """Start a tracker, two device servers and the web app on loopback; tune a small ONNX model; kill one server
+    meanwhile; let a build job fetch the best configs over HTTP, build the model with them and check its results.
     """
     console = common.console()
     with ExitStack() as stack:
@@ -60,11 +59,12 @@ def demo(trials: int, serve: bool, folder: Path | None) -> None:
         farm = Farm(folder)
         stack.callback(farm.stop)
         began = time.monotonic()
+        model = _model(folder)
         farm.start(console)
-        run = _tune(farm, trials, console)
-        report = _downstream(farm, console)
-        ratio = _against_numpy(farm, report)
-        _print_result(console, farm, run, report, ratio, time.monotonic() - began)
+        run = _tune(farm, model, trials, console)
+        report = _downstream(farm, model, console)
+        times = _in_turns(farm, model, report["artifact"])
+        _print_result(console, farm, run, report, times, time.monotonic() - began)
         if serve:
             console.print(f"The dashboard is at [bold]{farm.web_url}[/bold] — Ctrl-C ends the farm.")
             signal.pause()
@@ -153,9 +153,20 @@ class Farm:
 # ------------------------------------------------------------------------------------ the acts
 
 
-def _tune(farm: Farm, trials: int, console: Console) -> Run:
-    """Tune both kernels; kill the second server once an eighth of the trials is done."""
-    args = ["tune", MATMUL, CONV, "--trials", str(trials), "--tracker", farm.tracker, "--key", "cpu", "--db", farm.db]
+def _model(folder: Path) -> Path:
+    """A small model on disk. Raises DemoError where onnx is not installed."""
+    if find_spec("onnx") is None:
+        raise DemoError("the demo's model needs onnx", hint="pip install 'tunefarm[onnx]'")
+    from compiler.frontend.onnx.sample import write_sample  # loads onnx
+
+    path = folder / "small.onnx"
+    write_sample(path)
+    return path
+
+
+def _tune(farm: Farm, model: Path, trials: int, console: Console) -> Run:
+    """Tune the model's kernels; kill the second server once a few trials are done."""
+    args = ["tune", str(model), "--trials", str(trials), "--tracker", farm.tracker, "--key", "cpu", "--db", farm.db]
     console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
     tuner = subprocess.Popen([*PYTHON, "-m", "tunefarm", *args], stdin=subprocess.DEVNULL, env=environment())
     victim = farm.servers[1]
@@ -163,7 +174,7 @@ def _tune(farm: Farm, trials: int, console: Console) -> Run:
         with RecordStore.open(farm.db) as store:
             while tuner.poll() is None:
                 runs = store.runs.newest(limit=1)
-                if runs and victim.poll() is None and runs[0].trials >= trials // 4:
+                if runs and victim.poll() is None and runs[0].trials >= 2 * trials:
                     victim.send_signal(signal.SIGKILL)
                     console.print(f"[yellow]killed device server {victim.pid} with SIGKILL[/yellow]", highlight=False)
                 time.sleep(0.1)
@@ -179,25 +190,23 @@ def _tune(farm: Farm, trials: int, console: Console) -> Run:
         return store.runs.newest(limit=1)[0]
 
 
-def _downstream(farm: Farm, console: Console) -> list[dict[str, Any]]:
-    """A build job: best configs over HTTP, artifacts on disk, outputs checked on a farm device."""
-    out = farm.folder / "build"
-    args = ["build", MATMUL, CONV, "--api", farm.web_url, "--tracker", farm.tracker, "--key", "cpu"]
-    args += ["--require-tuned", "--check", "--out", str(out)]
+def _downstream(farm: Farm, model: Path, console: Console) -> dict[str, Any]:
+    """A build job: best configs over HTTP, the model as one file, its results checked on a farm device."""
+    args = ["build", str(model), "--api", farm.web_url, "--tracker", farm.tracker, "--key", "cpu"]
+    args += ["--require-tuned", "--check", "--out", str(farm.folder / "build")]
     console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
-    report: list[dict[str, Any]] = farm.json(args)
-    for kernel in report:
-        console.print(f"{kernel['kernel']}: {kernel['config']}, output checked, {kernel['artifact']}", highlight=False)
+    report: dict[str, Any] = farm.json(args)
+    console.print(f"{len(report['kernels'])} kernels tuned, results checked: {report['artifact']}", highlight=False)
     return report
 
 
-def _against_numpy(farm: Farm, report: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The built matmul and numpy's, in one process on the same core, in turns."""
-    env = environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    command = [*PYTHON, "-m", "tunefarm.cli.tuning.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+def _in_turns(farm: Farm, model: Path, artifact: str) -> dict[str, float]:
+    """Seconds of a run of the tuned model, of the untuned one and in ONNX Runtime: in one process, on one core."""
+    core = str(farm.cores[0])
+    command = [*PYTHON, "-m", "tunefarm.cli.tuning.model_turns", str(model), artifact, "--core", core]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise DemoError(f"the comparison with numpy failed:\n{done.stderr}")
+        raise DemoError(f"timing the model failed:\n{done.stderr}")
     result: dict[str, float] = json.loads(done.stdout)
     return result
 
@@ -206,37 +215,41 @@ def _print_result(
     console: Console,
     farm: Farm,
     run: Run,
-    report: Sequence[dict[str, Any]],
-    versus: dict[str, float],
+    report: Mapping[str, Any],
+    times: Mapping[str, float],
     elapsed: float,
 ) -> None:
     with RecordStore.open(farm.db) as store:
         failures = store.runs.failures(run.id)
         best = {config.workload_key: config.cost for config in store.best.page()}
+    calls = {kernel["workload_key"]: kernel["calls"] for kernel in report["kernels"]}
     table = Table(title=f"tunefarm demo, {seconds(elapsed)} in all")
     table.add_column("kernel")
-    for name in ("untuned", "best", "speedup", "of numpy/OpenBLAS", "trials", "failures"):
+    for name in ("calls", "as written", "best", "speedup", "trials", "failures"):
         table.add_column(name, justify="right")
-    for task, kernel in zip(run.tasks, report):
+    for task in run.tasks:
         assert task.baseline_cost is not None
         cost = best[task.workload.key]  # over all samples of the finals, not the luckiest trial
-        flops = kernel["flops"]
-        relative = f"{versus['ratio']:.2f} of {versus['numpy_gflops']:.0f} GFLOP/s" if task is run.tasks[0] else "–"
         table.add_row(
             task.workload.name,
-            f"{flops / task.baseline_cost / 1e9:.2f} GFLOP/s",
-            f"{flops / cost / 1e9:.1f} GFLOP/s",
+            str(calls[task.workload.key]),
+            seconds(task.baseline_cost),
+            seconds(cost),
             f"{task.baseline_cost / cost:.1f}x",
-            relative,
             str(task.trials),
             _kinds(failures, task.id),
         )
     console.print(Fitted(table, ["kernel"]))
+    other = f", in ONNX Runtime {seconds(times['onnxruntime'])}" if "onnxruntime" in times else ""
+    console.print(
+        f"a run of the model takes {seconds(times['tuned'])}, built without tuning {seconds(times['untuned'])}{other}; "
+        "one thread each"
+    )
     assert run.finished_at is not None
     tuning = (run.finished_at - run.started_at).total_seconds()
     console.print(
-        f"{run.trials} trials in {seconds(tuning)}: {run.trials / tuning:.1f} trials per second; one thread a device, "
-        f"and one for numpy; one of two devices was killed during the run"
+        f"{run.trials} trials in {seconds(tuning)}: {run.trials / tuning:.1f} trials per second; "
+        "one of two devices was killed during the run"
     )
 
 
