@@ -38,6 +38,7 @@ LINKED = "linked."  # and a number: objects to be linked to "object"
 PREPACK, PREPACKED = "_weight_prepack", "_prepacked"
 CONSTANTS = "tunefarm_model_constants"  # the object's table of addresses of a model's constants
 CONSTANT = "const."  # and a number: a constant of a model
+NO_KERNEL = -4  # the code of a dispatch that has no kernel for the sizes of a call
 FIRST_CHECK = 16  # the code of a model's check 0; kernels have smaller ones
 
 FRAMING = Framing("artifact", "an", MAGIC, FORMAT_VERSION, MAX_MANIFEST_BYTES)

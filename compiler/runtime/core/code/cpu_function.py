@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, ClassVar, Protocol
 
-from compiler.artifact import EntryPoint
+from compiler.artifact import NO_KERNEL, EntryPoint
 from compiler.errors import DeviceError
 from compiler.runtime.core import native
 from compiler.runtime.core.arguments import packer_for
@@ -120,5 +120,9 @@ def kernel_failure(name: str, code: int) -> BaseException:
             f"{name} calls a registered function, but the library it is in was linked without a way to do so",
             hint="load it with `load_module`, or export it again",
             detail={"code": code},
+        )
+    if code == NO_KERNEL:
+        return KernelError(
+            f"{name} has no kernel for these sizes", hint="add them to its family's sizes", detail={"code": code}
         )
     return KernelError(f"{name} failed with code {code}", detail={"code": code})

@@ -1,0 +1,78 @@
+"""A family as one artifact: right at every size, whatever its kernels are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
+from compiler.target.target import Target
+from tuner.devices.supplies import local_target
+from tuner.families.build import at_size, build_family, build_untuned, function_name
+from tuner.families.configs import FamilyConfig, realised
+from tuner.families.family import Family, FamilySpec
+from tuner.families.portfolio import TimeTable
+from tuner.families.record import FamilyRecord, make_record
+from tuner.families.sizes import FamilyError, parse_shapes
+from tuner.space.generate import generate
+from tuner.task import TuningTask
+
+
+def made_up(text: str, shapes: list[str], most: int = 2) -> FamilyRecord:
+    """A record of a family that nobody measured: the first configs of some sizes' spaces, with times by hand."""
+    family = Family(FamilySpec.parse(text), parse_shapes(shapes))
+    tasks = [TuningTask.from_spec(workload, local_target()) for workload in family.workloads()]
+    spaces = [generate(task.func, task.target) for task in tasks]
+    sketches = [spaces[0][0], spaces[-1][0]]
+    configs = []
+    for sketch in sketches:
+        point = next(p for p in (tuple(0 for _ in sketch.decisions), sketch.random(np.random.default_rng(0))) if p)
+        if not sketch.is_allowed(point):
+            found = sketch.random(np.random.default_rng(0))
+            assert found is not None
+            point = found
+        configs.append(FamilyConfig(sketch.name, tuple(sketch.values(point).items())))
+    cells, traces = {}, {}
+    for number, config in enumerate(configs):
+        for at, space in enumerate(spaces):
+            candidate = realised(config, space)
+            if candidate is not None:
+                cells[number, at] = 1.0 + abs(at - number * (len(spaces) - 1))
+                traces[number, at] = candidate.trace_json
+    table = TimeTable.of(cells, len(configs), len(spaces))
+    what, target = family.spec.to_json(), str(tasks[0].target)
+    untuned = [9.0] * len(spaces)
+    return make_record(
+        str(family.spec), what, target, family.sizes, configs, table, most, lambda c, at: traces[c, at], untuned
+    )
+
+
+def test_dense_at_any_size() -> None:
+    record = made_up("dense:M,48,32", ["M=1,4,17"])
+    built = build_family(FamilyRecord.from_json(record.to_json()))
+    name = function_name(record.name)
+    assert name == "dense_M_48_32_float32"
+    dense = load_artifact(built.artifact)[name]
+    weight = np.random.default_rng(0).random((48, 32), "float32")
+    for rows in (0, 1, 3, 4, 5, 17, 40):
+        data, out = np.random.default_rng(rows).random((rows, 32), "float32"), empty((rows, 48))
+        dense(array(data), array(weight), out)
+        np.testing.assert_allclose(out.numpy(), data @ weight.T, rtol=1e-4)
+    assert at_size(record, (9,)) is not None
+    with pytest.raises(FamilyError, match="kernel of a file"):
+        build_family(FamilyRecord.from_json({**record.to_json(), "what": {"file": "x.toml", "name": "scale"}}))
+
+
+def test_a_convolution_without_general_kernels_has_the_untuned_one() -> None:
+    record = made_up("conv2d:1,4,H,W,8,3,3", ["H,W=6x5,8x8"])
+    built = build_family(record)
+    reference = load_artifact(build_untuned(FamilySpec.parse("conv2d:1,4,H,W,8,3,3"), Target(record.target), "plain"))
+    conv = load_artifact(built.artifact)[function_name(record.name)]
+    weight = np.random.default_rng(0).random((8, 4, 3, 3), "float32")
+    for height, width in ((6, 5), (8, 8), (7, 9)):
+        data = np.random.default_rng(1).random((1, 4, height, width), "float32")
+        out, wanted = empty((1, 8, height, width)), empty((1, 8, height, width))
+        conv(array(data), array(weight), out)
+        reference["plain"](array(data), array(weight), wanted)
+        np.testing.assert_allclose(out.numpy(), wanted.numpy(), rtol=1e-4)
