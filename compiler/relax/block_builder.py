@@ -72,7 +72,7 @@ class BlockBuilder:
         self._global_names = Names()
         for gvar in self._functions:
             self._global_names.take(gvar.name_hint)
-        self._by_hash: dict[int, list[GlobalVar]] | None = None
+        self._by_hash: dict[type[BaseFunc], dict[int, list[GlobalVar]]] = {}
         self._scopes: list[NameScope] = []
         self._blocks: list[OpenBlock] = []
         self._frames: list[FunctionFrame] = []
@@ -219,7 +219,7 @@ class BlockBuilder:
 
     def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
         """Add a function, or find one of the same structure. Returns its name, `func_name` or one like it."""
-        table = self._hashes()
+        table = self._hashes(type(func))
         key = structural_hash(func)
         for gvar in table.get(key, ()):
             if structural_equal(self._functions[gvar], func):
@@ -228,12 +228,15 @@ class BlockBuilder:
         table.setdefault(key, []).append(gvar)
         return gvar
 
-    def _hashes(self) -> dict[int, list[GlobalVar]]:
-        if self._by_hash is None:
-            self._by_hash = {}
+    def _hashes(self, kind: type[BaseFunc]) -> dict[int, list[GlobalVar]]:
+        """The functions of a class by their hashes. To hash kernels takes long, and passes often add only others."""
+        table = self._by_hash.get(kind)
+        if table is None:
+            table = self._by_hash[kind] = {}
             for gvar, func in self._functions.items():
-                self._by_hash.setdefault(structural_hash(func), []).append(gvar)
-        return self._by_hash
+                if type(func) is kind:
+                    table.setdefault(structural_hash(func), []).append(gvar)
+        return table
 
     def _insert(self, name: str, func: BaseFunc) -> GlobalVar:
         self._global_names.take(name)
@@ -250,7 +253,7 @@ class BlockBuilder:
         if gv not in self._functions:
             raise IRError(f"the module has no function {gv.name_hint!r}{here()}")
         self._functions[gv] = updated_func
-        self._by_hash = None
+        self._by_hash.clear()
 
     def info_of_function(self, gvar: GlobalVar) -> StructInfo | None:
         """What is known of a function: as the module has it, else as its name carries it."""

@@ -71,9 +71,10 @@ def run(program: IRModule | Function, *args: Any, func: str = "main") -> Value:
 class Interpreter:
     """Runs the functions of a module. Kernels made of te forms are kept, by operator and argument shapes."""
 
-    def __init__(self, module: IRModule | None = None) -> None:
+    def __init__(self, module: IRModule | None = None, kernels: dict[tuple[Any, ...], Any] | None = None) -> None:
+        """With `kernels`, several interpreters keep them together."""
         self._module = module
-        self._kernels: dict[tuple[Any, ...], Any] = {}
+        self._kernels: dict[tuple[Any, ...], Any] = {} if kernels is None else kernels
 
     def function(self, name: str) -> Function:
         """The graph function `name` of the module."""
@@ -105,6 +106,10 @@ class Interpreter:
             exprs = [_stand_in(arg) for arg in args]
             found = self._kernels[key] = make_kernel(operator.te, exprs, attrs, operator.short_name)  # type: ignore[arg-type]
         return found
+
+    def run_kernel(self, func: n.PrimFunc, *args: Any) -> None:
+        """Run a kernel, which writes its results into arrays among `args`."""
+        run_prim_func(func, *args)
 
     def global_function(self, gvar: GlobalVar) -> Any:
         """A function of the module."""
@@ -264,7 +269,7 @@ class _Frame:
             kernel = self._machine.kernel(operator, args, call.attrs)
             arrays = [item for arg in args for item in _arrays(arg)]
             outs = [_new(tuple([int(_known(d)) for d in out.dims or ()]), out.dtype) for out in kernel.outputs]
-            run_prim_func(kernel.func, *arrays, *outs)
+            self._machine.run_kernel(kernel.func, *arrays, *outs)
             return tuple(outs) if kernel.several else outs[0]
         if not isinstance(operator.host, Refused):
             return operator.host(*args, **call.attrs)
@@ -291,11 +296,15 @@ class _Frame:
         if isinstance(func, Function):
             return self._machine.call(func, args)
         if isinstance(func, n.PrimFunc):
-            run_prim_func(func, *args)
+            self._machine.run_kernel(func, *args)
             return ()
         if callable(func):
             return func(*args)
         raise LoweringError(f"{_shown(func)} is called, which is no function")
+
+    def run_kernel(self, func: n.PrimFunc, *args: Any) -> None:
+        """Run a kernel as the interpreter does."""
+        self._machine.run_kernel(func, *args)
 
     def outputs(self, call: Call) -> tuple[list[Array], bool]:
         """New arrays for the results that a call says it has, and whether they are a tuple."""
@@ -321,7 +330,7 @@ def _call_tir(frame: _Frame, call: Call) -> Value:
         results = [outs[number] if index == -1 else args[index] for number, index in enumerate(indices)]
         outs = [out for out, index in zip(outs, indices) if index == -1]
     scalars = frame.value(call.args[2]) if len(call.args) > 2 else ()
-    run_prim_func(func, *args, *outs, *scalars)
+    frame.run_kernel(func, *args, *outs, *scalars)
     return tuple(results) if several else results[0]
 
 
