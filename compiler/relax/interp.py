@@ -299,7 +299,8 @@ class _Frame:
             self._machine.run_kernel(func, *args)
             return ()
         if callable(func):
-            return func(*args)
+            result = func(*args)
+            return () if result is None else result
         raise LoweringError(f"{_shown(func)} is called, which is no function")
 
     def run_kernel(self, func: n.PrimFunc, *args: Any) -> None:

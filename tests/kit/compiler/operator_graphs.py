@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from compiler.relax.nodes import (
     info_of,
 )
 from compiler.tir import nodes as n
+from tests.kit.compiler.operator_graph_steps import AFTER, OTHERS
 from tests.kit.compiler.random_graphs import Graph
 from tests.kit.compiler.relax_ops import Case, dims_of
 from tests.kit.compiler.topi import data
@@ -34,7 +35,7 @@ _KEPT = 8
 def operators_of(seed: int, cases: dict[str, list[Case]], most: int = MOST) -> list[str]:
     """The operators of the graph `seed`, in the order in which it has them."""
     rng = random.Random(f"operators {seed}")
-    return rng.choices(sorted([*cases, *OTHERS]), k=rng.randint(FEWEST, most))
+    return rng.choices(sorted([*cases, *OTHERS, *AFTER]), k=rng.randint(FEWEST, most))
 
 
 def operator_graph(seed: int, cases: dict[str, list[Case]], most: int = MOST) -> Graph:
@@ -47,9 +48,9 @@ def operator_graph(seed: int, cases: dict[str, list[Case]], most: int = MOST) ->
 
 class _Maker:
     def __init__(self, rng: random.Random, cases: dict[str, list[Case]]) -> None:
-        self._rng = rng
+        self.rng = rng
         self._cases = cases
-        self._builder = BlockBuilder()
+        self.builder = BlockBuilder()
         self._numbers = np.random.default_rng(rng.randrange(1 << 30))
         self._symbolic = rng.random() < 0.5
         self._symbols: dict[tuple[str, int], n.Var] = {}
@@ -57,19 +58,24 @@ class _Maker:
         self._arrays: list[Any] = []
         self._shared: dict[Any, list[Var]] = {}
         self._values: list[Var] = []
+        self._named = 0
 
     def made(self, names: list[str]) -> Graph:
-        rng, bb = self._rng, self._builder
+        rng, bb = self.rng, self.builder
         each = -(-len(names) // rng.randint(1, 3))
         outs: list[Any] = []
-        with bb.function("main", None):
+        with bb.function("main", None, pure=AFTER.keys().isdisjoint(names)):
             for begin in range(0, len(names), each):
+                now = names[begin : begin + each]
                 with bb.dataflow():
-                    for name in names[begin : begin + each]:
-                        self._step(name)
+                    for name in now:
+                        if name not in AFTER:
+                            self._step(name)
                     seen = [bb.emit_output(value) for value in self._sinks()]
                 outs += seen
                 self._values = [var for var in seen if _is_float(var)][-_KEPT:]
+                done = [bb.emit(AFTER[name](self)) for name in now if name in AFTER]
+                self._values += [var for var in done if _is_float(var)]
                 if self._values and rng.random() < 0.5:
                     self._values.append(bb.emit(self._condition()))
             bb.emit_func_output(Tuple((*outs, *self._values[-1:])), self._params)
@@ -79,19 +85,19 @@ class _Maker:
 
     def _step(self, name: str) -> None:
         if name in OTHERS:
-            made: Var = self._builder.emit(OTHERS[name](self))
+            made: Var = self.builder.emit(OTHERS[name](self))
         else:
-            case = self._rng.choice(self._cases[name])
+            case = self.rng.choice(self._cases[name])
             sizes = case.sizes[0]
-            dtype = self._rng.choice(list(case.dtypes))
+            dtype = self.rng.choice(list(case.dtypes))
             args = [self._argument(case, place, dtype, sizes) for place in range(len(case.shapes))]
-            made = self._builder.emit(case.build(*args))
+            made = self.builder.emit(case.build(*args))
         info = info_of(made)
         if isinstance(info, TupleStructInfo):
-            parts = [self._builder.emit(TupleGetItem(made, place)) for place in range(len(info.fields))]
-            if self._rng.random() < 0.5:  # packed once more
-                again = self._builder.emit(Tuple(tuple(parts)))
-                parts = [self._builder.emit(TupleGetItem(again, place)) for place in range(len(parts))]
+            parts = [self.builder.emit(TupleGetItem(made, place)) for place in range(len(info.fields))]
+            if self.rng.random() < 0.5:  # packed once more
+                again = self.builder.emit(Tuple(tuple(parts)))
+                parts = [self.builder.emit(TupleGetItem(again, place)) for place in range(len(parts))]
             self._values += parts
         else:
             self._values.append(made)
@@ -101,14 +107,14 @@ class _Maker:
         kind = case.dtype(place, dtype)
         dims = dims_of(case.shapes[place], {name: self._size(name, size) for name, size in sizes.items()})
         own = place in case.values
-        if kind == "float32" and not own and self._rng.random() < 0.6:
+        if kind == "float32" and not own and self.rng.random() < 0.6:
             found = self._from_graph(dims)
             if found is not None:
                 return found
         key = (kind, tuple(map(str, dims)), (case.name, place) if own else None)
         known = self._shared.setdefault(key, [])
-        if known and self._rng.random() < 0.7:
-            return self._rng.choice(known)
+        if known and self.rng.random() < 0.7:
+            return self.rng.choice(known)
         array = data(*dims_of(case.shapes[place], sizes), dtype=kind, rng=self._numbers)
         if own:
             array = np.asarray(case.values[place](array)).astype(array.dtype)
@@ -131,7 +137,7 @@ class _Maker:
 
     def _from_graph(self, dims: Sequence[Any]) -> Var | None:
         """A value of the graph as a tensor of `dims`, its elements between -1 and 1."""
-        bb, rng = self._builder, self._rng
+        bb, rng = self.builder, self.rng
         near = [value for value in self._values[-_KEPT:] if _is_float(value)]
         if not near:
             return None
@@ -155,16 +161,28 @@ class _Maker:
     def any_float(self) -> Var:
         """Some value or parameter of numbers."""
         near = [value for value in self._values[-_KEPT:] if _is_float(value)]
-        return self._rng.choice(near) if near else self._param((3, 4), "float32", data(3, 4, rng=self._numbers))
+        return self.rng.choice(near) if near else self._param((3, 4), "float32", data(3, 4, rng=self._numbers))
+
+    def parameter(self, *shape: int) -> Var:
+        """A parameter of numbers, which others may read as well."""
+        known = self._shared.setdefault(("own", shape), [])
+        if not known or self.rng.random() < 0.3:
+            known.append(self._param(shape, "float32", data(*shape, rng=self._numbers)))
+        return self.rng.choice(known)
+
+    def symbol(self) -> n.Var:
+        """A dimension that is named nowhere yet."""
+        self._named += 1
+        return n.Var(f"k{self._named}", "int64")
 
     def _condition(self) -> If:
-        value = self._rng.choice(self._values)
-        holds = self._param((), "bool", np.array(self._rng.random() < 0.5))
+        value = self.rng.choice(self._values)
+        holds = self._param((), "bool", np.array(self.rng.random() < 0.5))
         return If(holds, SeqExpr((), op.add(value, value)), SeqExpr((), op.tanh(op.negative(value))))
 
     def _sinks(self) -> list[Var]:
         """The values of the block that nothing of it reads."""
-        bindings = self._builder._blocks[-1].bindings
+        bindings = self.builder._blocks[-1].bindings
         read = {arg for binding in bindings for arg in _read(binding.value)}
         return [b.var for b in bindings if b.var not in read and not isinstance(info_of(b.var), TupleStructInfo)]
 
@@ -185,16 +203,3 @@ def _dims(value: Var) -> tuple[str, ...]:
 def _is_float(value: Var) -> bool:
     info = info_of(value)
     return isinstance(info, TensorStructInfo) and info.dtype == "float32" and info.dims is not None
-
-
-OTHERS: dict[str, Callable[[_Maker], Any]] = {
-    "relax.eye": lambda maker: op.eye(3, 4, 1, dtype="float32"),
-    "relax.ones": lambda maker: op.ones((2, 3), "float32"),
-    "relax.zeros": lambda maker: op.zeros((4,), "float32"),
-    "relax.arange": lambda maker: op.arange(1, 9, 2, "float32"),
-    "relax.hamming_window": lambda maker: op.hamming_window(5, True, 0.54, 0.46, "float32"),
-    "relax.reshape": lambda maker: op.reshape(maker.any_float(), (-1,)),
-    "relax.shape_to_tensor": lambda maker: op.shape_to_tensor(op.shape_of(maker.any_float())),
-    "relax.size": lambda maker: op.size(maker.any_float()),
-}
-"""Operators that no case is for."""
