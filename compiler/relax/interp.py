@@ -72,7 +72,7 @@ class Interpreter:
     """Runs the functions of a module. Kernels made of te forms are kept, by operator and argument shapes."""
 
     def __init__(self, module: IRModule | None = None, kernels: dict[tuple[Any, ...], Any] | None = None) -> None:
-        """With `kernels`, several interpreters keep them together."""
+        """Run functions of `module`. Interpreters that are given one dictionary of `kernels` keep them together."""
         self._module = module
         self._kernels: dict[tuple[Any, ...], Any] = {} if kernels is None else kernels
 

@@ -33,6 +33,7 @@ from compiler.relax.transform.gradient.gradient import gradient
 from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
 from compiler.relax.transform.inference.fast_math import fast_math
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
+from compiler.relax.transform.inference.fuse_attention import fuse_attention
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.layout.alter_op_impl import alter_op_impl
@@ -79,6 +80,7 @@ PassFunction = Callable[..., Any]
 PREPARATION: tuple[PassFunction, ...] = (
     normalize,
     fold_batch_norm,
+    fuse_attention,
     combine_constant_matmul,
 )
 """Operators become fewer."""

@@ -13,7 +13,7 @@ from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import ShapeStructInfo, TensorStructInfo, Var, const
 from compiler.relax.op.execution.te_gradients import register_te_gradient
-from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.registry import register_func
 from compiler.tir import nodes as n
 
@@ -61,7 +61,12 @@ def _negate(data: Any) -> Any:
     return data
 
 
-register_func(_DOUBLE, lambda data: _as_array(data) * np.float32(2), override=True)
+def _double(data: Any) -> Any:
+    result = _as_array(data) * np.float32(2)
+    return array(result) if isinstance(data, NDArray) else result
+
+
+register_func(_DOUBLE, _double, override=True)
 register_func(_FILL, lambda data, out: _write(out, _as_array(data) + np.float32(1)), override=True)
 register_func(_NEGATE, _negate, override=True)
 register_te_gradient(_GRADIENT, lambda grads, x: [grads])
@@ -95,6 +100,41 @@ def _closure(maker: Maker) -> Any:
         inner.emit_func_output(inner.emit(op.subtract(a, op.tanh(b))))
     gvar = bb.add_func(inner.get()["inner"], "inner")
     return bb.emit(op.make_closure(gvar, [_small(maker)]))
+
+
+def attention_by_parts(maker: Maker) -> Any:
+    """Attention as exported models have it: products, scale, masks and softmax, of three or four dimensions."""
+    bb, rng = maker.builder, maker.rng
+    batch, heads, length, keys, width = 2, 3, rng.choice((1, 4)), 5, 4
+    outer = (batch, heads) if rng.random() < 0.6 else (heads,)
+    front = rng.random() < 0.7  # heads are brought before lengths
+
+    def part(size: int) -> Var:
+        if not front:
+            return _small(maker, (*outer, size, width))
+        lies = (batch, size, heads, width) if len(outer) == 2 else (size, heads, width)
+        return bb.emit(op.permute_dims(_small(maker, lies), [0, 2, 1, 3] if len(outer) == 2 else [1, 0, 2]))
+
+    query, key, value = part(length), part(keys), part(keys)
+    last = len(outer)
+    turned = bb.emit(op.permute_dims(key, [*range(last), last + 1, last]))
+    scores = bb.emit(op.matmul(query, turned))
+    for _ in range(rng.randrange(3)):
+        known = rng.random() < 0.7
+        number = const(np.float32(rng.choice((2.0, 0.5)))) if known else bb.emit(op.exp(maker.parameter(1)))
+        scores = bb.emit(rng.choice((op.multiply, op.divide))(scores, number))
+    for _ in range(rng.randrange(3)):
+        shape = rng.choice([(length, keys), (keys,), (heads, 1, keys), (*outer, length, keys)])
+        if rng.random() < 0.5:
+            scores = bb.emit(op.add(scores, maker.parameter(*shape)))
+        else:
+            sides = [scores, const(np.float32(-3e38))]
+            scores = bb.emit(op.where(op.greater(maker.parameter(*shape), const(np.float32(0))), *sides))
+    shares = bb.emit(op.nn.softmax(scores, rng.choice((-1, last + 1))))
+    mixed = bb.emit(op.matmul(shares, value))
+    if rng.random() < 0.2:  # shares are read once more
+        return op.add(op.mean(shares), mixed)
+    return op.permute_dims(mixed, [0, 2, 1, 3] if len(outer) == 2 else [1, 0, 2])
 
 
 # ------------------------------------------------------------------- shapes known when it runs only
@@ -143,6 +183,7 @@ OTHERS: dict[str, Step] = {
     "relax.nonzero": _nonzero,
     "relax.unique": _unique,
     "relax.dynamic_strided_slice": _slice,
+    "attention by parts": attention_by_parts,
     "relax.call_tir": lambda maker: maker.builder.call_te(topi.nn.relu, maker.any_float()),
     "relax.call_tir_inplace": _in_place,
     "relax.call_tir_with_grad": lambda maker: maker.builder.call_te_with_grad(
