@@ -127,16 +127,16 @@ def _product(rewriter: CallRewriter, call: Call) -> _Scores | None:
 
 
 def _multiplied(rewriter: CallRewriter, call: Call) -> _Scores | None:
-    return _scaled(rewriter, *call.args) or _scaled(rewriter, *call.args[::-1])
+    a, b = call.args
+    return _scaled(rewriter, a, b, multiply) or _scaled(rewriter, b, a, multiply)
 
 
 def _divided(rewriter: CallRewriter, call: Call) -> _Scores | None:
-    return _scaled(rewriter, *call.args, by=divide)
+    a, b = call.args
+    return _scaled(rewriter, a, b, divide)
 
 
-def _scaled(
-    rewriter: CallRewriter, inner: RelaxExpr, number: RelaxExpr, by: Callable[..., Call] = multiply
-) -> _Scores | None:
+def _scaled(rewriter: CallRewriter, inner: RelaxExpr, number: RelaxExpr, by: Callable[..., Call]) -> _Scores | None:
     sizes = shape_of(number)
     if sizes is None or any(ops.as_int(size) != 1 for size in sizes):
         return None
