@@ -33,11 +33,28 @@ class Work:
 
 @dataclass(frozen=True)
 class ReportLine:
-    """One kernel on one device: its result in a run, and how it stands to the results before it."""
+    """One kernel on one device: its result in a run, and how it stands to the results before it.
+
+    `peers` is how it stands to other devices of its class, where it has too few results of its own. `through` are the
+    kernels that made a model slower.
+    """
 
     result: BenchResult
     work: Work
     judgement: Judgement | None
+    peers: Judgement | None = None
+    through: tuple[str, ...] = ()
+
+    @property
+    def lost_s(self) -> float:
+        """Seconds a call more than usual."""
+        cost, judgement = self.result.cost, self.judgement
+        return 0.0 if cost is None or judgement is None else cost - judgement.baseline
+
+    @property
+    def is_slow_for_its_class(self) -> bool:
+        """Whether a device without results of its own to compare with is slower than others of its class."""
+        return self.peers is not None and self.peers.kind is ChangeKind.SLOWER
 
     @property
     def speed(self) -> str:
@@ -64,18 +81,29 @@ class ReportLine:
         if self.judgement is None or self.judgement.kind is ChangeKind.STEADY:
             return ""
         if self.judgement.kind is ChangeKind.NEW:
+            if self.peers is not None and self.peers.changed:
+                than = "slower" if self.peers.kind is ChangeKind.SLOWER else "faster"
+                return f"{than} than its class: {self.peers.ratio:.2f}× the time"
             count = self.judgement.count
             return f"too early to judge: {count} of {LEAST_HISTORY} runs before" if count else "new"
         if self.change is None:
             return "suspect, not borne out"
         ratio = self.judgement.ratio
-        return f"slower: {ratio:.2f}× the time" if self.change is ChangeKind.SLOWER else f"faster: {1 / ratio:.2f}×"
+        if self.change is ChangeKind.SLOWER:
+            through = f", through {', '.join(self.through[:3])}" if self.through else ""
+            return f"slower: {ratio:.2f}× the time{through}"
+        return f"faster: {1 / ratio:.2f}×"
 
 
-def line(result: BenchResult, history: Sequence[BenchResult], work: Work) -> ReportLine:
-    """`history` are results of the series before this one."""
-    costs = [r.cost for r in history if r.cost is not None]
-    return ReportLine(result, work, None if result.cost is None else judge(costs, result.cost))
+def line(
+    result: BenchResult, history: Sequence[BenchResult], work: Work, peers: Sequence[BenchResult] = ()
+) -> ReportLine:
+    """`history` are results of the series before this one, `peers` those of other devices of the class."""
+    if result.cost is None:
+        return ReportLine(result, work, None)
+    others = [r.cost for r in peers if r.cost is not None]
+    judged = judge(others, result.cost) if len(others) >= LEAST_HISTORY else None
+    return ReportLine(result, work, judge([r.cost for r in history if r.cost is not None], result.cost), judged)
 
 
 def _cells(entry: ReportLine) -> tuple[str, ...]:
@@ -154,6 +182,8 @@ def as_json(entry: ReportLine) -> Mapping[str, Any]:
         "confirmed": entry.change is not None,
         "ratio": None if judgement is None else judgement.ratio,
         "baseline_s": None if judgement is None else judgement.baseline,
+        "class_ratio": None if entry.peers is None else entry.peers.ratio,
+        "through": list(entry.through),
         "results_before": None if judgement is None else judgement.count,
         "measured_at": result.measured_at.isoformat(),
     }

@@ -1,4 +1,4 @@
-"""One pass of a suite over devices: all devices at once, on each the kernels in rounds of random order.
+"""One pass of a suite over devices: all devices at once, on each the kernels in rounds of random order, then models.
 
 Every kernel is measured once a round, so that what disturbs a device for a while touches all kernels a little, not one
 a lot; before each the calibration kernel is timed. When a result is suspect against its series (see `changes`), the
@@ -17,12 +17,15 @@ from statistics import median
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
+from compiler.target.target import Target
 from rpc_server.errors import RPCError
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
-from tuner.bench.changes import WINDOW, Judgement, confirmed, judge
+from tuner.bench.changes import WINDOW, ChangeKind, Judgement, confirmed, judge
 from tuner.bench.devices import Stand
 from tuner.bench.kernels import BuiltKernel, Workshop
+from tuner.bench.models import BenchModel, kernel_series, slower_kernels
 from tuner.devices.fleet import DeviceSession
+from tuner.devices.model_runs import RunsModels
 from tuner.devices.supplies import device_target
 from tuner.engine.store_rows import device_row, workload_row
 from tuner.records.farm.model_farm import BenchResult, NewBenchResult
@@ -164,6 +167,18 @@ class _Series:
     text: str = ""
 
 
+@dataclass
+class _ModelSeries:
+    """What was measured of one model in this run, and of each of its kernels."""
+
+    model: BenchModel
+    samples: list[float] = field(default_factory=list)
+    kernels: dict[str, list[float]] = field(default_factory=dict)
+    calibrations: list[float] = field(default_factory=list)
+    failure: FailureKind | None = None
+    text: str = ""
+
+
 class _Device:
     def __init__(
         self,
@@ -186,16 +201,23 @@ class _Device:
 
     def run(self, stand: Stand) -> list[Finding]:
         built = self._workshop.kernels(self._target, self._info.fingerprint.device_class)
-        self._tell(Started(stand.name, self._info.name, len(built), self._options.rounds))
+        models = self._workshop.models.models(self._target, self._info.fingerprint.device_class)
+        self._tell(Started(stand.name, self._info.name, len(built) + len(models), self._options.rounds))
         everything = [_Series(kernel) for kernel in built]
+        runs = [_ModelSeries(model) for model in models]
         rng = random.Random(f"{self._options.seed} {self._info.name}")
         for number in range(1, self._options.rounds + 1):
             for series in rng.sample(everything, len(everything)):
                 if self._stop.is_set():
                     return []
                 self._take(series, number)
+            for run in runs:
+                if self._stop.is_set():
+                    return []
+                self._take_model(run, number)
         device_id = self._store.devices.upsert(device_row(self._info)).id
-        return [self._finding(series, device_id) for series in everything]
+        found = [self._finding(series, device_id) for series in everything]
+        return found + [finding for run in runs for finding in self._model_findings(run, device_id)]
 
     def _take(self, series: _Series, number: int) -> float | None:
         """Measure a kernel, unless it failed before; its median, if there is one."""
@@ -242,15 +264,15 @@ class _Device:
         if series.samples:
             judgement = judge([r.cost for r in history if r.cost is not None], median(series.samples))
             if judgement.changed:
-                real = self._bears_out(series, judgement)
+                real = self._bears_out(lambda: self._take(series, 0), judgement)
                 why = _why(series, judgement, history[-1]) if real else ""
         result = self._result(series, device_id, (CONFIRMED,) if real else ())
         return Finding(self._info.name, kernel, how, result, judgement, real, why)
 
-    def _bears_out(self, series: _Series, suspicion: Judgement) -> bool:
+    def _bears_out(self, take: Callable[[], float | None], suspicion: Judgement) -> bool:
         again: list[float] = []
         while (settled := confirmed(suspicion, again)) is None:
-            cost = None if self._stop.is_set() else self._take(series, 0)
+            cost = None if self._stop.is_set() else take()
             if cost is None:
                 return False
             again.append(cost)
@@ -271,6 +293,77 @@ class _Device:
             calibration=median(series.calibrations) if series.calibrations else None,
             noise=notes,
             environment=series.environment,
+        )
+
+    # -- models
+
+    def _take_model(self, series: _ModelSeries, number: int) -> float | None:
+        """Run a model, unless it failed before; the median of its times, if there is one."""
+        model = series.model
+        if series.failure is not None:
+            return None
+        if model.path is None or not isinstance(self._session, RunsModels):
+            series.failure, series.text = FailureKind.BUILD, model.problem or "this device runs no models"
+            return None
+        series.calibrations += self._calibrate()
+        kind = Target(self._target)
+        device_type = "cpu" if kind.is_cpu else kind.kind.name
+        try:
+            times = self._session.run_model(model.path, device_type, self._options.repeat, self._options.min_repeat_ms)
+        except RPCError:
+            raise
+        except TunefarmError as error:
+            series.failure, series.text, series.samples = FailureKind.CRASH, f"{error.kind}: {error.message}", []
+            return None
+        series.samples += times.samples
+        for kernel, seconds in times.kernels.items():
+            if seconds > 0:
+                series.kernels.setdefault(kernel, []).append(seconds)
+        cost = median(times.samples)
+        self._tell(BenchMeasured(self._info.name, model.name, number, cost))
+        return cost
+
+    def _model_findings(self, series: _ModelSeries, device_id: int) -> list[Finding]:
+        """The model's own finding, and those of its kernels: the ones that made it slower are borne out with it."""
+        name = series.model.name
+        history = self._costs(name)
+        judgement, real, why = None, False, ""
+        if series.samples:
+            judgement = judge(history, median(series.samples))
+            real = judgement.changed and self._bears_out(lambda: self._take_model(series, 0), judgement)
+        before = {kernel: self._costs(kernel_series(name, kernel)) for kernel in series.kernels}
+        usual = {kernel: median(costs) for kernel, costs in before.items() if costs}
+        now = {kernel: median(costs) for kernel, costs in series.kernels.items()}
+        blamed = slower_kernels(usual, now) if real and judgement and judgement.kind is ChangeKind.SLOWER else []
+        why = "; ".join(f"{kernel}: {1e6 * was:.1f} µs before, {1e6 * took:.1f} µs now" for kernel, was, took in blamed)
+        notes = (CONFIRMED,) if real else ()
+        own = self._model_result(series, name, series.samples, device_id, notes)
+        found = [Finding(self._info.name, name, series.model.how, own, judgement, real, why)]
+        for kernel, costs in series.kernels.items():
+            guilty = kernel in [each for each, _, _ in blamed]
+            row = kernel_series(name, kernel)
+            result = self._model_result(series, row, costs, device_id, (CONFIRMED,) if guilty else ())
+            verdict = judge(before[kernel], now[kernel])
+            found.append(Finding(self._info.name, row, series.model.how, result, verdict, guilty))
+        return found
+
+    def _costs(self, name: str) -> list[float]:
+        """The times of a series on this device before this run."""
+        return [r.cost for r in self._store.benches.series(name, self._info.name, WINDOW) if r.cost is not None]
+
+    def _model_result(
+        self, series: _ModelSeries, name: str, samples: Sequence[float], device_id: int, notes: tuple[str, ...]
+    ) -> NewBenchResult:
+        return NewBenchResult(
+            kernel=name,
+            target_id=self._store.targets.upsert(self._target).id,
+            device_id=device_id,
+            config_digest=series.model.digest,
+            samples=tuple(samples) if series.failure is None else (),
+            failure=None if series.failure is None else str(series.failure),
+            failure_text=series.text,
+            calibration=median(series.calibrations) if series.calibrations else None,
+            noise=notes,
         )
 
 

@@ -2,9 +2,11 @@
 
     name = "ours"
     kernels = ["matmul:512,512,512", "conv2d:1,64,56,56,64,3,3"]
+    models = ["resnet.onnx"]
     config = "best"
 
-`config` is "best" (the store's best config for the device; untuned where it has none) or "untuned".
+`models` are files beside the suite's. `config` is "best" (the store's best config for the device; untuned without one)
+or "untuned". Untuned kernels run as they are written; untuned models with the schedules a build picks itself.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ class SuiteError(TuningError):
 
 @dataclass(frozen=True)
 class Suite:
-    """`kernels` are named workloads; `config` says at which config each is built."""
+    """`kernels` are named workloads, `models` files; `config` says at which config each is built."""
 
     name: str
     kernels: tuple[WorkloadSpec, ...]
     config: Config = "best"
     summary: str = ""
+    models: tuple[Path, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What two runs of one suite have in common."""
-        return {"name": self.name, "kernels": [str(kernel) for kernel in self.kernels], "config": self.config}
+        models = {"models": [path.name for path in self.models]} if self.models else {}
+        return {"name": self.name, "kernels": [str(kernel) for kernel in self.kernels], **models, "config": self.config}
 
 
 def _suite(name: str, summary: str, *kernels: str, config: Config = "best") -> Suite:
@@ -111,13 +115,30 @@ def find_suite(name: str) -> Suite:
 
 
 def _read(path: Path, data: Mapping[str, Any]) -> Suite:
-    unknown = sorted(set(data) - {"name", "kernels", "config", "summary"})
+    unknown = sorted(set(data) - {"name", "kernels", "models", "config", "summary"})
     if unknown:
-        raise SuiteError(f"{path}: unknown {', '.join(unknown)}", hint="it has name, kernels, config and summary")
-    kernels, config = data.get("kernels"), data.get("config", "best")
-    if not isinstance(kernels, list) or not kernels or not all(isinstance(kernel, str) for kernel in kernels):
+        raise SuiteError(
+            f"{path}: unknown {', '.join(unknown)}", hint="it has name, kernels, models, config and summary"
+        )
+    config = data.get("config", "best")
+    kernels = _words(path, data, "kernels", 'kernels = ["matmul:512,512,512"]')
+    models = _words(path, data, "models", 'models = ["resnet.onnx"]')
+    if not kernels and not models:
         raise SuiteError(f"{path}: kernels is not a list of workloads", hint='kernels = ["matmul:512,512,512"]')
     if config not in get_args(Config):
         raise SuiteError(f"{path}: config is {config!r}", hint='it is "best" or "untuned"')
     name, summary = str(data.get("name", path.stem)), str(data.get("summary", ""))
-    return Suite(name, tuple(map(WorkloadSpec.parse, kernels)), config, summary)
+    files = tuple(path.parent / model for model in models)
+    if missing := [str(file) for file in files if not file.is_file()]:
+        raise SuiteError(f"{path}: there is no file {missing[0]}", hint="models are files beside the suite's")
+    if len({file.name for file in files}) < len(files):
+        raise SuiteError(f"{path}: two models have the same file name", hint="a model's series has its file's name")
+    return Suite(name, tuple(map(WorkloadSpec.parse, kernels)), config, summary, files)
+
+
+def _words(path: Path, data: Mapping[str, Any], key: str, example: str) -> list[str]:
+    """A list of strings of a suite's file; empty where there is none."""
+    found = data.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
+        raise SuiteError(f"{path}: {key} is not a list of names", hint=example)
+    return found

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from compiler.artifact import Artifact
@@ -35,6 +36,7 @@ from tracker.holdings import Lease
 from tracker.turn import Turn
 from tracker.wait_text import place_text
 from tuner.devices.fleet import DeviceSession, NamedDevice
+from tuner.devices.model_runs import ModelTimes, time_model
 from tuner.devices.private_server import CPU_KEY, LOCALHOST, PrivateServer
 from tuner.errors import NoDevicesError, TuningError
 
@@ -101,6 +103,13 @@ class _Session:
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
         try:
             return self._rpc.measure(request, artifacts)
+        except RPCError as error:
+            self._fault = error.message
+            raise
+
+    def run_model(self, path: Path, device_type: str, repeat: int, min_repeat_ms: int) -> ModelTimes:
+        try:
+            return time_model(self._rpc, path, device_type, repeat, min_repeat_ms)
         except RPCError as error:
             self._fault = error.message
             raise

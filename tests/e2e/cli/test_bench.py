@@ -7,9 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from compiler.frontend.onnx.sample import write_sample
 from tests.kit.cli.farm import device_states, until
 from tuner.engine.store_rows import workload_row
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun
+from tuner.records.model import NewDevice
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
@@ -148,3 +150,48 @@ def test_what_cannot_be_done_is_said(farm):
     assert "no device could be benchmarked" in away.stderr
     assert farm.json("bench", "list", "--db", farm.db)[0]["state"] == "failed"
     assert "gemm" in farm.run("bench", "suites").stdout
+
+
+def history(store, before, name, cost, device_id, days=8):
+    """Results of a series on a device, from the days before now."""
+    run = store.benches.start(NewBenchRun(suite="tiny", spec={}, devices="", toolchain={"tunefarm": "0", "llvm": "22"}))
+    start = datetime.now(UTC) - timedelta(days=days + 1)
+    target_id = store.targets.upsert(before.target).id
+    results = [
+        NewBenchResult(
+            kernel=name, samples=(cost, cost * 1.001), measured_at=start + timedelta(days=day),
+            target_id=target_id, device_id=device_id,
+        )
+        for day in range(days)
+    ]  # fmt: skip
+    store.benches.add_results(run.id, results)
+
+
+def test_a_slower_model_names_the_kernel_and_a_new_box_its_class(farm):
+    write_sample(farm.folder / "small.onnx", channels=4)
+    (farm.folder / "models.toml").write_text('models = ["small.onnx"]\n')
+    first = farm.json("bench", "run", "models.toml", "--rounds", "1", "--db", farm.db)
+    times = {result["kernel"]: result["time_s"] for result in first["results"]}
+    slow, *others = [name for name in times if name != "small.onnx"]
+    assert times["small.onnx"] > 0
+    assert len(others) > 5
+    with RecordStore.open(farm.db) as store:
+        before = store.benches.results(1)[0]
+        here = next(device for device in store.devices.page() if device.name == before.device)
+        elsewhere = store.devices.upsert(
+            NewDevice(name="rack/0", key="cpu", device_class=here.device_class, fingerprint=dict(here.fingerprint))
+        )
+        history(store, before, "small.onnx", 1e-9, elsewhere.id)
+    new = farm.run("bench", "run", "models.toml", "--rounds", "1", "--db", farm.db, code=5)
+    assert "slower than others of their device class" in new.stderr
+    assert "slower than its class" in new.stdout
+    with RecordStore.open(farm.db) as store:
+        history(store, before, "small.onnx", 1e-9, here.id)
+        history(store, before, slow, 1e-9, here.id)
+        for name in others:
+            history(store, before, name, 1.0, here.id)
+    done = farm.run("bench", "run", "models.toml", "--rounds", "1", "--json", "--db", farm.db, code=5)
+    (model,) = [row for row in json.loads(done.stdout)["results"] if row["kernel"] == "small.onnx"]
+    assert model["confirmed"]
+    assert model["through"] == [slow.partition(":")[2]]
+    assert f"tunefarm tune {'small.onnx'}" in done.stderr

@@ -6,13 +6,14 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
+from compiler.driver.kernel_schedules import use_kernel_schedules
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address
@@ -24,6 +25,7 @@ from tuner.bench.changes import ChangeKind, find_steps
 from tuner.bench.devices import Stand, direct_stands, local_stand, tracked_stands
 from tuner.bench.history import lines_of
 from tuner.bench.kernels import Workshop
+from tuner.bench.models import model_of
 from tuner.bench.report import ReportLine, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
@@ -63,7 +65,7 @@ _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
 @click.group(cls=Group, epilog=_EPILOG)
 def bench() -> None:
-    """Benchmark devices with suites of kernels, keep the history, and say when a kernel became slower."""
+    """Benchmark devices with suites of kernels and models, keep the history, and say when a kernel became slower."""
 
 
 @bench.command(epilog=_example("suites --json"))
@@ -101,6 +103,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     """Run SUITE (a name, or a TOML file) on devices: those of the tracker that match --devices, the servers given
     with --device, or this machine."""
     found = find_suite(suite)
+    use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
     _check_report(given["report"])
     stands = _stands(settings, given["devices"], given["tracker"], addresses)
     options = BenchOptions(rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"])
@@ -119,12 +122,20 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     if given["webhook"] and changed:
         send_alert(given["webhook"], record, changed)
     slower = [entry for entry in changed if entry.change is ChangeKind.SLOWER]
+    files = {path.name: str(path) for path in found.models}
     if given["retune"]:
-        _retune(slower, flags, given)
+        _retune(slower, flags, given, files)
     if slower:
-        names = " ".join(dict.fromkeys(entry.result.kernel for entry in slower))
+        own = [entry.result.kernel for entry in slower if model_of(entry.result.kernel) is None]
+        names = " ".join(files.get(name, name) for name in dict.fromkeys(own))
         raise RegressionError(
             f"{len(slower)} of {len(lines)} results became slower", hint=f"tune them again: tunefarm tune {names}"
+        )
+    apart = [entry for entry in lines if entry.is_slow_for_its_class and model_of(entry.result.kernel) is None]
+    if apart:
+        raise RegressionError(
+            f"{len(apart)} of {len(lines)} results are slower than others of their device class",
+            hint="compare the devices' settings, cooling and neighbours: tunefarm doctor",
         )
     if problems and not lines:
         raise click.ClickException("no device could be benchmarked")
@@ -162,8 +173,9 @@ def _follow(
     problems = []
     by_stand = {stand.name: stand.flags for stand in stands}
     flags = {}
+    workshop = Workshop(suite, store)
     try:
-        for event in run_bench(store, Workshop(suite, store), stands, options, record.id):
+        for event in run_bench(store, workshop, stands, options, record.id):
             if isinstance(event, Ended) and event.problem:
                 problems.append(f"{event.stand}: {event.problem}")
             if isinstance(event, Started):
@@ -176,17 +188,25 @@ def _follow(
     except BaseException as error:
         store.benches.end(record.id, RunState.FAILED, f"{type(error).__name__}: {error}")
         raise
+    finally:
+        workshop.models.close()
     state = RunState.FAILED if len(problems) == len(stands) else RunState.FINISHED
     store.benches.end(record.id, state, "\n".join(problems))
     return problems, flags
 
 
-def _retune(slower: Sequence[ReportLine], flags: dict[str, tuple[str, ...]], given: dict[str, Any]) -> None:
-    """A tuning run for each device on which tuned kernels became slower, one after the other."""
+def _retune(
+    slower: Sequence[ReportLine],
+    flags: dict[str, tuple[str, ...]],
+    given: dict[str, Any],
+    files: Mapping[str, str],
+) -> None:
+    """A tuning run for each device on which tuned kernels or models became slower, one after the other."""
     by_device: dict[str, list[str]] = {}
     for entry in slower:
-        if entry.result.config_digest:
-            by_device.setdefault(entry.result.device, []).append(entry.result.kernel)
+        name = entry.result.kernel
+        if entry.result.config_digest and model_of(name) is None:
+            by_device.setdefault(entry.result.device, []).append(files.get(name, name))
     for device, kernels in by_device.items():
         words = ["tune", *kernels, "--trials", str(given["retune"]), *flags[device]]
         words += ["--db", given["db"]] if given["db"] else []

@@ -153,6 +153,12 @@ def series(connection: Connection, kernel: str, device: str, limit: int) -> tupl
     return _found(connection, query.order_by(BenchResultRow.measured_at.desc()).limit(limit))[::-1]
 
 
+def of_class(connection: Connection, kernel: str, device_class: str, but: str, limit: int) -> tuple[BenchResult, ...]:
+    """The last results of a kernel on other devices of a class, oldest first."""
+    query = _RESULTS.where(BenchResultRow.kernel == kernel, DeviceClassRow.name == device_class, DeviceRow.name != but)
+    return _found(connection, query.order_by(BenchResultRow.measured_at.desc()).limit(limit))[::-1]
+
+
 def by_ids(connection: Connection, ids: Sequence[int]) -> tuple[BenchResult, ...]:
     return _found(connection, _RESULTS.where(BenchResultRow.id.in_(ids))) if ids else ()
 

@@ -41,3 +41,7 @@ class BenchRecords(StorePart):
     def series(self, kernel: str, device: str, limit: int = 500) -> tuple[BenchResult, ...]:
         """The last results of a kernel on a device (by name), oldest first."""
         return self._read(lambda c: benches.series(c, kernel, device, page_size(limit)))
+
+    def of_class(self, kernel: str, device_class: str, but: str, limit: int = 500) -> tuple[BenchResult, ...]:
+        """The last results of a kernel on a class's other devices than `but` (by name), oldest first."""
+        return self._read(lambda c: benches.of_class(c, kernel, device_class, but, page_size(limit)))

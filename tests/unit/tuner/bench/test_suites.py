@@ -2,6 +2,7 @@
 
 import pytest
 
+from tuner.bench.models import model_of, slower_kernels
 from tuner.bench.suites import SUITES, SuiteError, find_suite
 from tuner.errors import WorkloadError
 
@@ -29,6 +30,8 @@ def test_a_suite_of_a_file(tmp_path):
         ("kernels = [", "not TOML"),
         ("kernels = []", "kernels is not a list"),
         ("name = 'x'", "kernels is not a list"),
+        ("models = 'small.onnx'", "models is not a list"),
+        ("models = ['none.onnx']", "there is no file"),
         ("kernels = ['matmul:8,8,8']\nconfig = 'fast'", "config is 'fast'"),
         ("kernels = ['matmul:8,8,8']\nrounds = 3", "unknown rounds"),
     ],
@@ -53,3 +56,25 @@ def test_a_kernel_that_is_none(tmp_path):
     path.write_text("kernels = ['matmul:8,8']")
     with pytest.raises(WorkloadError, match="takes 3"):
         find_suite(str(path))
+
+
+def test_models_are_files_beside_the_suite(tmp_path):
+    (tmp_path / "small.onnx").write_bytes(b"")
+    path = tmp_path / "ours.toml"
+    path.write_text('models = ["small.onnx"]\n')
+    suite = find_suite(str(path))
+    assert suite.models == (tmp_path / "small.onnx",)
+    assert suite.to_json()["models"] == ["small.onnx"]
+
+
+def test_a_loss_is_traced_to_the_kernels_it_comes_from():
+    before = {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert slower_kernels(before, {"a": 1.0, "b": 2.0, "c": 1.05}) == [("b", 1.0, 2.0)]
+    assert slower_kernels(before, {"a": 1.4, "b": 2.0, "c": 0.5, "d": 0.3}) == [
+        ("b", 1.0, 2.0),
+        ("a", 1.0, 1.4),
+        ("d", 0.0, 0.3),
+    ]
+    assert slower_kernels(before, before) == []
+    assert model_of("small.onnx:relu") == "small.onnx"
+    assert model_of("matmul:8,8,8:float32") is None
