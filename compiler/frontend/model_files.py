@@ -87,7 +87,7 @@ READERS: Mapping[str, Callable[[Path, str], ModelFile]] = {".onnx": _onnx, ".pt2
 
 def is_model_file(text: str) -> bool:
     """Whether `read_model_file` reads files of this kind."""
-    return _split(text)[0].suffix in READERS
+    return split_model_file(text)[0].suffix in READERS
 
 
 def read_model_file(text: str) -> ModelFile:
@@ -95,7 +95,7 @@ def read_model_file(text: str) -> ModelFile:
 
     Raises ArgumentError for an unknown kind of file and for one that is not there, and what its frontend raises.
     """
-    path, attribute = _split(text)
+    path, attribute = split_model_file(text)
     if path.suffix not in READERS:
         raise ArgumentError(f"{text} is no model", hint=f"models are files that end in {', '.join(READERS)}")
     if not path.is_file():
@@ -103,6 +103,7 @@ def read_model_file(text: str) -> ModelFile:
     return READERS[path.suffix](path, attribute)
 
 
-def _split(text: str) -> tuple[Path, str]:
+def split_model_file(text: str) -> tuple[Path, str]:
+    """The file, and the NAME of FILE.py:NAME, else ""."""
     file, colon, attribute = text.rpartition(":")
     return (Path(file), attribute) if colon and file.endswith(".py") else (Path(text), "")

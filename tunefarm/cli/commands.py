@@ -57,6 +57,7 @@ _GROUPS = {
         "build": Subcommand(".records.build:build", "Build kernels with the best configs the web app knows."),
         "release": Subcommand(".records.release:release", "Freeze best configs under a name for builds to pin."),
         "run": Subcommand(".models.run:run", "Run a model, time it, profile it and compare its results."),
+        "models": Subcommand(".models.models:models", "List and show models: coverage, end-to-end times."),
     },
     "Records": {
         "records": Subcommand(".records.exchange:records", "Export, import, merge, count and prune records."),

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
+from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.options import RunOptions
@@ -22,7 +23,8 @@ from tuner.families.sizes import SizeList
 from tuner.kernels.family_jobs import FamilyItem, KernelFamily, family_item, family_record, recorded_family, weighed
 from tuner.kernels.includes import Header, local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
-from tuner.kernels.model import is_model, kernels_of_file
+from tuner.kernels.model import is_model
+from tuner.kernels.model_version import ModelSource, model_source, plan_of
 from tuner.kernels.space import Config
 from tuner.kernels.spec import (
     CTable,
@@ -34,6 +36,8 @@ from tuner.kernels.spec import (
     parse_spec,
     run_values,
 )
+from tuner.kernels.stored import is_stored, stored_kernel
+from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -62,19 +66,24 @@ class Item:
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
         weight = float(self.record.get("weight", 1))
-        file = Path(self.record.get("file", ""))
         return sketch_search(
-            task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge(),
-            model=file.stem if is_model(file) else "",
-        )  # fmt: skip
+            task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge(), model=self.model
+        )
+
+    @property
+    def model(self) -> str:
+        """The name of the model that it is a kernel of, or ""."""
+        file = Path(self.record.get("file", ""))
+        return str(self.record.get("model", "")) or (file.stem if is_model(file) else "")
 
 
 @dataclass(frozen=True)
 class KernelJob:
-    """What to tune, and what a file's [run] table, or its `run` in Python, says of the run."""
+    """What to tune, what a file's [run] table, or its `run` in Python, says of the run, and the models in it."""
 
     items: tuple[Item, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[ModelSource, ...] = ()
     families: tuple[FamilyItem, ...] = ()
 
     @property
@@ -83,24 +92,28 @@ class KernelJob:
         return (*(item.record for item in self.items), *(family.record for family in self.families))
 
 
-def read_job(words: Sequence[str]) -> KernelJob:
-    """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2), or a file with `:NAME` of one
-    kernel in it.
+def read_job(words: Sequence[str], sizes: Mapping[str, int] | None = None) -> KernelJob:
+    """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2, FILE.py:NAME of one), or a
+    file with `:NAME` of one kernel in it. `sizes` fix symbolic dimensions of models.
 
     Raises SpecError, WorkloadError.
     """
-    jobs = [_read(word) for word in words]
+    jobs = [_read(word, sizes or {}) for word in words]
+    if sizes and not any(job.models for job in jobs):
+        raise SpecError("sizes of dimensions are for models", hint="a model is FILE.onnx, FILE.pt2 or FILE.py:NAME")
     if sum(bool(job.run) for job in jobs) > 1:
         raise SpecError("two files say how the run goes", hint="keep one of them, or start a run for each file")
     run = next((job.run for job in jobs if job.run), {})
     families = tuple(family for job in jobs for family in job.families)
-    return KernelJob(tuple(item for job in jobs for item in job.items), run, families)
+    models = tuple(dict.fromkeys(model for job in jobs for model in job.models))
+    return KernelJob(tuple(item for job in jobs for item in job.items), run, models, families)
 
 
-def recorded_job(records: Iterable[Mapping[str, Any]]) -> KernelJob:
-    """What a recorded run tunes. Raises SpecError when a file it comes from is gone or not the same any more."""
+def recorded_job(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> KernelJob:
+    """What a recorded run tunes. `store` has the functions of what came from it. Raises SpecError when a file it comes
+    from is gone or not the same any more."""
     known = tuple(records)
-    items = recorded_items(record for record in known if "family" not in record)
+    items = recorded_items((record for record in known if "family" not in record), store)
     families = tuple(_recorded_family(record) for record in known if "family" in record)
     return KernelJob(items, families=families)
 
@@ -116,15 +129,19 @@ def _recorded_family(record: Mapping[str, Any]) -> FamilyItem:
     return same[0]
 
 
-def recorded_items(records: Iterable[Mapping[str, Any]]) -> tuple[Item, ...]:
-    """The items of a recorded run. Raises SpecError when a file they come from is gone or not the same any more."""
+def recorded_items(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> tuple[Item, ...]:
+    """The items of a recorded run. `store` has the functions of those that came from it. Raises SpecError when a file
+    they come from is gone or not the same any more."""
     found = []
     for record in records:
+        if is_stored(record):
+            found.append(Item(stored_kernel(record, store), record))
+            continue
         if "file" not in record:
             found.append(Item(WorkloadSpec.from_json(record), record))
             continue
         path = _unchanged(record)
-        same = [item for item in _kernels(path).items if item.record == record]
+        same = [item for item in _recorded(record).items if item.record == record]
         if not same:
             raise SpecError(f"{path} has changed since the run began", hint=_PUT_BACK)
         found.append(same[0])
@@ -138,7 +155,15 @@ def _unchanged(record: Mapping[str, Any]) -> Path:
     return path
 
 
-def _read(word: str) -> KernelJob:
+def _recorded(record: Mapping[str, Any]) -> KernelJob:
+    """The job of a record's file, or of the model in it."""
+    if "model" in record or "sizes" in record:
+        text = f"{record['file']}:{record['model']}" if "model" in record else record["file"]
+        return _model(model_source(text, record.get("sizes")))
+    return _kernels(Path(record["file"]))
+
+
+def _read(word: str, sizes: Mapping[str, int]) -> KernelJob:
     parts = _FILE.fullmatch(word)
     if parts is None:
         spec = WorkloadSpec.parse(word)
@@ -148,8 +173,11 @@ def _read(word: str) -> KernelJob:
         raise SpecError(
             f"there is no file {parts['path']}", hint="give the path of a kernel's file, or a workload by name"
         )
-    job = _kernels(path.resolve())
-    if (name := parts["name"]) is None:
+    name = parts["name"]
+    if name is not None and path.suffix == ".py" and _has_model(path.resolve(), name):
+        return _model(model_source(f"{path}:{name}", sizes))
+    job = _model(model_source(str(path), sizes)) if is_model(path) else _kernels(path.resolve())
+    if name is None:
         return job
     chosen = tuple(item for item in job.items if item.record.get("name") == name)
     families = tuple(family for family in job.families if family.record["family"].get("name") == name)
@@ -162,23 +190,39 @@ def _read(word: str) -> KernelJob:
 
 def _kernels(path: Path) -> KernelJob:
     if is_model(path):
-        return _model(path)
+        return _model(model_source(str(path)))
     return _toml(path) if path.suffix == ".toml" else _python(path)
 
 
-def _model(path: Path) -> KernelJob:
+def _model(source: ModelSource) -> KernelJob:
     """The kernels of a model, each with the number of its calls as weight."""
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise SpecError(f"{path} can't be read: {error.strerror}") from None
+    more: dict[str, Any] = {"model": source.attribute} if source.attribute else {}
+    if source.sizes:
+        more["sizes"] = dict(source.sizes)
     items = [
-        Item(kernel.func, {**_record(path, digest, kernel.name), "weight": kernel.weight})
-        for kernel in kernels_of_file(str(path), digest)
+        Item(kernel.func, {**_record(source.path, source.digest, kernel.name), **more, "weight": kernel.weight})
+        for kernel in plan_of(source).kernels
     ]
     if not items:
-        raise SpecError(f"{path} has no kernel to tune", hint="shapes that are only known at run time can't be tuned")
-    return KernelJob(tuple(items))
+        hint = "sizes that are only known at run time can be fixed: --dim NAME=SIZE"
+        raise SpecError(f"{source.text} has no kernel to tune", hint=hint)
+    return KernelJob(tuple(items), models=(source,))
+
+
+def names_model(word: str) -> bool:
+    """Whether a word names a model: FILE.onnx, FILE.pt2, or FILE.py:NAME of a module of graphs, whose file is run."""
+    parts = _FILE.fullmatch(word)
+    if parts is None or (path := Path(parts["path"])).suffix == ".toml":
+        return False
+    if path.suffix != ".py":
+        return parts["name"] is None
+    return parts["name"] is not None and path.is_file() and _has_model(path.resolve(), parts["name"])
+
+
+def _has_model(path: Path, name: str) -> bool:
+    """Whether a Python file calls a module of graphs so, or a function that gives one."""
+    found = vars(_module(str(path), _digest(_text(path, "tune")))).get(name)
+    return isinstance(found, IRModule | FunctionType)
 
 
 def _record(path: Path, digest: str, name: str) -> dict[str, str]:
@@ -214,7 +258,7 @@ def _toml(path: Path) -> KernelJob:
             items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
         else:
             families.append(_c_family(table, source, headers, _record(path, digest, table.family), path.parent))
-    return KernelJob(tuple(items), spec.run, tuple(families))
+    return KernelJob(tuple(items), spec.run, families=tuple(families))
 
 
 def _family(table: FamilyTable, folder: Path) -> FamilyItem:
@@ -279,7 +323,7 @@ def _python(path: Path) -> KernelJob:
         items.append(Item(what, _record(path, digest, name)))
     run = vars(module).get("run")
     values = run_values(run, f"{path.name}: run") if isinstance(run, dict) else {}
-    return KernelJob(tuple(items), values, tuple(families))
+    return KernelJob(tuple(items), values, families=tuple(families))
 
 
 def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from compiler.driver.graph import unscheduled
 from compiler.driver.kernel_schedules import schedulable_work
-from compiler.frontend.model_files import read_model_file
 from compiler.ir.module import IRModule
 from compiler.relax.nodes import Function
 from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
@@ -39,6 +37,11 @@ class ModelKernel:
         """What its first call calls it."""
         return self.names[0]
 
+    @property
+    def key(self) -> str:
+        """Its workload's key."""
+        return workload_key(self.func)
+
 
 def model_kernels(
     mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None
@@ -48,7 +51,11 @@ def model_kernels(
     `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
     only known when they run are left out, and those of a few operations.
     """
-    module = unscheduled(mod, target.resolved(), params)
+    return kernels_in(unscheduled(mod, target.resolved(), params))
+
+
+def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
+    """The same of a module that `unscheduled` made."""
     calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelKernel] = {}
     work: dict[str, float] = {}
@@ -62,13 +69,6 @@ def model_kernels(
         found[key] = ModelKernel((*before.names, gvar.name_hint), before.func, before.weight + count)
         work[key] = each * found[key].weight
     return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
-
-
-@lru_cache(maxsize=4)
-def kernels_of_file(path: str, digest: str) -> tuple[ModelKernel, ...]:
-    """The kernels of the model in a file, as builds for CPUs have them. `digest`: the file's."""
-    del digest  # another file under the same name is another model
-    return model_kernels(read_model_file(path).module, Target("llvm"))
 
 
 def is_model(path: Path) -> bool:

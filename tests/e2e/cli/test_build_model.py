@@ -11,11 +11,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from compiler.frontend.model_files import read_model_file
 from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.text.print_func import workload_key
 from tests.kit.cli.run import Outcome, exit_code, run_cli
 from tests.kit.web import running_app
 from tuner.devices.supplies import local_target
 from tuner.kernels.files import read_job, recorded_items
-from tuner.kernels.model import kernels_of_file, model_kernels
+from tuner.kernels.model import model_kernels
+from tuner.kernels.model_version import model_source, plan_of
+from tuner.kernels.stored import stored_record
 from tuner.records.store import RecordStore
 
 
@@ -48,12 +52,10 @@ def test_kernels_of_a_model_are_tasks_weighted_by_their_calls(model: Path) -> No
     (one,) = read_job([f"{model}:{job.items[1].record['name']}"]).items
     assert one.record == job.items[1].record
     here = model_kernels(read_model_file(str(model)).module, Target(local_target()))
-    assert [kernel.weight for kernel in here] == [kernel.weight for kernel in kernels_of_file(str(model), "")]
+    assert [kernel.weight for kernel in here] == [kernel.weight for kernel in plan_of(model_source(str(model))).kernels]
 
 
-def test_a_tuned_model_is_built_checked_and_run(
-    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     db = str(tmp_path / "farm.db")
     assert exit_code("tune", str(model), "--trials", "2", "--quiet", "--db", db) == 0
     with RecordStore.open(db) as store, running_app(store) as address:
@@ -75,6 +77,57 @@ def test_a_tuned_model_is_built_checked_and_run(
         assert f"tunefarm tune {model}" in miss.err
     artifact = tmp_path / "out" / "layers.tunefarm"
     assert run_cli(capfd, "run", str(artifact), "--repeat", "1").code == 0
+
+    done = run_cli(capfd, "run", str(model), "--repeat", "2", "--db", db, "--json")
+    assert (json.loads(done.out)["recorded"], json.loads(done.out)["tuned_share"]) == (1, pytest.approx(1))
+    assert json.loads(run_cli(capfd, "run", str(model), "--untuned", "--db", db, "--json").out)["recorded"] is None
+    shown = json.loads(run_cli(capfd, "models", "show", "layers", "--db", db, "--json").out)
+    assert shown["runs"] == [1]
+    assert [time["tuned_share"] for time in shown["times"]] == [pytest.approx(1)]
+    assert [(kernel["calls"], kernel["config"] != "untuned") for kernel in shown["coverage"]["kernels"]] == [
+        (2, True),
+        (1, True),
+    ]
+    listed = run_cli(capfd, "models", "list", "--db", db)
+    assert "layers" in listed.out
+    assert "layers with 1 versions" in run_cli(capfd, "models", "remove", "layers", "--yes", "--db", db).out
+    assert "no models yet" in run_cli(capfd, "models", "list", "--db", db).out
+
+
+SPEC = """
+from tunefarm.relax.frontend import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        self.layer = nn.Linear(64, 48)
+
+    def forward(self, x):
+        return nn.op.relu(self.layer(x))
+
+def network():
+    module, _ = Net().export_tvm({"forward": {"x": nn.spec.Tensor(["batch", 64], "float32")}})
+    return module.with_functions({gvar if gvar.name_hint != "forward" else type(gvar)("main"): func
+                                  for gvar, func in module.functions.items()})
+"""
+
+
+def test_a_model_of_a_python_file_is_tuned_with_its_sizes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.py").write_text(SPEC)
+    db, spec = str(tmp_path / "farm.db"), f"{tmp_path / 'spec.py'}:network"
+    wrong = run_cli(capfd, "tune", spec, "--trials", "1", "--quiet", "--db", db)
+    assert "--dim NAME=SIZE" in wrong.err
+    assert exit_code("tune", spec, "--dim", "batch=16", "--trials", "1", "--quiet", "--db", db) == 0
+    with RecordStore.open(db) as store:
+        version = store.models.version_of(store.models.find("network").id)
+        assert (version.form, version.sizes) == ("py", {"batch": 16})
+        [task] = store.models.tasks(version.id)
+        items = read_job([spec], {"batch": 16}).items
+        assert [item.model for item in items] == ["network"]
+        assert recorded_items([item.record for item in items]) == items
+        [stored] = recorded_items([stored_record(version, task)], store)
+        assert isinstance(stored.what, PrimFunc)
+        assert workload_key(stored.what) == task.workload_key
+        assert stored.model == "network"
 
 
 def test_options_of_models_are_for_models(model: Path, capfd: pytest.CaptureFixture[str]) -> None:

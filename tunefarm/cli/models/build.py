@@ -11,19 +11,16 @@ from typing import Any
 
 import click
 
-from compiler.driver.backend import backend_of
 from compiler.driver.graph import build_graph
-from compiler.driver.kernel_schedules import KernelSchedules, asked, kernel_schedules
+from compiler.driver.kernel_schedules import kernel_schedules
 from compiler.errors import TunefarmError
 from compiler.frontend.model_files import ModelFile, read_model_file
 from compiler.runtime.measure.report import Report
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
 from tunefarm.cli.common import CheckFailedError, NotTunedError
 from tunefarm.cli.models.compare import Difference, difference, peer_results
+from tunefarm.cli.models.configs import how, schedules_of
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
 from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_once
 from tunefarm.client import BestReply, Client
@@ -63,8 +60,8 @@ class BuiltModel:
         return sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned) / self.seconds
 
 
-def build_model(settings: Settings, file: str, given: Mapping[str, Any], how: Mapping[str, str]) -> None:
-    """Build the model in a file, write it to the folder `given["out"]`, and report. `how` names kinds of matches.
+def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None:
+    """Build the model in a file, write it to the folder `given["out"]`, and report.
 
     Raises NotTunedError where `require_tuned` or `require_tuned_time` is not met, CheckFailedError for a wrong result,
     and what the frontend and the web app's client raise.
@@ -84,7 +81,7 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any], how: Ma
             _require(file, kernels, replies)
         with tempfile.TemporaryDirectory() as folder:
             path = _write(source, target, known, given["out"] or Path(folder))
-            built = _examined(source, file, place, path, kernels, replies, given, sizes, how)
+            built = _examined(source, file, place, path, kernels, replies, given, sizes)
     if given["as_json"]:
         click.echo(json.dumps(_as_json(built, given["out"])))
     else:
@@ -103,22 +100,8 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any], how: Ma
         )
 
 
-def _find(known: Mapping[str, BestReply]) -> KernelSchedules:
-    """The web app's configs for what a build asks; drafts for the rest."""
-
-    def find(func: PrimFunc, target: Target) -> PrimFunc | None:
-        reply = known.get(workload_key(func))
-        if reply is None or (reply.trace is None and not reply.as_written):
-            return None
-        if reply.as_written or reply.trace is None:
-            return backend_of(target).default_schedule(func)
-        return apply_trace(func, Trace.from_json(reply.trace)).func
-
-    return KernelSchedules(find, asked().pick)
-
-
 def _write(source: ModelFile, target: Target, known: Mapping[str, BestReply], folder: Path) -> Path:
-    with kernel_schedules(_find(known)):
+    with kernel_schedules(schedules_of(known)):
         executable = build_graph(source.module, target, exec_mode="compiled")
     path = folder / f"{source.name}.tunefarm"
     try:
@@ -131,7 +114,7 @@ def _write(source: ModelFile, target: Target, known: Mapping[str, BestReply], fo
 
 def _examined(
     source: ModelFile, file: str, place: Place, path: Path, kernels: tuple[ModelKernel, ...], replies: list[BestReply],
-    given: Mapping[str, Any], sizes: Mapping[str, int], how: Mapping[str, str],
+    given: Mapping[str, Any], sizes: Mapping[str, int],
 ) -> BuiltModel:  # fmt: skip
     """The model run where it is asked for: for its check, and for the time of its kernels."""
     seconds: dict[str, float] = {}
@@ -151,7 +134,7 @@ def _examined(
             ]
     built = [
         BuiltKernel(
-            kernel, reply, "as written" if reply.as_written else how[reply.match],
+            kernel, reply, how(reply),
             sum(seconds.get(name, 0.0) for name in kernel.names) if seconds else None,
         )
         for kernel, reply in zip(kernels, replies, strict=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rpc_server.machine.fingerprint import local_fingerprint
 from tunefarm.cli.common import address
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
+from tuner.devices.fleet import NamedDevice
+from tuner.devices.private_server import CPU_KEY
 
 if TYPE_CHECKING:
     from compiler.runtime.core.device import Device
@@ -28,6 +32,12 @@ class Place:
 
     target: Any
     session: RPCSession | None
+
+    def device(self) -> NamedDevice:
+        """What it is, as records know it."""
+        if self.session is None:
+            return NamedDevice(f"{socket.gethostname()}/local", CPU_KEY, local_fingerprint())
+        return NamedDevice(self.session.box, self.session.status().key or CPU_KEY, self.session.fingerprint())
 
     def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
         """What runs a model's file there, and the device."""

@@ -6,6 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from compiler.runtime.vm.machine import VirtualMachine
     from tunefarm.cli.models.compare import Difference, FirstDifference
     from tunefarm.cli.models.inputs import AnyArray
+    from tunefarm.client import BestReply
+    from tuner.kernels.model import ModelKernel
+    from tuner.records.store import RecordStore
 
 _EPILOG = """\b
 Examples:
@@ -63,28 +67,50 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--key", help="Run on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", metavar="HOST:PORT", help="Run on this server.")
+@click.option(
+    "--record/--no-record", default=None, help="Keep the time and a profile.  [default: where there is a record store]"
+)
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--release", help="Build with the configs of this approved release of the record store.")
+@click.option("--untuned", is_flag=True, help="Build without the record store's configs; nothing is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_obj
 def run(settings: Settings, /, model: str, **given: Any) -> None:
     """Run MODEL once, print what it gives, and time it.
 
+    Where there is a record store, the model is built with the best configs in it, and its time is kept there.
+
     MODEL is an ONNX file, what torch.export.save wrote (.pt2), FILE.py:NAME of an IRModule or of a function that gives
     one, or a built model (.tunefarm). Python files and .pt2 files may run code, so take them from people you trust.
     """
-    from compiler.frontend.model_files import is_model_file, read_model_file
+    from compiler.frontend.model_files import is_model_file
+    from compiler.target.target import Target
+    from tunefarm.cli.models.configs import shares_of, stored_configs, tuned_share
     from tunefarm.cli.models.inputs import make_inputs, parse_pairs, parse_sizes
+    from tunefarm.cli.models.records import keep, registered
+    from tuner.kernels.model_version import model_source, plan_of
 
     if given["bisect"] and given["peer"] != "onnxruntime":
         raise click.UsageError("--bisect goes with --compare onnxruntime")
     sizes, chosen = parse_sizes(given["dims"]), parse_pairs(given["inputs"], "--input")
-    source = read_model_file(model) if is_model_file(model) else None
+    named = model_source(model, sizes) if is_model_file(model) else None
+    source = named.read() if named is not None else None
     if source is None and given["peer"]:
         raise click.UsageError("--compare needs the model's own file: an artifact has no reference")
-    with open_place(settings, given) as place, tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        place = stack.enter_context(open_place(settings, given))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        store = stack.enter_context(_records(settings, given)) if source is not None else None
         path, built_s = Path(model), None
+        kernels: tuple[ModelKernel, ...] = ()
+        known: dict[str, BestReply] = {}
         if source is not None:
-            source = source.with_sizes(sizes)
-            path, built_s = _build(source, place.target, Path(folder))
+            if store is not None and named is not None:
+                target = str(Target(place.target).resolved())
+                kernels = plan_of(named, Target(target).kind.name).kernels
+                device_class = place.device().fingerprint.device_class
+                known = stored_configs(store, kernels, target, device_class, given["release"] or "")
+            path, built_s = _build(source, place.target, folder, known)
         machine, device = place.machine(path)
         interface = machine.interface(ENTRY)
         names = source.inputs if source is not None else tuple(param.name for param in interface.params)
@@ -93,15 +119,26 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
         outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
         seconds = _timed(machine, device, arrays, given["repeat"])
-        report = profiled(machine, device, arrays) if given["profile"] or given["trace"] else None
+        keeps = store is not None and bool(seconds)
+        report = profiled(machine, device, arrays) if given["profile"] or given["trace"] or keeps else None
+        recorded = None
+        if keeps and store is not None and named is not None:
+            target, here = str(place.target), place.session is None
+            version, box = registered(store, named, target), place.device()
+            recorded = keep(
+                store, version, box, target, seconds, report, kernels, known, release=given["release"] or "",
+                is_here=here,
+            )  # fmt: skip
     if given["out"]:
         _write(given["out"], outputs)
     if given["trace"] and report is not None:
         given["trace"].write_text(report.trace(), encoding="utf-8")
     differences, first = _compared(source, model, sizes, arrays, outputs, given) if source is not None else ([], None)
+    share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
     if given["as_json"]:
         shown = {
             "model": model, "target": str(place.target), "build_s": built_s, "seconds": seconds,
+            "recorded": recorded, "tuned_share": share,
             "outputs": {name: _described(value) for name, value in outputs.items()},
             "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
             "differences": [asdict(apart) for apart in differences],
@@ -110,6 +147,9 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         click.echo(json.dumps(shown))
     else:
         _print(outputs, seconds, built_s, report if given["profile"] else None, differences, first)
+        if recorded is not None and named is not None:
+            covered = "" if share is None else f", {share:.0%} of the kernels' time is of tuned kernels"
+            click.echo(f"recorded: time {recorded} of {named.name}{covered}")
     wrong = [apart for apart in differences if not apart.agrees]
     if wrong:
         raise CheckFailedError(
@@ -119,12 +159,24 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         )
 
 
-def _build(source: ModelFile, target: Any, folder: Path) -> tuple[Path, float]:
-    """The model as an artifact in the folder, and the seconds that it took."""
+def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextManager[RecordStore | None]:
+    """The store to build with and to record in. Raises a usage error for options that contradict each other."""
+    from tunefarm.cli.models.records import open_records
+
+    if given["untuned"] and (given["record"] or given["release"]):
+        raise click.UsageError("--untuned goes with neither --record nor --release")
+    return open_records(settings, given["db"], False if given["untuned"] else given["record"])
+
+
+def _build(source: ModelFile, target: Any, folder: Path, known: Mapping[str, BestReply]) -> tuple[Path, float]:
+    """The model as an artifact in the folder, and the seconds that it took. `known`: configs by workload key."""
+    from compiler.driver.kernel_schedules import kernel_schedules
     from tunefarm import relax
+    from tunefarm.cli.models.configs import schedules_of
 
     began = time.perf_counter()
-    executable = relax.build(source.module, target, exec_mode="compiled")
+    with kernel_schedules(schedules_of(known)) if known else nullcontext():
+        executable = relax.build(source.module, target, exec_mode="compiled")
     path = folder / "model.tunefarm"
     executable.export_library(str(path))
     return path, time.perf_counter() - began

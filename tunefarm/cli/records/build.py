@@ -32,9 +32,8 @@ from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
-from tuner.kernels.files import Item, read_job
+from tuner.kernels.files import Item, names_model, read_job
 from tuner.kernels.kernel import CKernel, FunctionKernel
-from tuner.kernels.model import is_model
 from tuner.kernels.space import config_of
 from tuner.number_text import duration
 from tuner.task import TuningTask
@@ -127,17 +126,17 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
     A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are compiled with the values of
-    their best config, or of their reference. A model is an ONNX file or what torch.export.save wrote (.pt2): all of it
-    becomes one artifact, which `tunefarm run` runs.
+    their best config, or of their reference. A model is an ONNX file, what torch.export.save wrote (.pt2), or
+    FILE.py:NAME of a module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
-    if any(is_model(Path(word)) for word in workloads):
+    if any(names_model(word) for word in workloads):
         if len(workloads) > 1 or given["names"]:
             raise click.UsageError("a model is built alone, under its file's name")
         from tunefarm.cli.models.build import build_model
 
-        build_model(settings, workloads[0], given, _HOW)
+        build_model(settings, workloads[0], given)
         return
     if given["dims"] or given["require_tuned_time"] is not None:
         raise click.UsageError("--dim and --require-tuned-time are for models")

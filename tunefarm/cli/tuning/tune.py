@@ -24,7 +24,8 @@ Examples:
   tunefarm tune matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --trials 200 --key cpu
   tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random --no-warm-start
   tunefarm tune kernels.toml --trials 100
-  tunefarm tune model.onnx --trials 64
+  tunefarm tune model.onnx --trials 64 --dim batch=8
+  tunefarm tune mine.py:network --trials 64
   tunefarm tune mine.py:blur --key cpu
   tunefarm tune dense:M,3072,768 --shapes M=1,16,17,64,128,197,512 --portfolio 3
   tunefarm tune --resume 7
@@ -34,7 +35,7 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
-    "early_stopping", "shapes", "traffic", "portfolio",
+    "early_stopping", "shapes", "traffic", "portfolio", "dims",
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ _FIXED = (
 )
 @click.option("--traffic", metavar="FILE.csv", help="How often each of those sizes is asked for: columns M, count.")
 @click.option("--portfolio", type=int, help="Configs to choose for all of those sizes together.  [default: 3]")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option("--builders", metavar="N|dask+tls://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
@@ -78,9 +80,9 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     """Tune each SPEC: search for its fastest schedule and record every trial.
 
     A SPEC is a workload (an operator, its sizes and a dtype, such as matmul:512,512,512:float32), or a TOML or Python
-    file of kernels of your own, FILE:NAME for one of them. A workload with a name for a size (dense:M,3072,768) is
-    tuned for all its --shapes together. Without --key or --device a private server on this machine measures. Ctrl-C
-    keeps what was measured; --resume goes on.
+    file of kernels of your own, FILE:NAME for one of them; or a model whose kernels are tuned: FILE.onnx, FILE.pt2 or
+    FILE.py:NAME. A workload with a name for a size (dense:M,3072,768) is tuned for all its --shapes together. Without
+    --key or --device a private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
     """
     _check_usage(workloads, given)
     with _started(given) as server:

@@ -15,6 +15,7 @@ import click
 from compiler.target.options import filled
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
+from tunefarm.cli.models.inputs import parse_sizes
 from tunefarm.cli.tuning.display import beginning, make_display, summary_table
 from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
@@ -37,6 +38,7 @@ from tuner.families.record import FamilyRecord
 from tuner.kernels.family_jobs import asked_families
 from tuner.kernels.files import Item, KernelJob, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
+from tuner.kernels.model_version import version_of
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -59,7 +61,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, job, given)
-            job = recorded_job(options.workloads) if resumed else job
+            job = recorded_job(options.workloads, store) if resumed else job
             _tell_substitutes(job.items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
             searches = [item.search(options.target, options, knowledge) for item in job.items]
@@ -69,6 +71,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             with closing(make_builder(options.builders, import_main=False, insecure=settings.insecure)) as builder:
                 if resumed is None:
                     ledger = Ledger.create(store, tasks, options, command=shown_command(["tunefarm", *sys.argv[1:]]))
+                    _register(store, job, ledger.run_id)
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
@@ -80,7 +83,7 @@ def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
     """The files, workloads and families that a command line names."""
     symbolic = [word for word in words if FamilySpec.is_family(word)]
     families = asked_families(symbolic, given["shapes"], given["traffic"], given["portfolio"])
-    job = read_job([word for word in words if word not in symbolic])
+    job = read_job([word for word in words if word not in symbolic], parse_sizes(given["dims"]))
     return replace(job, families=(*job.families, *families))
 
 
@@ -90,6 +93,12 @@ def _tell_substitutes(items: Sequence[Item], target: str) -> None:
     for text in dict.fromkeys(kernel.source_code.substitute(target) for kernel in kernels):
         if text:
             click.echo(text, err=True)
+
+
+def _register(store: RecordStore, job: KernelJob, run_id: int) -> None:
+    """Keep the job's models with their kernels, and that the run tunes them."""
+    for source in job.models:
+        store.models.link_run(store.models.register(version_of(source)).id, run_id)
 
 
 def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:

@@ -1,0 +1,115 @@
+"""The configs that a model is built with, and the schedules that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.driver.backend import backend_of
+from compiler.driver.kernel_schedules import KernelSchedules, asked
+from compiler.runtime.measure.report import Ratio, Report
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.text.print_func import workload_key
+from tunefarm.client import BestReply
+from tuner.kernels.model import ModelKernel
+from tuner.records.farm.model_farm import ReleaseEntry
+from tuner.records.lookup.matching import Choice
+from tuner.records.model import BestConfig, BestLookup
+from tuner.records.models.facts import KernelShare
+from tuner.records.store import RecordStore
+from tuner.transfer.nearest import Question, best_or_nearest_of
+
+HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned"}
+"""Kinds of matches in reports of builds."""
+
+
+def how(reply: BestReply) -> str:
+    """What a kernel was built with, in a word or two."""
+    return "as written" if reply.as_written else HOW[reply.match]
+
+
+def schedules_of(known: Mapping[str, BestReply]) -> KernelSchedules:
+    """The configs, by workload key, for what a build asks; drafts for the rest."""
+
+    def find(func: PrimFunc, target: Target) -> PrimFunc | None:
+        reply = known.get(workload_key(func))
+        if reply is None or (reply.trace is None and not reply.as_written):
+            return None
+        if reply.as_written or reply.trace is None:
+            return backend_of(target).default_schedule(func)
+        return apply_trace(func, Trace.from_json(reply.trace)).func
+
+    return KernelSchedules(find, asked().pick)
+
+
+def stored_configs(
+    store: RecordStore, kernels: Sequence[ModelKernel], target: str, device_class: str | None, release: str = ""
+) -> dict[str, BestReply]:
+    """The store's configs of kernels by workload key: the best there are, or those of a release.
+
+    Raises RecordNotFound for a release that is not there, InvalidRecord for one that was not approved.
+    """
+    keys = [kernel.key for kernel in kernels]
+    if release:
+        return {key: _reply(store.releases.look_up(release, key, target, device_class)) for key in keys}
+    questions = [Question(key, kernel.func.script()) for key, kernel in zip(keys, kernels, strict=True)]
+    found = best_or_nearest_of(store, questions, target, device_class)
+    return dict(zip(keys, map(_reply, found), strict=True))
+
+
+def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
+    config, near = found.config, found.match == "nearest"
+    adapted = found.adapted if isinstance(found, BestLookup) else None
+    return BestReply(
+        match=found.match,
+        explain=tuple(found.explain),
+        trace=None if config is None else adapted or config.trace,
+        cost_s=None if config is None or near else config.cost,
+        device_class=None if config is None else config.device_class,
+        digest=None if config is None or near else config.digest,
+        as_written=isinstance(config, BestConfig) and not near and config.slower_than_untuned,
+    )
+
+
+def shares_of(
+    report: Report, kernels: Sequence[ModelKernel], known: Mapping[str, BestReply], roofline: bool
+) -> tuple[KernelShare, ...]:
+    """The kernels of a profiled run, those that take longest first. `roofline`: the report's is of that device."""
+    by_name = {name: kernel for kernel in kernels for name in kernel.names}
+    calls: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    reached: dict[str, float] = {}
+    for call in report.calls:
+        name = str(call["Name"])
+        took = float(getattr(call["Duration (us)"], "microseconds", 0.0)) * 1e-6
+        calls[name] = calls.get(name, 0) + 1
+        seconds[name] = seconds.get(name, 0.0) + took
+        share = call.get("Of roofline")
+        if roofline and isinstance(share, Ratio):
+            reached[name] = reached.get(name, 0.0) + share.ratio * took
+    found = []
+    for name in sorted(seconds, key=lambda name: -seconds[name]):
+        kernel = by_name.get(name)
+        reply = known.get(kernel.key) if kernel else None
+        found.append(
+            KernelShare(
+                name=name,
+                calls=calls[name],
+                seconds=seconds[name],
+                workload=kernel.key if kernel else None,
+                config=how(reply) if reply else "",
+                roofline=reached[name] / seconds[name] if seconds[name] and name in reached else None,
+            )
+        )
+    return tuple(found)
+
+
+def tuned_share(shares: Sequence[KernelShare], known: Mapping[str, BestReply]) -> float | None:
+    """What part of the kernels' time is that of kernels with configs of their own; None without a profile."""
+    whole = sum(share.seconds for share in shares)
+    if not whole:
+        return None
+    tuned = (s.seconds for s in shares if s.workload and (reply := known.get(s.workload)) and reply.tuned)
+    return min(1.0, sum(tuned) / whole)

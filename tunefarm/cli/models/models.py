@@ -1,0 +1,305 @@
+"""`tunefarm models`: the models of the record store, how well they are tuned, and how long they take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+from rich.table import Table
+
+from compiler.errors import TunefarmError
+from compiler.target.target import Target
+from tunefarm.cli.common import Group, Whole
+from tunefarm.cli.tables import show_table
+from tunefarm.cli.tuning.fleet import given_target
+from tunefarm.settings import Settings
+from tuner.kernels.coverage import KernelCoverage, ModelCoverage
+from tuner.number_text import duration
+from tuner.records.models.facts import Model, ModelTime, ModelVersion
+from tuner.records.store import RecordStore
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
+_SHOWN = 20
+
+_EPILOG = """\b
+Examples:
+  tunefarm models list
+  tunefarm models show resnet18
+  tunefarm models add model.onnx --dim batch=8
+"""
+
+
+if TYPE_CHECKING:
+    _NameType = click.ParamType[str]
+else:
+    _NameType = click.ParamType
+
+
+class ModelName(_NameType):
+    """The name of a model of the store, or its number; shells complete it."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from tunefarm import settings
+
+        try:
+            with RecordStore.open(ctx.params.get("db") or settings.load({}).db) as store:
+                names = dict.fromkeys(model.name for model in store.models.page(1000))
+        except TunefarmError:
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def find_model(store: RecordStore, which: str) -> Model:
+    """The model of a name, or of a number. Raises RecordNotFound."""
+    return store.models.get(int(which)) if which.isdecimal() else store.models.find(which)
+
+
+@click.group(cls=Group, epilog=_EPILOG)
+def models() -> None:
+    """List the models that were tuned, run or registered, and show how well they are tuned and how long they take."""
+
+
+@models.command("list", epilog="\b\nExamples:\n  tunefarm models list\n  tunefarm models list --json | jq '.[].name'")
+@_DB
+@click.option("--limit", type=Whole(1, 1000), default=50, show_default=True, help="How many, the newest first.")
+@_JSON
+@click.pass_obj
+def list_command(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
+    """List the store's models, the newest first."""
+    with RecordStore.open(db or settings.db) as store:
+        found = [(model, store.models.times(model.id, limit=1)) for model in store.models.page(limit)]
+    if as_json:
+        click.echo(json.dumps([_model_json(model) | {"last": _time_json(times)} for model, times in found]))
+        return
+    table = Table("model", "versions", "last time", "on", "when (UTC)", box=None)
+    for model, times in found:
+        last = times[0] if times else None
+        table.add_row(
+            model.name,
+            str(model.versions),
+            duration(last.cost) if last else "–",
+            last.device_class if last else "–",
+            f"{last.measured_at:%Y-%m-%d %H:%M}" if last else "–",
+        )
+    show_table(table, "model")
+    if not found:
+        click.echo("no models yet: tunefarm tune model.onnx, or tunefarm run model.onnx --record")
+
+
+_SHOW_EPILOG = """\b
+Examples:
+  tunefarm models show resnet18
+  tunefarm models show resnet18 --device-class zen4/znver4/8t/0a1b --json
+"""
+
+
+@models.command("show", epilog=_SHOW_EPILOG)
+@click.argument("which", type=ModelName(), metavar="MODEL")
+@_DB
+@click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
+@click.option("--target", help="Target to build for.  [default: that of the last time, or this machine's]")
+@click.option("--device-class", help="Device class.  [default: that of the last time, or this machine's]")
+@_JSON
+@click.pass_obj
+def show(
+    settings: Settings, which: str, db: str | None, digest: str, target: str | None, device_class: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Show a model: its versions, how well its kernels are tuned on a device class, and its end-to-end times."""
+    from tuner.kernels.coverage import coverage_of
+
+    with RecordStore.open(db or settings.db) as store:
+        model = find_model(store, which)
+        version = store.models.version_of(model.id, digest)
+        times = store.models.times(model.id, device_class, limit=_SHOWN)
+        where, place = _place(times, target, device_class)
+        coverage = coverage_of(store, version, where, place, Target(where).kind.name)
+        versions = store.models.versions(model.id, _SHOWN)
+        runs = store.models.runs(version.id)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    **_model_json(model),
+                    "runs": list(runs),
+                    "all_versions": [_version_json(each) for each in versions],
+                    "coverage": coverage_json(coverage),
+                    "times": [_time_json([time]) for time in times],
+                }
+            )
+        )
+        return
+    _print(model, version, coverage, times, runs)
+
+
+def _place(times: Sequence[ModelTime], target: str | None, device_class: str | None) -> tuple[str, str]:
+    """The target and the device class that are meant: of the last time, else this machine's."""
+    from rpc_server.machine.fingerprint import local_fingerprint
+    from tuner.devices.supplies import local_target
+
+    last = times[0] if times else None
+    where = str(given_target(target)) if target else last.target if last else local_target()
+    return where, device_class or (last.device_class if last else local_fingerprint().device_class)
+
+
+def _print(
+    model: Model, version: ModelVersion, coverage: ModelCoverage, times: Sequence[ModelTime], runs: Sequence[int]
+) -> None:
+    sizes = ", ".join(f"{name}={size}" for name, size in version.sizes.items())
+    click.echo(f"{model.name}, version {version.digest[:12]} ({version.form}{', ' + sizes if sizes else ''})")
+    if runs:
+        click.echo(f"tuned by run{'s' if len(runs) > 1 else ''} {', '.join(map(str, runs))}")
+    table = Table("kernel", "calls", "config", "time", "share", "roofline", "could save", box=None)
+    for kernel in coverage.kernels:
+        table.add_row(*_row(kernel, coverage))
+    show_table(table, "kernel")
+    click.echo(f"{coverage.tuned} of {len(coverage.kernels)} kernels tuned on {coverage.device_class}")
+    if coverage.gain > 0:
+        click.echo(f"tuning should still save {duration(coverage.gain)} a run")
+    if not times:
+        click.echo(f"no end-to-end times yet: tunefarm run {model.name}.{version.form} --record")
+        return
+    table = Table("time", "on", "release", "tuned", "version", "when (UTC)", box=None)
+    for time in times:
+        table.add_row(
+            duration(time.cost),
+            time.device,
+            time.release or "–",
+            "–" if time.tuned_share is None else f"{time.tuned_share:.0%}",
+            "this" if time.version_id == version.id else "another",
+            f"{time.measured_at:%Y-%m-%d %H:%M}",
+        )
+    show_table(table, "on")
+
+
+def _row(kernel: KernelCoverage, coverage: ModelCoverage) -> list[str]:
+    whole = coverage.seconds
+    seconds = kernel.seconds
+    return [
+        kernel.task.name,
+        str(kernel.task.calls),
+        kernel.how,
+        "–" if seconds is None else duration(seconds),
+        "–" if seconds is None or not whole else f"{seconds / whole:.1%}",
+        "–" if kernel.roofline is None else f"{kernel.roofline:.0%}",
+        "–" if kernel.gain is None else duration(kernel.gain),
+    ]
+
+
+_ADD_EPILOG = """\b
+Examples:
+  tunefarm models add model.onnx
+  tunefarm models add model.onnx --dim batch=8 --name net-batch8
+  tunefarm models add spec.py:network
+"""
+
+
+@models.command("add", epilog=_ADD_EPILOG)
+@click.argument("file", metavar="FILE")
+@_DB
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
+@click.option("--name", help="What to call it.  [default: the file's name]")
+@_JSON
+@click.pass_obj
+def add(settings: Settings, file: str, db: str | None, dims: tuple[str, ...], name: str | None, as_json: bool) -> None:
+    """Register a model with its kernels, without tuning it. Its weights stay in the file."""
+    from dataclasses import replace
+
+    from tunefarm.cli.models.inputs import parse_sizes
+    from tuner.kernels.model_version import model_source, version_of
+
+    new = version_of(model_source(file, parse_sizes(dims)))
+    with RecordStore.open(db or settings.db, create=True) as store:
+        made = store.models.register(replace(new, name=name) if name else new)
+    if as_json:
+        click.echo(json.dumps(_version_json(made)))
+        return
+    click.echo(f"{made.model}, version {made.digest[:12]}: {len(new.tasks)} kernels, {len(new.graph)} calls")
+
+
+@models.command("remove", epilog="\b\nExamples:\n  tunefarm models remove old-net --yes")
+@click.argument("which", type=ModelName(), metavar="MODEL")
+@_DB
+@click.option("--version", "digest", default="", help="Only the version whose digest begins so.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def remove(settings: Settings, which: str, db: str | None, digest: str, yes: bool) -> None:
+    """Remove a model with its versions, files, times and profiles. What was tuned for it stays."""
+    with RecordStore.open(db or settings.db) as store:
+        model = find_model(store, which)
+        what = f"version {digest} of {model.name}" if digest else f"{model.name} with {model.versions} versions"
+        if not yes:
+            click.confirm(f"remove {what} for good?", abort=True)
+        if digest:
+            store.models.remove_version(store.models.version_of(model.id, digest).id)
+        else:
+            store.models.remove(model.id)
+    click.echo(f"removed {what}")
+
+
+@models.command(
+    "readers", epilog="\b\nExamples:\n  tunefarm models readers net ada bob\n  tunefarm models readers net '*'"
+)
+@click.argument("which", type=ModelName(), metavar="MODEL")
+@click.argument("names", nargs=-1)
+@_DB
+@click.pass_obj
+def readers(settings: Settings, which: str, names: tuple[str, ...], db: str | None) -> None:
+    """Say whose tokens may read a model over the web app beside its owner's: NAMES, "*" for all, or nobody."""
+    with RecordStore.open(db or settings.db) as store:
+        model = store.models.set_readers(find_model(store, which).id, names)
+    click.echo(f"{model.name} is read by {', '.join(model.readers) or 'its owner alone'}")
+
+
+# ---------------------------------------------------------------------------------------- JSON
+
+
+def _model_json(model: Model) -> dict[str, Any]:
+    return {
+        "id": model.id, "name": model.name, "owner": model.owner, "readers": list(model.readers),
+        "versions": model.versions, "latest": model.latest, "updated_at": model.updated_at.isoformat(),
+    }  # fmt: skip
+
+
+def _version_json(version: ModelVersion) -> dict[str, Any]:
+    return {
+        "id": version.id, "model": version.model, "digest": version.digest, "form": version.form,
+        "sizes": dict(version.sizes), "created_at": version.created_at.isoformat(),
+    }  # fmt: skip
+
+
+def _time_json(times: Sequence[ModelTime]) -> dict[str, Any] | None:
+    if not times:
+        return None
+    time = times[0]
+    return {
+        "id": time.id, "version": time.version_id, "cost_s": time.cost, "low_s": time.low, "high_s": time.high,
+        "device": time.device, "device_class": time.device_class, "target": time.target, "release": time.release,
+        "tuned_share": time.tuned_share, "measured_at": time.measured_at.isoformat(),
+    }  # fmt: skip
+
+
+def coverage_json(coverage: ModelCoverage) -> dict[str, Any]:
+    """A coverage as `tunefarm models show --json` prints it."""
+    return {
+        "version": coverage.version.digest, "target": coverage.target, "device_class": coverage.device_class,
+        "tuned": coverage.tuned, "seconds": coverage.seconds, "rest_s": coverage.rest,
+        "tuned_share": coverage.tuned_share, "gain_s": coverage.gain,
+        "kernels": [
+            {
+                "kernel": kernel.task.name, "workload": kernel.task.workload_key, "calls": kernel.task.calls,
+                "config": kernel.how, "seconds": kernel.seconds, "untuned_s": kernel.untuned,
+                "roofline": kernel.roofline, "gain_s": kernel.gain,
+            }
+            for kernel in coverage.kernels
+        ],
+    }  # fmt: skip

@@ -1,0 +1,50 @@
+"""Kernels of models that the record store knows: tuned from their functions' scripts, without the model's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.errors import TunefarmError
+from compiler.script.entry import from_source
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.text.print_func import workload_key
+from tuner.kernels.spec import SpecError
+from tuner.records.models.facts import ModelTask, ModelVersion
+from tuner.records.store import RecordStore
+
+
+def stored_record(version: ModelVersion, task: ModelTask) -> dict[str, Any]:
+    """What a run's options keep of a kernel of a stored model."""
+    return {
+        "model": version.model,
+        "version": version.digest,
+        "workload": task.workload_key,
+        "name": task.name,
+        "weight": task.calls,
+    }
+
+
+def is_stored(record: Mapping[str, Any]) -> bool:
+    """Whether a run's record is of a kernel of a stored model."""
+    return "workload" in record and "version" in record
+
+
+def stored_kernel(record: Mapping[str, Any], store: RecordStore | None) -> PrimFunc:
+    """The function that a record names. Raises SpecError where the store lacks it."""
+    key = str(record["workload"])
+    found = None if store is None else store.workloads.find(key)
+    if found is None or not found.function:
+        raise SpecError(f"the store has no function of the kernel {record['name']}", hint="tune the model's file")
+    return function_of(found.function, key)
+
+
+def function_of(script: str, key: str) -> PrimFunc:
+    """The function of a script. Raises SpecError for a text that is no function, or not the one with this key."""
+    try:
+        func = from_source(script)
+    except TunefarmError as error:
+        raise SpecError(f"the function of workload {key[:12]} is no script of this version: {error.message}") from None
+    if not isinstance(func, PrimFunc) or workload_key(func) != key:
+        raise SpecError(f"the function of workload {key[:12]} is another one")
+    return func
