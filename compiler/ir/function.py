@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from compiler.ir import text
 from compiler.ir.base import Node
+from compiler.ir.text_options import TextOptions
 from compiler.ir.visit import replace
 
 
@@ -33,13 +34,20 @@ class BaseFunc(Node):
         """A copy without the attribute `key`."""
         return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
 
-    def show(self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> None:
-        """Print the function as TVMScript text."""
-        print(self.script(name=name, show_meta=show_meta, indent_spaces=indent_spaces))
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Print the function as TVMScript text, as `script` gives it."""
+        print(self.script(**options))
 
-    def script(self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> str:
+    def script(
+        self,
+        *,
+        name: str | None = None,
+        show_meta: bool = False,
+        indent_spaces: int = 4,
+        **options: Unpack[TextOptions],
+    ) -> str:
         """The function as TVMScript text, called `name`; with `show_meta`, large constants stand before it."""
-        return text.printed(self, name=name, show_meta=show_meta, indent_spaces=indent_spaces)
+        return text.printed(self, name, show_meta, indent_spaces, options)
 
     def __repr__(self) -> str:
         return text.script(self)

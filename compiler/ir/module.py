@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from compiler.errors import IRError
 from compiler.ir import text
 from compiler.ir.base import GlobalVar, Node
 from compiler.ir.function import BaseFunc
+from compiler.ir.text_options import TextOptions
 
 
 def _name(name: GlobalVar | str) -> GlobalVar:
@@ -136,13 +137,21 @@ class IRModule(Node):
         """A copy whose functions are `functions`."""
         return IRModule(functions, self.attrs, self.global_infos)
 
-    def show(self, *, show_meta: bool = False, indent_spaces: int = 4) -> None:
-        """Print the module as TVMScript text."""
-        print(self.script(show_meta=show_meta, indent_spaces=indent_spaces))
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Print the module as TVMScript text, as `script` gives it."""
+        print(self.script(**options))
 
-    def script(self, *, show_meta: bool = False, indent_spaces: int = 4) -> str:
-        """The module as TVMScript text; with `show_meta`, large constants stand before it."""
-        return text.printed(self, show_meta=show_meta, indent_spaces=indent_spaces)
+    def script(
+        self,
+        *,
+        name: str | None = None,
+        show_meta: bool = False,
+        indent_spaces: int = 4,
+        **options: Unpack[TextOptions],
+    ) -> str:
+        """The module as TVMScript text; with `show_meta`, large constants stand before it. A module is called
+        Module: `name` is for functions."""
+        return text.printed(self, None, show_meta, indent_spaces, options)
 
     def __repr__(self) -> str:
         return text.printed(self)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Symbol
+from compiler.ir.text_options import TextOptions, arranged
 
 # Prefixes of dialects that may not be loaded are among them, so that a text does not depend on which are.
 _RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"})
@@ -179,7 +180,13 @@ def leave_out(kind: str, value: Any) -> str:
     return f"metadata[{quote(kind)}][{position}]"
 
 
-def printed(node: Any, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> str:
+def printed(
+    node: Any,
+    name: str | None = None,
+    show_meta: bool = False,
+    indent_spaces: int = 4,
+    options: TextOptions | None = None,
+) -> str:
     """The text of a function or module.
 
     `name`: what a function is called there. `show_meta`: whether large constants stand before the text, so that it
@@ -193,6 +200,8 @@ def printed(node: Any, *, name: str | None = None, show_meta: bool = False, inde
         _metadata.reset(token)
     if indent_spaces != 4:
         found = _INDENT.sub(lambda spaces: " " * (len(spaces[0]) // 4 * indent_spaces), found)
+    if options:
+        found = arranged(found, options, [script(marked) for marked in options.get("obj_to_underline") or ()])
     if not held:
         return found
     return f"{_metadata_writer[0](held)}\n{found}" if show_meta else f"{found}\n\n{_LEFT_OUT}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 import sys
@@ -42,10 +43,17 @@ def read_decorated(func: Callable[..., Any], frame: FrameType, space: str, name:
     """
     if _in_module(frame):
         return func
-    where = source.of_code(func.__code__)
     found = dialect.find(space)
     assert found is not None
-    return found.functions[name](where, source.definition(where, func.__code__), _captured(func, frame))
+    return found.functions[name](*read_definition(func, frame))
+
+
+def read_definition(
+    func: Callable[..., Any], frame: FrameType
+) -> tuple[source.Source, ast.FunctionDef, dict[str, Any]]:
+    """The text of a Python function, its definition there, and the values of the names around it."""
+    where = source.of_code(func.__code__)
+    return where, source.definition(where, func.__code__), _captured(func, frame)
 
 
 def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:

@@ -265,8 +265,9 @@ class Parser:
 
     def _may_call(self, node: ast.expr, callee: Any) -> bool:
         """Whether calling does no more than build IR or compute a constant: a dialect's own names, a few builtins,
-        functions of the module being read, and what the dialect says."""
-        if self.member(node) is not None:
+        functions of the module being read, and what the dialect says. A decorated function is code of the running
+        program: it may also call the program's other functions, which get IR and give some."""
+        if self.member(node) is not None or self.source.of_program:
             return callable(callee)
         if isinstance(node, ast.Name):
             return callee is _BUILTINS.get(node.id)

@@ -6,7 +6,7 @@ import ast
 import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NoReturn
@@ -28,11 +28,15 @@ class ScriptError(IRError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A parsed file: `name` is its path, or says where the text came from."""
+    """A parsed file: `name` is its path, or says where the text came from.
+
+    `of_program`: it is code of the running program, which may call the program's own functions as it is read.
+    """
 
     name: str
     text: str
     tree: ast.Module
+    of_program: bool = False
 
     def span(self, node: ast.AST) -> Span:
         return Span(self.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
@@ -96,7 +100,7 @@ def of_code(code: CodeType) -> Source:
             f"the source of {code.co_name} is not at hand ({code.co_filename})",
             hint="write it in a file, or give the text to tvm.script.from_source",
         )
-    return parse(code.co_filename, text)
+    return replace(parse(code.co_filename, text), of_program=True)
 
 
 def definition(source: Source, code: CodeType) -> ast.FunctionDef:

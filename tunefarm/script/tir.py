@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 
 from compiler.errors import IRError
 from compiler.tir.text import vocabulary
+from compiler.tir.text.macro import macro
 from compiler.tir.text.parse_buffers import annotation as Buffer
 from compiler.tir.text.parse_func import prim_func
 
-__all__ = ["Buffer", "prim_func"]
+__all__ = ["Buffer", "macro", "prim_func"]
 __script_namespace__ = "tir"
 
 _STATEMENTS = frozenset({

@@ -3,9 +3,9 @@
 from typing import Any
 
 from tunefarm.script import tir as _tir
-from tunefarm.script.tir import Buffer, prim_func
+from tunefarm.script.tir import Buffer, macro, prim_func
 
-__all__ = ["Buffer", "prim_func"]
+__all__ = ["Buffer", "macro", "prim_func"]
 __script_namespace__ = "tir"
 
 

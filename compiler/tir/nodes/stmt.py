@@ -140,6 +140,12 @@ class SeqStmt(Stmt):
                     f"SeqStmt holds statements, got {type(stmt).__name__}", hint="wrap an expression in tir.Evaluate"
                 )
 
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
     def child_list(self) -> list[Node]:
         return [*self.seq]
 

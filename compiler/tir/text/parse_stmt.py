@@ -12,6 +12,7 @@ from compiler.tir import ops
 from compiler.tir.ir_builder import closed
 from compiler.tir.nodes import ForKind, Stmt
 from compiler.tir.text import parse_buffers as buffers
+from compiler.tir.text.macro import Macro
 from compiler.tir.text.parse_blocks import AXES, axis, block
 from compiler.tir.text.parse_definitions import DEFINITIONS, Item, launch_thread, let, remap
 from compiler.tir.text.parse_expr import TirParser, extent
@@ -227,7 +228,7 @@ def _augmented(p: TirParser, node: ast.AugAssign) -> Stmt:
 # ------------------------------------------------------------------------- calls by themselves
 
 
-def _expression(p: TirParser, node: ast.Expr) -> Item:
+def _expression(p: TirParser, node: ast.Expr) -> Item | list[Item]:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return None  # a docstring
     if not isinstance(node.value, ast.Call):
@@ -238,6 +239,9 @@ def _expression(p: TirParser, node: ast.Expr) -> Item:
     if rule is not None:
         return rule(p, call)
     func = call.func
+    used = p.scope.find(func.id, None) if isinstance(func, ast.Name) else None
+    if isinstance(used, Macro):
+        return used.expand(p, call, lambda nodes: items(p, nodes))  # type: ignore[no-any-return]
     if isinstance(func, ast.Attribute) and func.attr == "vstore":
         return _vstore(p, call, p.value(func.value))
     return n.Evaluate(p.expr(call), p.span(node))

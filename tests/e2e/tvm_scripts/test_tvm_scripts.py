@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from compiler.runtime.core import registry
 from tests.kit.places import TESTS
 from tunefarm import as_tvm
 from tuner.faces.auto_scheduler.workload_registry import WORKLOAD_FUNC_REGISTRY
@@ -40,7 +41,8 @@ def test_every_program_has_its_output() -> None:
 def test_a_program_prints_what_it_prints_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
-    # Another test's workloads have equal names.
-    with contextlib.redirect_stdout(printed), patch.dict(WORKLOAD_FUNC_REGISTRY, clear=True):
+    # Another test's workloads have equal names; functions that a program registers are its own.
+    workloads, functions = patch.dict(WORKLOAD_FUNC_REGISTRY, clear=True), patch.dict(registry._functions)
+    with contextlib.redirect_stdout(printed), workloads, functions:
         runpy.run_path(str(HERE / name), run_name="__main__")
     assert printed.getvalue().splitlines() == OUTPUTS[name]["lines"]

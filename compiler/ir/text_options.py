@@ -1,0 +1,78 @@
+"""How a text is laid out: what `script` and `show` take beside the name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+
+class TextOptions(TypedDict, total=False):
+    """Options of `script` and `show`.
+
+    The prefixes stand in the place of T, I and R. `obj_to_underline`: nodes that are marked below their lines.
+    The others are accepted for programs that give them; texts are always plain, and say every dtype that matters.
+    """
+
+    tir_prefix: str
+    ir_prefix: str
+    relax_prefix: str
+    print_line_numbers: bool
+    obj_to_underline: Sequence[Any] | None
+    style: str | None
+    syntax_sugar: bool
+    num_context_lines: int
+    int_dtype: str
+    float_dtype: str
+    buffer_dtype: str
+    module_alias: str
+    verbose_expr: bool
+    show_all_struct_info: bool
+    black_format: bool | None
+    path_to_underline: Sequence[Any] | None
+    path_to_annotate: Any
+    obj_to_annotate: Any
+
+
+_PREFIXES = {"tir_prefix": "T", "ir_prefix": "I", "relax_prefix": "R"}
+_STRING = r"(\"(?:\\.|[^\"\\])*\")"
+
+
+def arranged(text: str, options: TextOptions, texts: Sequence[str] = ()) -> str:
+    """`text` as the options have it; `texts` are those of the nodes to underline."""
+    lines = text.splitlines()
+    for shown in texts:
+        lines = _underlined(lines, shown.splitlines())
+    text = "\n".join(lines)
+    for option, prefix in _PREFIXES.items():
+        wanted = options.get(option, prefix)
+        if wanted != prefix:
+            text = re.sub(rf"{_STRING}|\b{prefix}(?=\.)", lambda found, new=wanted: found[1] or new, text)  # type: ignore[misc]
+    if options.get("print_line_numbers"):
+        lines = text.splitlines()
+        text = "\n".join(f"{number:>{len(str(len(lines)))}} {line}" for number, line in enumerate(lines, 1))
+    return text
+
+
+def _underlined(lines: list[str], marked: list[str]) -> list[str]:
+    """`lines` with marks below each place where the lines of `marked` stand, whatever their indentation."""
+    wanted = [line.strip() for line in marked]
+    stripped = [line.strip() for line in lines]
+    if len(wanted) == 1:
+        inside: list[str] = []
+        for line in lines:
+            inside.append(line)
+            at = line.find(wanted[0])
+            if at >= 0:
+                inside.append(" " * at + "^" * len(wanted[0]))
+        return inside
+    starts = {at for at in range(len(lines)) if stripped[at : at + len(wanted)] == wanted}
+    found: list[str] = []
+    left = 0
+    for at, line in enumerate(lines):
+        left = len(wanted) if at in starts else left
+        found.append(line)
+        if left:
+            found.append(" " * (len(line) - len(line.lstrip())) + "^" * len(line.strip()))
+            left -= 1
+    return found
