@@ -107,7 +107,7 @@ class EntryPoint:
 
     `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots. A GPU's entry
     is its `launches`, in order, and the `workspaces` they need. `results`: how many of the last arguments are results,
-    for a function made of a graph, -1 for a kernel; `checks`: what it says where it returns FIRST_CHECK, and so on;
+    for a function made of a graph, -1 for a kernel. `checks`: what it says where it returns FIRST_CHECK, and so on;
     `constants`: the size of the table of the model's constants. `flops`: the arithmetic of a call, in extents, where it
     is known.
     """
@@ -273,7 +273,7 @@ class Artifact:
 
 
 def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
-    """The fields as JSON holds them; a CPU's entry has no launches, and reads as it did before there were any,
+    """The fields as JSON holds them. A CPU's entry has no launches, and reads as it did before there were any,
     and so do a kernel without tensor maps and an array that is compact."""
     fields = asdict(entry)
     for launch in fields["launches"]:

@@ -10,7 +10,7 @@ A request competes with the others that could use the same device, in this order
 3. then first come.
 
 One grant in `OVERDUE_EVERY` goes to the request that has waited longest, if it has waited longer than
-`overdue_s`: no stream of more important or more deserving requests starves another for ever.
+`overdue_s`. No stream of more important or more deserving requests starves another for ever.
 
 Devices with equal `Capabilities` form one class, and requests with equal expressions form another. Which
 device classes an expression matches is worked out once, when either appears. After that a grant touches only

@@ -7,7 +7,7 @@
     *                                any device
 
 Terms are joined by spaces, commas or `&`, and all of them must hold. A comparison is `=`, `!=`, `>=`,
-`<=`, `>` or `<`; a value may list alternatives with `|`, may hold `*` wild cards, and is quoted when it
+`<=`, `>` or `<`. A value may list alternatives with `|`, may hold `*` wild cards, and is quoted when it
 has spaces in it: `cpu_model="AMD EPYC 7B13"`. Numbers take KiB, MiB, GiB, TiB, KB, MB, GB, TB.
 
 Parsing gives a frozen `Predicate`; matching is a pure function of it and a frozen `Capabilities`.

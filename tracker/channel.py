@@ -3,7 +3,7 @@
 The line mends itself: ZeroMQ connects again, and whoever uses the channel says on every beat again what the
 tracker must not forget. Only questions (`ask`) have an answer of their own and fail when none comes.
 
-Who posts a message sends it, and who waits for news of the tracker takes it in: to wake the channel's thread, and be
+Who posts a message sends it, and who waits for news of the tracker takes it in. To wake the channel's thread, and be
 woken by it, would cost more than what it has to do. A lock says whose turn it is to use the socket. Both wait for its
 descriptor, exclusively: the kernel wakes the first in line that waits, which is `await_news` if someone is there.
 """

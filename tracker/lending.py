@@ -3,7 +3,7 @@
 A device is offered to its box first and the client is told once the box has accepted, so a client never
 arrives before its token. A lease ends in two steps as well: the box is told to end it, and only when it says
 so (or is gone) is the device lent again. Each lease has a number greater than any before it on that box and a
-secret; together they are its token, and a box or a tracker that sees an older one refuses it.
+secret. Together they are its token, and a box or a tracker that sees an older one refuses it.
 """
 
 from __future__ import annotations

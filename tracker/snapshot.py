@@ -1,7 +1,7 @@
 """What the tracker shows of itself.
 
-Much of it is what boxes and clients said. Whatever they say within their messages' bounds, an answer keeps to its own:
-times are cut to the longest there is, names to their length, and pages to what fits in a message.
+Much of it is what boxes and clients said. Whatever they say within their messages' bounds, an answer keeps to its own.
+Times are cut to the longest there is, names to their length, and pages to what fits in a message.
 """
 
 from __future__ import annotations

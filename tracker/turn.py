@@ -22,7 +22,7 @@ _LOOK_S = 0.25
 
 class Turn:
     """A request that keeps its place, renewed by the thread that talks to the tracker, until it has led to a lease or
-    an error, or is given up: `wait` may be called again and again."""
+    an error, or is given up. `wait` may be called again and again."""
 
     def __init__(self, pending: Pending, holdings: Holdings, line: Channel) -> None:
         self._pending = pending

@@ -81,7 +81,7 @@ class TuningRun:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the lowest cost so far over the trials, a line for each kernel, with each trial as a dot and the untuned
-        build as a dashed line; returns the matplotlib Axes. Raises MissingExtraError."""
+        build as a dashed line. Returns the matplotlib Axes. Raises MissingExtraError."""
         pyplot = _extra("matplotlib.pyplot")
         run, trials = self._read()
         axes = pyplot.subplots()[1] if ax is None else ax

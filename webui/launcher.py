@@ -1,4 +1,4 @@
-"""Starting tuning runs that were asked for over the API: each is a `tunefarm tune --resume` of its own process, which
+"""Starting tuning runs that were asked for over the API. Each is a `tunefarm tune --resume` of its own process, which
 outlives the web app and is told to stop through the store. `left_runs` finds those whose process died meanwhile."""
 
 from __future__ import annotations

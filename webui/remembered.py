@@ -1,7 +1,7 @@
 """Replies to lookups, kept for as long as nothing that they rest on changes.
 
 Before a reply is given again, the store says that nothing was committed since before it was made that could change it
-(`records.lookup.changes`): a new best shows on the very next request, or on PostgreSQL as soon as the server's word of
+(`records.lookup.changes`). A new best shows on the very next request, or on PostgreSQL as soon as the server's word of
 it has come in. Trials that are not best change nothing: replies outlive them.
 
 A batch is answered from what was remembered of each of its questions, and asks for all others at once (see

@@ -31,7 +31,7 @@ from compiler.tir.nodes import PrimExpr
 class Analyzer:
     """Knows the ranges of variables and simplifies under them.
 
-    A variable bound to one value (a loop of extent 1, or `bind(var, expr)`) is replaced by it; with
+    A variable bound to one value (a loop of extent 1, or `bind(var, expr)`) is replaced by it. With
     `keep_unit_vars` the variable of a loop of extent 1 stays where it is a term of a sum.
     """
 

@@ -1,6 +1,6 @@
 """Vectors of integers and of conditions.
 
-A vector of indices is one scalar expression over the lane number: it is simplified as that, and when the
+A vector of indices is one scalar expression over the lane number. It is simplified as that, and when the
 result is again linear in the lane, it is a ramp or a broadcast.
 """
 

@@ -123,7 +123,7 @@ def build(
     """Compile for a CPU or an NVIDIA GPU and load into this process; target "stackvm" runs in the interpreter instead.
 
     `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
-    already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
+    already), or a dict of target to IRModule. In a dict, modules beyond the first are `imported_modules` of the
     first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU.
     `runtime` is accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a
     target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it

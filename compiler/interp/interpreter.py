@@ -1,7 +1,7 @@
 """Running a function at any stage of lowering on numpy arrays: the oracle for schedules, passes and codegen.
 
 The function is turned into Python source once and executed. Every access is checked against its buffer's
-shape and every block's iteration against its domain; temporaries start out as NaN (or an odd pattern); floats are
+shape and every block's iteration against its domain. Temporaries start out as NaN (or an odd pattern); floats are
 rounded in their own type, integers wrap. Loops run one iteration after another, whatever their kind.
 """
 

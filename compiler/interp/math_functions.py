@@ -1,6 +1,6 @@
 """The arithmetic that interpreted code calls: rounding, division, intrinsics.
 
-Floats are Python floats (binary64) holding values of their dtype; a float32 sum, product, quotient or square
+Floats are Python floats (binary64) holding values of their dtype. A float32 sum, product, quotient or square
 root computed in binary64 and then rounded is the correctly rounded one, since 53 >= 2*24 + 2.
 """
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 class BackendTable(Generic[T]):
     """One row a target kind: a backend, or where it is ("package.module:NAME"). Installed distributions add rows.
 
-    A backend that is given by its place is imported when it is first asked for, so a process pays only for those it
+    A backend that is given by its place is imported when it is first asked for. So a process pays only for those it
     uses, and the table's own file imports none of them.
     """
 

@@ -201,7 +201,7 @@ class Target:
     def resolved(self) -> Target:
         """This target with what is missing filled in from this machine, where it means this machine.
 
-        An llvm target without a triple, or with this machine's, gets the triple; without `mcpu` (or with
+        An llvm target without a triple, or with this machine's, gets the triple. Without `mcpu` (or with
         "native", or this CPU's own name) it also gets the CPU and how its features differ from the
         name's. A `mattr` that was given is kept and applied last. Other targets come back unchanged
         except for their host.

@@ -60,7 +60,7 @@ class Reducer:
 
     def __call__(self, expr: Any, *values: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis` (one `reduce_axis` or several), only where `where` holds,
-        starting from `init` instead of the unit; the three may be given in this order without their names.
+        starting from `init` instead of the unit. The three may be given in this order without their names.
         Given plain values in place of axes, combines them.
 
         Returns one expression, or a tuple of them when `expr` is a tuple. Raises IRError.

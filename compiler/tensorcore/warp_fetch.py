@@ -1,8 +1,8 @@
 """Tiles of an operand on their way to shared memory, in a kernel of warps.
 
-A tile lies there in chunks of 16 bytes whose place in a row depends on the row: the eight rows of a matrix that
+A tile lies there in chunks of 16 bytes whose place in a row depends on the row. The eight rows of a matrix that
 `ldmatrix` reads at once are then in different banks, without room between rows. Where neighbours along k are neighbours
-outside, or nothing else helps, a row is one of the operand's rows and runs along k; else it runs along the operand's
+outside, or nothing else helps, a row is one of the operand's rows and runs along k. Else it runs along the operand's
 own axis, and `ldmatrix` transposes.
 
 Copies go on by themselves where memory allows pieces of 4 bytes or more. Elsewhere (rows at odd addresses, the shifted

@@ -2,7 +2,7 @@
 
     total[b, m, n] = sum over k of left[b, m, k] * right[b, n, k],    out[...] = f(total[b, m, n], ...)
 
-Each of b, m, n and k stands for some axes of the block that sums, fused in an order of ours: those of the sum are k,
+Each of b, m, n and k stands for some axes of the block that sums, fused in an order of ours. Those of the sum are k,
 those that both operands have b, those of one operand only m or n. So it is for a matrix product, batched or not, as for
 a convolution, whose left operand may be its filters (NCHW) or its window of the image (NHWC). An operand's element is
 computed from b, m or n, and k: a place in memory that is affine in the axes, and conditions (padding) without which it

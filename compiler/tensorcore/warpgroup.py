@@ -102,7 +102,7 @@ class Matrix:
 
 def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
     """The operands of a product that warpgroups compute: one of float16 or bfloat16 matrices, the first of which lies
-    along k, with rows that start at multiples of 16 bytes; None for another."""
+    along k, with rows that start at multiples of 16 bytes. None for another."""
     left, right = _matrix(product.left, product.m, product), _matrix(product.right, product.n, product)
     if product.b or left is None or right is None or left.transposed or left.buffer.data is right.buffer.data:
         return None
@@ -150,7 +150,7 @@ def dense(
     transposed: bool = True,
     out_dtype: str | None = None,
 ) -> n.PrimFunc:
-    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`: X and W "float16" or "bfloat16", the
+    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`. X and W "float16" or "bfloat16", the
     sums float32, C `out_dtype`, rounded once. Tiles may reach over the edges.
 
     The function is lowered; its parameters are X, W, C. Raises IRError for sizes or a tile that cannot be.

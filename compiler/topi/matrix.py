@@ -132,7 +132,7 @@ def batch_matmul(
 ) -> Tensor:
     """One matrix product a batch entry: C[b, i, j] = sum over k of A[b, i, k] * B[b, j, k].
 
-    `tensor_a` is (B, M, K), or (B, K, M) when `transpose_a`; `tensor_b` is (B, N, K), or (B, K, N) without
+    `tensor_a` is (B, M, K), or (B, K, M) when `transpose_a`. `tensor_b` is (B, N, K), or (B, K, N) without
     `transpose_b`; the result is (B, M, N) of `out_dtype` (`tensor_a`'s unless given). Raises IRError when
     the ranks or sizes do not fit.
     """

@@ -27,7 +27,7 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     allows, and it must allow all where others can reach the box. `cpus` pins executors.
     `gpu` (a UUID, or a number in the order of `nvidia-smi -L`) is the GPU that the box lends, in place of its CPU.
     `keys` is a folder of keys (`rpc_server.wire.keys`): if it holds an identity, connections are encrypted and only
-    authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
+    authorized clients, and those a tracker lends the box to, come in. The tracker's key is looked for there too.
     `port_file` is written with the port once the server listens. `lifeline_fd` is a descriptor whose end
     of file ends the server.
     """

@@ -1,6 +1,6 @@
 """The supervisor's loop: sockets and processes on one side, `SupervisorState` on the other.
 
-It owns the box's one port and never runs user code: it moves messages between clients and executors without
+It owns the box's one port and never runs user code. It moves messages between clients and executors without
 decoding them, answers the few meant for itself, and does what the state tells it.
 """
 
@@ -106,7 +106,7 @@ class Supervisor:
     `front` is a bound ROUTER made by `prepare`, and `guard` its `watch_connections`, called before it was bound: it
     takes both over. `folder` is a private folder the supervisor may fill and empty.
     `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
-    used: then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
+    used. Then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
     revoked.
     """
 

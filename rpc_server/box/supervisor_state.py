@@ -4,7 +4,7 @@ It gives each session a warm executor, watches deadlines, session limits and lea
 ended to whoever waited for it. `now` is monotonic seconds and never goes back.
 
 An executor answers its requests in the order it got them, so of a session's queue only the head is under
-way: its deadline counts from when it became the head.
+way. Its deadline counts from when it became the head.
 """
 
 from __future__ import annotations

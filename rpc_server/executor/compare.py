@@ -34,7 +34,7 @@ def fill(spec: ArgSpec, seed: int, index: int) -> AnyArray | int | float:
 def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: float) -> str:
     """How `got` differs from `want`, or "" when they agree.
 
-    Integers must be equal. Floats may differ by atol + rtol × max(|want|, rms of want) elementwise: the error
+    Integers must be equal. Floats may differ by atol + rtol × max(|want|, rms of want) elementwise. The error
     of a reordered sum goes with the typical size of its terms, not with a result that happens to be near 0.
     rtol is at least 16 units in the last place of the dtype. NaN and infinity must be in the same places.
     """

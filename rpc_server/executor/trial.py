@@ -60,7 +60,7 @@ class _FirstRun:
 
 class Trials:
     """Runs trials in an executor. Reference outputs are kept in the session's folder, so that a crash of a
-    candidate does not lose them, and mapped read-only, so that a candidate writing astray dies of it instead
+    candidate does not lose them, and mapped read-only. So a candidate writing astray dies of it instead
     of spoiling them for the next one.
     """
 
@@ -257,7 +257,7 @@ class _Hopeless(Exception):
 
 class _Samples:
     """Runs the kernel for `timing.measure` and keeps what it took, so that running out of time costs only the
-    samples not taken yet: a rough time is worth more than a time-out.
+    samples not taken yet. A rough time is worth more than a time-out.
     """
 
     def __init__(self, ready: Subject, stop_at: float, options: EvaluatorOptions) -> None:
@@ -312,7 +312,7 @@ class _Samples:
 
 
 def _is_sample(once: float, options: EvaluatorOptions) -> bool:
-    """Whether the first call, `once` seconds, is all that is asked for: beside so long a call the pages and caches that
+    """Whether the first call, `once` seconds, is all that is asked for. Beside so long a call the pages and caches that
     only a first one has to fill do not count.
     """
     wanted = max(options.repeat, options.max_repeat) == options.number == 1 and not options.flush_cache

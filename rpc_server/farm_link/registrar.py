@@ -56,7 +56,7 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int]
 
 
 def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
-    """A box's CPU as a lendable device. Key and tag `cpu` when nothing else is given; the attributes are those a
+    """A box's CPU as a lendable device. Key and tag `cpu` when nothing else is given. The attributes are those a
     request can ask for: arch, cores and threads (those lent), memory (bytes), features, cpu_model, target, host,
     kernel, governor and virtual (0 or 1)."""
     attributes: dict[str, Attribute] = {

@@ -2,7 +2,7 @@
 
 The agent dials out and registers until it is welcome, then sends heartbeats. It never loses a lease because
 the tracker or the connection did: what it holds it reports when it registers again. One lease holds a slot at
-a time, and its number only grows: an offer with an old number is declined, and a newer one waits until the
+a time, and its number only grows. An offer with an old number is declined, and a newer one waits until the
 older has ended here.
 
 Times are this process's monotonic seconds.

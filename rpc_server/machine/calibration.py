@@ -2,7 +2,7 @@
 
 It runs two small kernels (calibration.ll), one bound by arithmetic and one by memory, checks that their results are
 exactly right, and prints a `Calibration` as JSON. The arithmetic one runs on every core the process may use, so that
-one faulty core is found; speeds are the best of many short runs, which other work on the machine hardly touches.
+one faulty core is found. Speeds are the best of many short runs, which other work on the machine hardly touches.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def ran_out_of_memory(report: ExitReport, memory_limit: int | None) -> bool:
     """Whether a death looks like a failed allocation.
 
     It is when the kernel's out-of-memory killer took it, when the process said so, or when it had come near
-    its limit: a kernel that stores through the null pointer of a failed allocation dies of SIGSEGV.
+    its limit. A kernel that stores through the null pointer of a failed allocation dies of SIGSEGV.
     """
     if report.signal == signal.SIGKILL:
         return report.kernel_out_of_memory

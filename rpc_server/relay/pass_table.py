@@ -1,6 +1,6 @@
 """Which passes lead to which box: what a relay knows, without its I/O.
 
-A box says anew every few seconds which passes are good, so a relay that was restarted knows all after one round, and
+A box says anew every few seconds which passes are good. So a relay that was restarted knows all after one round, and
 nothing is left of a box that is gone.
 """
 

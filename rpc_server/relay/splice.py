@@ -1,7 +1,7 @@
 """Two TCP connections made one: bytes go from one to the other unread, in bounded memory.
 
 They pass through a pipe by splice(2) and never enter this process. What one side does not take keeps the other from
-being read, so a slow reader slows its sender down by TCP's own flow control, and costs a pipe at most.
+being read. So a slow reader slows its sender down by TCP's own flow control, and costs a pipe at most.
 """
 
 from __future__ import annotations

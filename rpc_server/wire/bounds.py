@@ -1,6 +1,6 @@
 """Bounds of what messages carry: every number, text and list of every message has one of these types.
 
-A number is checked when it is decoded, so that nothing behind the codec meets an infinite time, a size beyond any
+A number is checked when it is decoded. So nothing behind the codec meets an infinite time, a size beyond any
 machine or a NaN (a test walks over all messages and finds fields without bounds). What leaves is not checked: whoever
 gets it refuses it.
 """

@@ -58,7 +58,7 @@ def secure_client(sock: zmq.Socket[bytes], keys: PeerKeys | None) -> None:
 class Doorkeeper:
     """Lets in, on the server sockets of a context, those whom `admit` names. A context manager.
 
-    `admit` gets a public key and returns who holds it, or None; it is called in a thread of the doorkeeper's for every
+    `admit` gets a public key and returns who holds it, or None. It is called in a thread of the doorkeeper's for every
     new connection, and by `who` for messages: someone who is no longer admitted is nobody there.
     """
 

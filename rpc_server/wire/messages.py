@@ -317,7 +317,7 @@ class Need(Reply, frozen=True, tag="need"):
 
 class BoxStatus(Reply, frozen=True, tag="box_status"):
     """`fingerprint` is a `Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
-    whom kernels run as; `memory_limit` of a session in bytes, None: none; `disk_free` bytes where sessions keep files,
+    whom kernels run as; `memory_limit` of a session in bytes, None: none. `disk_free` bytes where sessions keep files,
     and whether code may be run from there. `limits_processes`: whether a session cannot fork without end.
     `isolation`: how far sessions are kept apart (`rpc_server.isolation.levels`), and what `is_open` all the same.
     """

@@ -1,7 +1,7 @@
 """Memory that two processes of one machine share for the big frames of their messages (see stream.py).
 
 A chunk is then copied in and out, by the two processes at the same time, rather than into the kernel's buffers, out of
-them and to its place; and the same few pages are used for every chunk, so that none has to be cleared first.
+them and to its place. The same few pages are used for every chunk, so that none has to be cleared first.
 
 Either side may be hostile to the other. The memory's size is sealed, so nobody's access can fail, and what a message
 says of it is checked. What can change after it was checked are the bytes of a frame: only frames that are passed on

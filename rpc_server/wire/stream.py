@@ -1,10 +1,10 @@
 """Whole messages (lists of frames) over a connected stream socket, blocking or not.
 
-It joins the supervisor and one executor: a socket pair inherited at birth, so nobody else can speak on it,
+It joins the supervisor and one executor: a socket pair inherited at birth. So nobody else can speak on it,
 the executor needs no ZeroMQ (no I/O threads beside a kernel being timed), and a message costs one wake-up.
 
 Layout: u32 number of frames, u32 length of each, the frames. Little endian. Where both ends have a `Window`, a big
-frame behind the second may lie there: its length has the highest bit set, the slot in the next seven, and no bytes
+frame behind the second may lie there. Its length has the highest bit set, the slot in the next seven, and no bytes
 follow.
 """
 

@@ -2,7 +2,7 @@
 
 Every message travels in `rpc_server.wire.codec` frames. Messages that expect no answer are NOTEs; `Query` and
 `Admin` are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client
-draws when it starts: it, not the connection, is who is speaking, so that a broken connection changes nothing.
+draws when it starts. It, not the connection, is who is speaking, so that a broken connection changes nothing.
 Nobody but the tracker learns it.
 
 Times are seconds. Each side measures them on its own monotonic clock; only durations are sent.
@@ -258,7 +258,7 @@ class Granted(_Struct, frozen=True):
 
 
 class Offered(_Struct, frozen=True):
-    """A device at `address` is being lent for the request: the client may connect there already and ask for a session
+    """A device at `address` is being lent for the request. The client may connect there already and ask for a session
     with `token`, which the box refuses until it has agreed. Not said of boxes that need more than that to let it in."""
 
     request: Name

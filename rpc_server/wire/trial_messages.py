@@ -43,7 +43,7 @@ class EvaluatorOptions(msgspec.Struct, frozen=True):
     """How a kernel is timed: `repeat` samples, each the mean of `number` calls after one call for warm-up.
 
     With `min_repeat_ms` a sample goes on until it lasts that long, with more calls; so many are made in the next ones.
-    A kernel whose first call, the one that is checked, took that long is warm already; where one sample of one call is
+    A kernel whose first call, the one that is checked, took that long is warm already. Where one sample of one call is
     all that is asked for, and the first call took ten times that long, it is the sample. With `flush_cache` the caches
     are emptied before every sample, and `min_repeat_ms` does not count. After sample i, when i is a multiple of
     `repeats_to_cooldown`, the box sleeps `cooldown_interval_ms`. A kernel too slow for all that before the

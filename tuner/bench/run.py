@@ -1,7 +1,7 @@
 """One pass of a suite over devices: all devices at once, on each the kernels in rounds of random order, then models.
 
 Every kernel is measured once a round, so that what disturbs a device for a while touches all kernels a little, not one
-a lot; before each the calibration kernel is timed. When a result is suspect against its series (see `changes`), the
+a lot. Before each the calibration kernel is timed. When a result is suspect against its series (see `changes`), the
 kernel is measured again at once, and only what is borne out is called a change.
 """
 

@@ -4,7 +4,7 @@ Dask runs tasks in threads of processes that have other work; a build wants a pr
 memory limit. So every Dask worker keeps a `LocalBuilder`, and a task there only hands the request on to it.
 
 Whoever may send tasks to a Dask scheduler may run anything on its workers, and Dask's own messages, those of errors
-among them, are pickles: who poses as the scheduler runs code here. So it has to be on this machine, or prove who it is
+among them, are pickles. Who poses as the scheduler runs code here. So it has to be on this machine, or prove who it is
 (dask+tls://, with the certificates of Dask's configuration). What we send back and forth ourselves is data.
 """
 

@@ -1,6 +1,6 @@
 """One build, in the process it happens in: a source turned into an artifact, failures into results.
 
-A build past its time limit is stopped in Python; one stuck inside LLVM, where no signal handler runs, is ended
+A build past its time limit is stopped in Python. One stuck inside LLVM, where no signal handler runs, is ended
 with its process by a watchdog thread and costs only itself.
 """
 
@@ -110,7 +110,7 @@ def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str
 
 def _give_way(niceness: int) -> None:
     """Lower the priority, beside processes of other sessions too: where the system groups sessions (Linux's autogroup),
-    a nice value counts within one alone, and an executor, which has a session of its own, would share its cores with
+    a nice value counts within one alone. An executor, which has a session of its own, would share its cores with
     builds half and half. So the worker gets a session, whose group has a nice value as well."""
     os.nice(niceness)
     with contextlib.suppress(OSError):

@@ -191,7 +191,7 @@ class Slot(threading.Thread):
 class DeviceWait:
     """Adds up how long a run has been without any device, from look to look; a device ends the wait.
 
-    Between two looks at most a second counts: a process that had no processor for longer, or waited for its disk, did
+    Between two looks at most a second counts. A process that had no processor for longer, or waited for its disk, did
     not look for a device either, and what came meanwhile is still to be heard.
     """
 

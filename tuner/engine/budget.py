@@ -60,7 +60,7 @@ class BudgetLimits:
 
 
 def share_time(at_work: Sequence[TaskState], seconds: float) -> None:
-    """Book wall time that has passed: tasks at work at the same time have equal parts of it, so that what all tasks
+    """Book wall time that has passed: tasks at work at the same time have equal parts of it. So what all tasks
     had adds up to the run's, however many devices and builders there are."""
     for task in at_work:
         task.wall_s += seconds / len(at_work)

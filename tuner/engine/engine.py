@@ -114,7 +114,7 @@ class TuningRun:
     """Runs `searches` on the devices of `fleet`, recording into `ledger`. Closes neither fleet nor builder.
 
     Call `run` once. It returns when every task is done, and raises NoDevicesError when no device came within
-    `options.device_wait_s`, KeyboardInterrupt after `stop`: in both cases what was measured is recorded and the run
+    `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured is recorded and the run
     can be resumed. RunTakenOver: this process was not heard of for so long that another one resumed the run.
     """
 
@@ -262,7 +262,7 @@ class TuningRun:
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
         """Do as told. First comes what keeps devices and builders busy; then the search is asked for more, which may
-        make it think; then trials and claims go to the store in one transaction, and its answers lead to more."""
+        make it think. Then trials and claims go to the store in one transaction, and its answers lead to more."""
         left = self._hand_out(commands) + self._hand_out(self._state.go_on())
         while left:
             trials: list[ev.RecordTrial] = []

@@ -1,6 +1,6 @@
 """Where a run's jobs are, and which device slot holds which of them. Pure.
 
-A slot measures one job at a time and may have another at hand, so that its device goes on at once, without waiting for
+A slot measures one job at a time and may have another at hand. So its device goes on at once, without waiting for
 the engine to record what came of the first.
 """
 

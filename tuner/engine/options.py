@@ -19,13 +19,13 @@ _CLEARLY_SLOWER = 1.1  # times the best cost: nobody's finalist
 @dataclass(frozen=True)
 class RunOptions:
     """Budgets, 0 for none: `trials` and `task_seconds` (its share of the wall time) a task, `total_trials` and
-    `seconds` (of wall time) the run; a task whose last `early_stopping` trials were no gain is done. `scheduler` says
+    `seconds` (of wall time) the run. A task whose last `early_stopping` trials were no gain is done. `scheduler` says
     which task gets the next trial (`tuner.engine.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`).
 
     With `warm_start`, a task begins with the adapted traces of the nearest workloads in the store.
 
     A trial takes `samples` of at least `sample_ms` each, and up to `max_samples` while the 95 % interval of their
-    median is wider than `precision` of it to either side; with `reject`, a candidate that is clearly slower than the
+    median is wider than `precision` of it to either side. With `reject`, a candidate that is clearly slower than the
     task's best is not timed further. Kernels of several threads share their cores with the builders on this machine:
     from the share `quiet_from` of the budget on nothing is built while something is measured. `builders`: a number of
     processes or dask://HOST:PORT. `rtol`, `atol`: how far a candidate's output may be from the reference's (see

@@ -18,7 +18,7 @@ _before = 0.0
 def prompt_threads() -> Iterator[None]:
     """Let threads that have an answer of a device or a builder run soon, as long as this lasts.
 
-    It gets the interpreter from one that computes, such as the search when it thinks, within half a millisecond: with
+    It gets the interpreter from one that computes, such as the search when it thinks, within half a millisecond. With
     Python's 5 ms, which it waits after each time it blocked, a device had nothing to do until the thinking was over.
     And collections of garbage pass over what was there before, all modules among it: looking through that takes tens
     of milliseconds, in which nothing else happens. Both are as before when the last of several has ended.

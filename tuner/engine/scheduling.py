@@ -3,7 +3,7 @@
 The gradient policy is the task scheduler of Ansor (Zheng et al., OSDI 2020, section 6), which spends trials where
 the objective is expected to fall most, with two changes. The expected gain is divided by the wall time that a trial
 of the task takes, so a kernel that is slow to build or measure must promise more. And a task that has gained nothing
-for a while loses faith by `gamma` a window, so that dead ends (only failures, or an optimum already found) starve
+for a while loses faith by `gamma` a window. So dead ends (only failures, or an optimum already found) starve
 instead of being tried for ever on an optimistic estimate. Unlike there, trials are given out one by one, not in
 rounds, so candidates asked for and not yet measured count.
 """

@@ -1,6 +1,6 @@
 """The tuning engine's decisions, without I/O: events in, commands out.
 
-Every device slot is kept busy: candidates are asked for, claimed and built ahead of the measurements, results are
+Every device slot is kept busy. Candidates are asked for, claimed and built ahead of the measurements, results are
 told to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
 (baseline, and the reference every candidate's output is compared with), the search, and the finals, in which the best
 few and what the store serves are measured again, in turns, on one device, and at last the untuned build: if it took

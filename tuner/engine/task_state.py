@@ -210,7 +210,7 @@ class TaskState:
 
 @dataclass
 class Finals:
-    """The last comparison, in rounds in which every one of the `rivals` has a turn: `turns` are left to give in this
+    """The last comparison, in rounds in which every one of the `rivals` has a turn. `turns` are left to give in this
     round, `given` are those under way, and `rounds` follow. Who goes on is decided when a round is over, so all turns
     of one may be given ahead. `building` lacks a build yet, `slot` is where it happens, and `closing` is set when the
     untuned function's second measurement was given, which is all that follows."""

@@ -1,6 +1,6 @@
 """Turns of builds and measurements that want the same cores.
 
-A kernel whose threads take every core of the machine loses one of them to whatever is built beside it, and the threads
+A kernel whose threads take every core of the machine loses one of them to whatever is built beside it. The threads
 that have theirs wait for the one that lost: such a time says more of the build than of the kernel. There a batch of
 candidates is built while nothing is measured, and then measured while nothing is built and the search does not think.
 """

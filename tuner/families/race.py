@@ -2,7 +2,7 @@
 
 Each size has a search of its own, and all share one pool of configs. A size's asks go in turns to its search and to the
 pool; the last third of its budget is the pool's alone. A config is offered where its times at other sizes promise that
-it comes near the best there, so one that lost at a few sizes is not measured at the rest. Towards the end the
+it comes near the best there. So one that lost at a few sizes is not measured at the rest. Towards the end the
 members that a portfolio of today would have are completed first.
 """
 

@@ -2,7 +2,7 @@
 
 A config means something to its template only, so the template has to be registered here, under the name the log has.
 Then the workload is what the template computes, and a record is kept if the template can be carried out with its
-config: its knobs are all there, and the schedule is legal for our engine. What else a log says is of no use here:
+config. Its knobs are all there, and the schedule is legal for our engine. What else a log says is of no use here:
 `code_hash`, the version of the tool, and how long compiling and measuring took together.
 """
 

@@ -25,7 +25,7 @@ def parameters_of(record: str) -> dict[str, Value]:
 def parameters(trace: Trace) -> dict[str, Value]:
     """Each decision under a name that says what it decides, in the trace's order.
 
-    A tile of loop 1 of block C in three parts is `C.1.tile0`, `C.1.tile1`, `C.1.tile2`; a choice that becomes the
+    A tile of loop 1 of block C in three parts is `C.1.tile0`, `C.1.tile1`, `C.1.tile2`. A choice that becomes the
     second factor of a split of that loop is `C.1.factor1`, another one `choice`; the loop a block is computed at is
     `C.location`. Names that would come twice are numbered. An open decision is None.
     """

@@ -213,7 +213,7 @@ def write(
 ) -> Absorbed:
     """Put `entries`, as `read` gives them or `jsonl.load` checked them, into `store`.
 
-    Unless they are the user's `own`, no run of theirs can be resumed: its options may name files to run and builders
+    Unless they are the user's `own`, no run of theirs can be resumed. Its options may name files to run and builders
     to dial, and whoever made them need not be trusted with that.
 
     Runs the store has are continued, not repeated: doing it again adds nothing, and doing it again after an

@@ -55,7 +55,7 @@ class Argument:
 @dataclass(frozen=True)
 class CSource:
     """`text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
-    its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added; `{mcpu}` in it is
+    its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added. `{mcpu}` in it is
     the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
     nothing else. `headers` are the files it includes (see `local_headers`), which go along to where it is compiled.
     """

@@ -1,6 +1,6 @@
 """What a model learns from: recorded candidates of any space as features and costs.
 
-A recorded trace says itself what its sampling steps could have decided, so it is a point of a sketch made from it; the
+A recorded trace says itself what its sampling steps could have decided, so it is a point of a sketch made from it. The
 rules that spaces are derived by may have changed since.
 """
 

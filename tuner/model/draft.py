@@ -35,7 +35,7 @@ class _Core:
     transposed on the way. `step`: cycles of a loop's counters and jumps, which go on beside the arithmetic.
     `straight`: vector operations written out, as a logarithm, before some registers are stored and loaded between;
     each doubling of them takes `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm,
-    before their pages and lines are in the way; each doubling takes `apart`, and each by which they are too many
+    before their pages and lines are in the way. Each doubling takes `apart`, and each by which they are too many
     for their sets of the second level `crowded`. `ragged`: what loads take of rows that begin inside of lines.
     `overlap`: times of which the largest counts are added up at this power; the higher, the less the others matter.
     `edges`: whether what a panel lacks beside whole tiles is told from what a tile lacks.

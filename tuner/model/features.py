@@ -128,7 +128,7 @@ class _Population:
 
     def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
         """Bytes of the buffer that a tile touches, in whole cache lines. What it has whole of the last dimensions is
-        one piece, as filters of 1×1 and rows of an image are; where vectors are shorter than lines, each row of the
+        one piece, as filters of 1×1 and rows of an image are. Where vectors are shorter than lines, each row of the
         last dimension counts as lines of its own, as when the draft's numbers for such machines were chosen."""
         sizes = self._spans(access, tile)
         if not sizes:
@@ -256,7 +256,7 @@ class _Population:
 
     def _in_place(self, start: int, along: set[int | None]) -> dict[str, Floats]:
         """What the draft asks of such operands beside their runs. "crowded": how many times more of the runs, rows that
-        are a power of two apart, than lines find room in the second-level cache, a logarithm; "ragged": whether their
+        are a power of two apart, than lines find room in the second-level cache, a logarithm. "ragged": whether their
         rows begin inside of lines, so that vectors cross them."""
         crowded, ragged = np.ones(self.count), 0.0
         way = self.machine.l2_bytes // _WAYS
@@ -326,7 +326,7 @@ class _Population:
         }
 
     def _traffic(self, size: int) -> Floats:
-        """Bytes an operation that come from beyond a cache of `size` bytes: the outermost tile that fits is loaded anew
+        """Bytes an operation that come from beyond a cache of `size` bytes. The outermost tile that fits is loaded anew
         each time, except what the loop around it leaves in place."""
         moved = self._moved(len(self.nest.loops))
         fits = np.ones(self.count, bool)

@@ -1,7 +1,7 @@
 """Models of trees in LightGBM's text format, read and evaluated here.
 
 What trains a model needs LightGBM; what uses one needs only numpy. A text comes from a store or a file that others can
-write to, so it is limited in size and checked in full before it is used: every child is a later node or a leaf of its
+write to, so it is limited in size and checked in full before it is used. Every child is a later node or a leaf of its
 tree, every feature one we have, every number finite.
 """
 

@@ -1,7 +1,7 @@
 """The loop nest that all candidates of a sketch have in common, with extents that depend on their decisions.
 
 A sketch is replayed once, at one of its points. The loops around the block with most of the work, what they run along,
-and what the block reads and writes are read off the result; how each loop's extent follows from the decisions is read
+and what the block reads and writes are read off the result. How each loop's extent follows from the decisions is read
 off the splits and fusions that made it. After that a whole population's extents are a few array operations.
 """
 

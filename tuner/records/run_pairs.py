@@ -25,7 +25,7 @@ class Side:
 class Pair:
     """One workload in both runs.
 
-    `verdict`: whether B's best is faster or slower than A's, or a tie; None where one has none, or where they were
+    `verdict`: whether B's best is faster or slower than A's, or a tie. None where one has none, or where they were
     measured on devices of other classes, whose times do not compare.
     """
 

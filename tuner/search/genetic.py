@@ -1,6 +1,6 @@
 """Genetic search over decision vectors, without generations and without a model.
 
-A steady-state genetic algorithm with rank selection (Whitley, "The GENITOR algorithm", 1989): whenever a
+A steady-state genetic algorithm with rank selection (Whitley, "The GENITOR algorithm", 1989). Whenever a
 candidate is asked for, parents are picked by rank among everything measured so far, crossed, mutated to
 neighbouring values and repaired. A share of the asks explores at random. Before anything is measured, the
 sketch's draft score picks among random points, so the first trials are already sensible kernels.

@@ -3,7 +3,7 @@
 C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. With a few hundred trials
 at most, it says of each candidate how fast it should be and how sure that is, and takes milliseconds to fit.
 
-The linear algebra is done by hand, with sums that numpy carries out itself: a BLAS would start threads, which spin on
+The linear algebra is done by hand, with sums that numpy carries out itself. A BLAS would start threads, which spin on
 the cores where kernels are built and measured, and take longer than matrices as small as these.
 """
 

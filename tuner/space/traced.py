@@ -1,6 +1,6 @@
 """Any schedule trace as a sketch: the domain of each of its sampling steps is worked out from the function.
 
-What is built from a point is finished first: `finish` takes the replayed schedule on (it may parallelise, vectorise,
+What is built from a point is finished first. `finish` takes the replayed schedule on (it may parallelise, vectorise,
 decompose reductions by what was decided) and says whether the point is worth building.
 """
 

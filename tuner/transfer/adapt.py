@@ -1,7 +1,7 @@
 """A schedule trace made for one shape, made to fit another shape of the same family.
 
 Where the trace is a point of the space that is derived from its function, it becomes the point of the other function's
-space with the nearest values: tile sizes suit the machine more than the shape, so they are kept where they can be, and
+space with the nearest values. Tile sizes suit the machine more than the shape, so they are kept where they can be, and
 moved to the nearest legal ones where not. Any other trace keeps its steps, and each of its sampling steps takes the
 legal decision nearest to the old one.
 """
@@ -39,7 +39,7 @@ def adapt(trace: Trace, source: n.PrimFunc, func: n.PrimFunc, target: Target) ->
 
 
 class Adapter:
-    """Adapts traces of `source` to `func`. Where many are to come, give its `sketches` (the derived space); without
+    """Adapts traces of `source` to `func`. Where many are to come, give its `sketches` (the derived space). Without
     them the one asked for is made alone where it can be, which takes a fraction of the time."""
 
     def __init__(

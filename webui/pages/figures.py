@@ -305,7 +305,7 @@ def _nice(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scatter:
-    """What was expected from left to right, what was measured upwards, both logarithmic and of the same range;
+    """What was expected from left to right, what was measured upwards, both logarithmic and of the same range.
     `diagonal` is where both are the same: x and y of its ends."""
 
     width: float

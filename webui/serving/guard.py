@@ -84,7 +84,7 @@ class RequestGuard:
         await app(scope, body.receive, send_guarded)
 
     def _check_origin(self, method: str, headers: Headers) -> None:
-        """Raises BadRequest for another host's name, Forbidden for a change that a page of another site asks for: the
+        """Raises BadRequest for another host's name, Forbidden for a change that a page of another site asks for. The
         browser would send it with the credentials of whoever looks at that page."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:

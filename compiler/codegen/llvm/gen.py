@@ -109,7 +109,7 @@ class Gen:
     """One function being written.
 
     `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
-    others in their own type; `storage` the buffers' memory by data variable; `allocated` the memory that this
+    others in their own type. `storage` the buffers' memory by data variable; `allocated` the memory that this
     function itself made for a variable, with its size. `nontemporal`: vectors are now stored past the caches.
     """
 

@@ -155,7 +155,7 @@ def _is_positive(g: Gen, expr: PrimExpr) -> bool:
 
 
 def _divide_in_32_bits(g: Gen, kind: type[n.BinaryOp], a: str, b: int) -> Operand:
-    """a divided by b, both known to be natural numbers of 31 bits: a GPU computes with 32 bits, and makes the high half
+    """a divided by b, both known to be natural numbers of 31 bits. A GPU computes with 32 bits, and makes the high half
     of a product of 64, which is what a division by a constant becomes, of several of them."""
     w = g.w
     if b & (b - 1) == 0:

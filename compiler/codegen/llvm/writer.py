@@ -2,7 +2,7 @@
 
 A *level* is a place where loop-invariant values are defined: level 0 is the function's entry, and each loop
 adds one whose definitions stand at the top of its body. A value without side effects goes to the level
-of its operands and is looked up there by its text first, so what LLVM reads is already free of
+of its operands and is looked up there by its text first. So what LLVM reads is already free of
 repeated and of loop-invariant address arithmetic. A value that rests on a load, a phi or a call is *pinned*:
 it is written where it is used and shared until the next label.
 """

@@ -73,7 +73,7 @@ def _finish(m: MathBody, x: str, result: str) -> str:
 
 
 def _logarithm(m: MathBody, x: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
-    """The sum of the parts of x. Those of float32 carry what is special, so that most vectors pay for one test; in
+    """The sum of the parts of x. Those of float32 carry what is special, so that most vectors pay for one test. In
     float64 a step's second part may be negative, and infinity less infinity is no number."""
     if m.bits == 32:
         return _sum(m, *_parts(m, x), scale, step)

@@ -1,7 +1,7 @@
 """sin, cos and tan of float32: x = q pi/2 + r, and a polynomial of r.
 
 q pi/2 is subtracted in binary64 with pi/2 in two parts (Cody and Waite). Where |x| is 2^20 or more, r comes from
-the bits of 2/pi that matter for its exponent, in integers (Payne and Hanek); no library is called for any x.
+the bits of 2/pi that matter for its exponent, in integers (Payne and Hanek). No library is called for any x.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def writes_of(node: Any) -> list[Any]:
 def plan_writes(graph: Any) -> Writes | None:
     """What the in-place nodes of a graph change.
 
-    None where that is not plain (a parameter or an input is written, or what may share memory or not): torch's
+    None where that is not plain (a parameter or an input is written, or what may share memory or not). Torch's
     functionalisation has to resolve those, which takes seconds for a large model.
     """
     order = {node: index for index, node in enumerate(graph.nodes)}

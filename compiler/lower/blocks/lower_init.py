@@ -6,7 +6,7 @@
                                                    block C: C[i] += A[i, k]
 
 Where the nest allows no such place (a loop that is both reduced and not, or statements in between) the init
-is guarded instead: it runs where every reduced iteration is at its start.
+is guarded instead. It runs where every reduced iteration is at its start.
 """
 
 from __future__ import annotations

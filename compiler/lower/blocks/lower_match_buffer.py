@@ -5,7 +5,7 @@
       W[j, k] = ...                                     A[vi*4 + j, k] = ...
 
 A shape, stride or element offset of the view that is a variable is replaced by what it is in the region, and the
-view's address by the buffer's, so that `W.access_ptr(...)` points into `A`.
+view's address by the buffer's. So `W.access_ptr(...)` points into `A`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 A loop is annotated with `software_pipeline_stage`: for each statement how many iterations it runs behind the first, and
 `software_pipeline_order`: its place in the new body. Buffers that live for one iteration get as many versions as are
 in use at a time. Stages in `software_pipeline_async_stages` are copies that go on by themselves: on GPUs their stores
-become `cp.async` (see `inject_async_copy`), in one group for each run of such statements; each iteration makes as many
+become `cp.async` (see `inject_async_copy`), in one group for each run of such statements. Each iteration makes as many
 groups, be they empty, so a constant says how many may still be under way when one is needed.
 """
 

@@ -2,7 +2,7 @@
 
     acc[T.Ramp(16, 1, 16)] = acc[...] + x, where lanes < 13     →     acc[T.Ramp(16, 1, 16)] = acc[...] + x
 
-A masked store keeps the other lanes as they were: each sum then waits for a choice between its old and its new value,
+A masked store keeps the other lanes as they were. Each sum then waits for a choice between its old and its new value,
 and zeroed with a mask it even depends on what the register held before. Where each access to a place of a small array
 has the same mask, nothing but the place itself is ever made of those lanes, so they may hold anything. What is read
 from memory stays masked, and so do loads of the place that go anywhere else.

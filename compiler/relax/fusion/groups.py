@@ -1,7 +1,7 @@
 """Which values of a dataflow block become one kernel.
 
 A value and the value that all its uses lead to (its immediate post-dominator) go into one group with all that lies
-between, so a group has one result and nothing outside of it reads what is inside:
+between. So a group has one result and nothing outside of it reads what is inside:
 
         x ── conv2d ─┬─ sigmoid ─┐          x ── fused_conv2d_sigmoid_multiply ──
                      └───────────┴ multiply
@@ -12,7 +12,7 @@ between, so a group has one result and nothing outside of it reads what is insid
    alone reads becomes part of it.
 3. An anchor takes what is left of what is computed from it alone: a transpose or padding of its result.
 
-A group has at most `MOST_KERNELS` kernels. Fusing must not multiply work: where values are computed again at each of
+A group has at most `MOST_KERNELS` kernels. Fusing must not multiply work. Where values are computed again at each of
 several places that read them, all operations of a group are at most `MOST_WORK` times those of its kernels apart.
 """
 

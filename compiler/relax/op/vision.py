@@ -338,7 +338,7 @@ def multibox_transform_loc(
 ) -> Expr:
     """Give the boxes that `loc_pred` moves `anchor` to, and the scores of each class.
 
-    `cls_pred` is (batch, classes, boxes), its softmax over classes the score; `loc_pred` (batch, 4 * boxes) holds moves
+    `cls_pred` is (batch, classes, boxes), its softmax over classes the score. `loc_pred` (batch, 4 * boxes) holds moves
     of middle and size: x, y, width, height; `anchor` (1, boxes, 4) is left, top, right, bottom. Boxes are (batch,
     boxes, 4): top, left, bottom, right. Scores below `threshold` become 0, and those of class 0
     unless `keep_background`; with `clip` boxes stay within 0 and 1.

@@ -1,6 +1,6 @@
 """DLPack: host arrays handed to other libraries, and taken from them, without a copy.
 
-What is handed out is numpy's capsule over the same memory, whose destructor may run at any time and on any thread; only
+What is handed out is numpy's capsule over the same memory, whose destructor may run at any time and on any thread. Only
 what numpy cannot say is written into it: bfloat16, the device's index, that it is a copy. What comes in is read here.
 The structures are DLPack's (dlpack.h): a capsule named "dltensor" or "dltensor_versioned" points to a managed tensor,
 and whoever renames it to "used_..." owes its deleter one call.

@@ -1,7 +1,7 @@
 """Calls on a GPU that are ready to be made, often: by graphs where starting kernels takes longer than the kernels do.
 
 To start a kernel takes the host some microseconds. A kernel that is shorter, or one of several of a call, would have
-the device wait for the next; a graph holds the starts recorded, and the host has one to make for all of them.
+the device wait for the next. A graph holds the starts recorded, and the host has one to make for all of them.
 """
 
 from __future__ import annotations

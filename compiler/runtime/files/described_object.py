@@ -2,7 +2,7 @@
 
 The section holds records of (magic, length, artifact without its object code). The linker joins the records of all
 objects in a library. Imported modules travel in the record as blobs "import.<i>", whole artifacts with imports of
-their own; objects to be linked to a module's own (static libraries, addons) as blobs "linked.<i>", except into a
+their own. Objects to be linked to a module's own (static libraries, addons) as blobs "linked.<i>", except into a
 shared library, where the linker puts them.
 """
 

@@ -1,7 +1,7 @@
 """Random variables: the names a trace gives to blocks, loops and integers.
 
 A trace is replayed on another copy of a function and with other decisions, so its steps cannot hold the loops
-themselves; they hold these names, and a `State` says what each stands for at the moment.
+themselves. They hold these names, and a `State` says what each stands for at the moment.
 """
 
 from __future__ import annotations

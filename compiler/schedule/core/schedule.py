@@ -431,7 +431,7 @@ class Schedule:
 
     def winograd(self, block: Block, tile: int = 2, band: int = 0, multiple: int = 1) -> list[BlockRV]:
         """Compute a convolution by fast filters, in tiles of `tile` × `tile` results, `band` rows of tiles at a time
-        (0: all), a multiple of `multiple`; returns the blocks that do, the last is `block`."""
+        (0: all), a multiple of `multiple`. Returns the blocks that do, the last is `block`."""
         return _all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
 
     def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:

@@ -1,7 +1,7 @@
 """Steps as data, the table of primitives, and the one function that carries a step out.
 
 A primitive is a pure function `rewrite(func, *inputs, **attrs) -> Effect`, registered with `@primitive` under its
-name together with the shape of its arguments, so that a step read from a file is checked before it runs.
+name together with the shape of its arguments. So a step read from a file is checked before it runs.
 """
 
 from __future__ import annotations

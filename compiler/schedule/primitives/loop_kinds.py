@@ -90,7 +90,7 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
 
 
 def _shares_work(outer: n.For, inner: n.For) -> bool:
-    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis: none of these hangs
+    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis. None of these hangs
     on which thread of `outer` it is in, and all they write is seen by every thread."""
     if _tag(outer) == "vthread" or _tag(inner) == "vthread":
         return True
@@ -120,7 +120,7 @@ def _check_constant(loop: n.For, verb: str) -> None:
 
 
 def _check_independent(func: n.PrimFunc, path: Path, how: str, reduces: bool = False) -> None:
-    """The iterations of the loop may run at once: every block under it uses the loop in data axes only, or, where
+    """The iterations of the loop may run at once. Every block under it uses the loop in data axes only, or, where
     `reduces`, in reduced axes of a block that still has its init."""
     loop = loop_at(path)
     var = loop.loop_var

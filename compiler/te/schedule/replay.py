@@ -100,7 +100,7 @@ def schedule_to_func(
 def _naming(
     current: Callable[[], tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]], stage: Stage, span: Span | None = None
 ) -> Iterator[None]:
-    """Errors name the stage, the user's line that asked for the step, and loops after their axes: `current` gives the
+    """Errors name the stage, the user's line that asked for the step, and loops after their axes. `current` gives the
     function at hand and the axis of each of its loops."""
     try:
         yield

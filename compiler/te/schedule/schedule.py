@@ -171,7 +171,7 @@ class Schedule:
         return outputs if len(outputs) > 1 else outputs[0]
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
-        """Put the operations between `inputs` and `outputs` in a group, a stage of its own that is placed as one:
+        """Put the operations between `inputs` and `outputs` in a group, a stage of its own that is placed as one.
         `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise.
 
         The members are the operations on a path from one of `inputs` to one of `outputs`, the inputs themselves only

@@ -13,7 +13,7 @@ On tiles (AMX), for all i, j, k of 16 and g of `group`:  C[i, j] += Σ_{k,g} A[i
 | `amx_bf16` | float32 | bfloat16, groups of 2 | tdpbf16ps |
 | `amx_s8s8`, `amx_s8u8`, `amx_u8s8`, `amx_u8u8` | int32 | 8 bits with and without sign, groups of 4 | tdpbssd, … |
 
-`amx_bf16_rows` and its kin do the same with an A that lies in rows as it is, A[i, 2 k + g] (or 4 k + g): its tile is
+`amx_bf16_rows` and its kin do the same with an A that lies in rows as it is, A[i, 2 k + g] (or 4 k + g). Its tile is
 loaded row by row. `amx_pack_bfloat16`, `amx_pack_int8` and `amx_pack_uint8` make a row of a tile of B out of 2 (4) rows
 as they are: D[j, g] = S[g, j]. `amx_turn_bfloat16` and its kin make a tile of B
 out of columns that lie as rows: D[k, j, g] = S[j, 2 k + g] (or 4 k + g).

@@ -1,7 +1,7 @@
 """Python values as expressions: constants, conversions, operands of one dtype.
 
-Operands of different dtypes are matched as the field does: a Python number takes the other side's dtype;
-an integer beside a float becomes that float; otherwise the wider type of the same code wins.
+Operands of different dtypes are matched as the field does: a Python number takes the other side's dtype.
+An integer beside a float becomes that float; otherwise the wider type of the same code wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorIR functions, and nodes by themselves, as TVMScript text.
 
-The text is valid Python, holds all that is needed to rebuild what it prints, and is the same on every run:
-variables and buffers get their own names, made unique in order of appearance.
+The text is valid Python, holds all that is needed to rebuild what it prints, and is the same on every run.
+Variables and buffers get their own names, made unique in order of appearance.
 """
 
 from __future__ import annotations

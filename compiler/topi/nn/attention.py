@@ -30,7 +30,7 @@ def attention(
 
     Fewer heads of key and value serve several of query each. `bias` broadcasts to (batch, heads, queries, keys);
     `scale` is 1 / sqrt(width) unless given. `causal_mask` lets a query see keys up to its own place, counted from the
-    start ("TopLeft") or from the end ("BottomRight"); `window_size` lets it see so many of the last of these. Scores of
+    start ("TopLeft") or from the end ("BottomRight"). `window_size` lets it see so many of the last of these. Scores of
     float16 and bfloat16 are float32. Raises IRError when shapes do not fit.
     """
     op = "attention"

@@ -1,7 +1,7 @@
 """How a CPU computes each kind of operator: the parts that the schedules in `x86` are made of.
 
 Elementwise work is cut in chunks that threads take, and vectorised. A sum along memory is kept in several vectors, so
-that one addition does not wait for the one before, and is added up at the end; a sum across memory is kept for a
+that one addition does not wait for the one before, and is added up at the end. A sum across memory is kept for a
 block of neighbours at a time, which stays in the first-level cache.
 """
 
@@ -153,7 +153,7 @@ def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A row at a time: what `tensor`'s rows need (their sums, their exponentials) is computed row by row, so that a row
+    """A row at a time. What `tensor`'s rows need (their sums, their exponentials) is computed row by row, so that a row
     is read from memory once and from the cache after that. What is not made of rows is computed tensor by tensor."""
     stage = schedule[tensor]
     producers = [op for op in computed(schedule) if op is not stage.op]
@@ -201,7 +201,7 @@ def _fetch_next_row(sums: Stage, kept: int) -> None:
 
 def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) -> None:
     """Have memory send the next row while one is computed, and the row of the result that is written soon, if that
-    goes through the caches: the loops over it ask piece by piece."""
+    goes through the caches. The loops over it ask piece by piece."""
     row, *pieces = list(stage.leaf_iter_vars)[kept - 1 :]
     if len(pieces) < 2:
         return
@@ -214,7 +214,7 @@ def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) 
 
 
 def product(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A sum of products whose neighbours are neighbours in memory, such as a convolution: a few rows of a vector of
+    """A sum of products whose neighbours are neighbours in memory, such as a convolution. A few rows of a vector of
     sums stay in registers while all that they sum is gone through."""
     op = schedule[tensor].op
     assert isinstance(op, ComputeOp)
@@ -273,7 +273,7 @@ def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> Ite
 
 
 def _past_caches(stage: Stage, vectors: IterVar | None, dtype: str, size: int | None) -> bool:
-    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches: what would be
+    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches. What would be
     written there need not be read first, and nobody would find it there."""
     if vectors is None or size is None or size * parse_dtype(dtype).bits < 8 * LARGE:
         return False

@@ -1,7 +1,7 @@
 """Schedules for NVIDIA GPUs. Each takes `(outs)` or `(target, outs)` and returns a `te` schedule.
 
 Every loop that computes is bound to blocks and threads. Reductions along memory are shared among the threads of a
-block; matrix products have tiles in shared memory and registers; what is computed of a reduction's results, and does
+block; matrix products have tiles in shared memory and registers. What is computed of a reduction's results, and does
 not fit its threads, is a kernel of its own.
 """
 

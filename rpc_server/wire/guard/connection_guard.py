@@ -1,6 +1,6 @@
 """Bounds on what the connections of one ROUTER may cost its process: how many, how long silent, how much memory.
 
-libzmq 4.3.5 has limits for a frame and for whole messages, but none for the frames of a message that never ends, for
+libzmq 4.3.5 has limits for a frame and for whole messages. It has none for the frames of a message that never ends, for
 answers that nobody reads, or for connections that say nothing. And a peer may choose its routing id, also one that the
 socket would have given out itself: when the counter of those gets there, libzmq aborts the process. So the counter
 starts at a random number (`seed_routing_ids`), who speaks under an id that the counter has not reached is cut off, few
@@ -9,7 +9,7 @@ connections may be silent, and an address opens so many a second.
 The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
 each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.
 
-All that depends on when the guard gets to it. What libzmq reads of a connection does not: the kernel takes in so many
+All that depends on when the guard gets to it. What libzmq reads of a connection does not. The kernel takes in so many
 bytes beyond the messages that were heard and drops the rest (`socket_filter`), until more messages are heard.
 """
 

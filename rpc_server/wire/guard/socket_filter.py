@@ -6,7 +6,7 @@ again later, as after a lost packet.
 
 * A listener's filter drops what some addresses send. Connections that are open have sockets of their own and go on.
 * A new connection has its listener's filter until it gets its own: it drops big packets.
-* A connection's own filter drops what lies beyond a position in its stream of bytes, so that the other end can have
+* A connection's own filter drops what lies beyond a position in its stream of bytes. So the other end can have
   sent no more until the position is moved (`let_in`).
 """
 
@@ -107,7 +107,7 @@ def refuse_from(listener: int, addresses: Collection[str]) -> bool:
 
 
 def first_number(sock: socket.socket) -> int | None:
-    """The number that the first byte of an accepted connection has in TCP's headers; None where it cannot be known:
+    """The number that the first byte of an accepted connection has in TCP's headers. None where it cannot be known:
     `prepare_listener` was not called, or the kernel answered the first packet from memory (SYN cookies)."""
     try:
         packet = sock.getsockopt(socket.IPPROTO_TCP, _TCP_SAVED_SYN, 512)

@@ -107,7 +107,7 @@ class SearchTask:
         *,
         store: RecordStore | str | Path | None = None,
     ) -> None:
-        """Search for a fast schedule; what is measured goes to the options' callbacks as it comes, and to `store` (a
+        """Search for a fast schedule. What is measured goes to the options' callbacks as it comes, and to `store` (a
         path, an address or an open store) where one is given. `search_policy` defaults to `SketchPolicy(self)`.
         `adaptive_training` is accepted for the field's sake.
 

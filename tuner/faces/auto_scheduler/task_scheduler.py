@@ -32,7 +32,7 @@ class TaskScheduler:
     `task_weights`; else `objective_func(costs)`.
 
     `strategy` is "gradient" or "round-robin". `alpha` weighs the gain seen over the last `backward_window_size` trials
-    against the gain hoped for, `beta` bounds what is hoped from a similar task's speed, and a task that gains nothing
+    against the gain hoped for, `beta` bounds what is hoped from a similar task's speed. A task that gains nothing
     keeps `gamma` of its hope a window. What `load_log_file` has is not measured again. `callbacks` are
     `TaskSchedulerCallback`s. There are no model files: `load_model_file` must be None.
 

@@ -99,7 +99,7 @@ class AnnotateEntity:
         """Annotate `axes` of the stage of `op`.
 
         With `axis_lens`, a loop longer than `max_unroll` is not unrolled and one of a length outside `vec_size` not
-        vectorised: `cfg` is told when it had to be, not when it was only to be tried. `source` is the tensor that
+        vectorised. `cfg` is told when it had to be, not when it was only to be tried. `source` is the tensor that
         locate_cache computes there. Returns the axes.
         """
         if len(axes) != len(self.anns):

@@ -1,6 +1,6 @@
 """Databases of tuning records: in memory, in files, in the record store, and combinations of these.
 
-A query asks for a module *and* a target. A record of another machine is never given: its code must be able to run
+A query asks for a module *and* a target. A record of another machine is never given. Its code must be able to run
 on the target asked for, and a record of exactly that target comes before one of another.
 """
 

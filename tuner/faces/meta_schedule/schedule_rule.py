@@ -166,7 +166,7 @@ class ReuseType:
 
 class MultiLevelTiling(ScheduleRule):
     """Tiles a block that reuses its inputs by `structure`, such as "SSRSRS": a letter a level, S of the spatial loops,
-    R of the reduced ones; every tile size is left open, the innermost at most `max_innermost_factor`."""
+    R of the reduced ones. Every tile size is left open, the innermost at most `max_innermost_factor`."""
 
     def __init__(
         self,

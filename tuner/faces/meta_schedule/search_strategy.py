@@ -41,7 +41,7 @@ class SearchStrategy(ABC):
 
 class EvolutionarySearch(SearchStrategy):
     """Evolution without rounds. `eps_greedy` is the share drawn at random and `genetic_mutate_prob` how often a
-    parent is mutated alone rather than crossed; the other options describe rounds, which this search does not have,
+    parent is mutated alone rather than crossed. The other options describe rounds, which this search does not have,
     and are kept for their names."""
 
     def __init__(

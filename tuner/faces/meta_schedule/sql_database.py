@@ -24,7 +24,7 @@ class SQLDatabase(Database):
     """Records in the store at `address` (a path, `sqlite:///…` or `postgresql://…`), made if there is none.
 
     `get_top_k` gives verified records of any run of a workload. A record committed here is of this machine's device
-    class unless `fingerprint` says which machine measured it, and belongs to a run of its own; it counts as verified
+    class unless `fingerprint` says which machine measured it, and belongs to a run of its own. It counts as verified
     only with `verified`, which says that its output was compared with the unscheduled function's.
     """
 

@@ -28,7 +28,7 @@ def insert_all(
     """Put `rows`, all of the same columns, into a table; the columns `returning` of those put there, in any order.
     Without `new`, rows that are there already are left as they are.
 
-    PostgreSQL gets each column as an array: a statement with a parameter a value is taken apart by the driver and again
+    PostgreSQL gets each column as an array. A statement with a parameter a value is taken apart by the driver and again
     by the server, which is most of the time of inserting it.
     """
     table = into.__table__

@@ -5,12 +5,12 @@ the transaction that makes them. There is no thread: whoever wants to know looks
 connection's socket, which takes a microsecond and misses nothing that has arrived.
 
 A connection that went silent says nothing of changes, so now and then it is asked a question, whose answer nobody waits
-for. What it says is believed for `ALIVE_S` seconds after the last question that it answered; otherwise, and from the
+for. What it says is believed for `ALIVE_S` seconds after the last question that it answered. Otherwise, and from the
 moment at which the connection is seen to end, the mark is not known and lookups ask the server as if nothing had been
 remembered.
 
 A connection through a pooler (pgbouncer in transaction mode) is another server process's at each statement, which
-listening does not survive: the process that answers is then not the one that was connected to, and the mark stays
+listening does not survive. The process that answers is then not the one that was connected to, and the mark stays
 unknown.
 """
 

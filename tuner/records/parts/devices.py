@@ -55,7 +55,7 @@ class DeviceRecords(StorePart):
     ) -> DeviceEvent:
         """Write down what happened to a device, as of `at` (default: now).
 
-        A failed check makes what the device measured since its last passed one suspect: no election counts such a
+        A failed check makes what the device measured since its last passed one suspect. No election counts such a
         trial and no search starts from it until the device is CLEARED. Best configs follow in the same
         transaction. Raises RecordNotFound.
         """

@@ -30,7 +30,7 @@ class TrialRecords(StorePart):
 
         With `owner`, raises RunTakenOver unless the run is its. Claims on the candidates end.
 
-        In the same transaction the run's counts, failures and curve follow, and the best configs: a verified
+        In the same transaction the run's counts, failures and curve follow, and the best configs. A verified
         trial that beats the incumbent of its workload, target, device class and toolchain replaces it by the
         rules of `tuner.records.lookup.best`. Raises InvalidRecord.
         """

@@ -1,7 +1,7 @@
 """Sketches for contractions (matmul, convolution): a register tile, cache panels, packing, threads.
 
 The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008; F. Van Zee,
-R. van de Geijn, "BLIS", 2015), stated for any block that reduces a product: one spatial axis runs along vectors
+R. van de Geijn, "BLIS", 2015), stated for any block that reduces a product. One spatial axis runs along vectors
 (`v`), one along registers (`m`), such that operands are shared across each. The accumulators of an m x v tile stay in
 registers while the reduction runs; operands can be packed into panels first.
 """
@@ -82,8 +82,8 @@ class ContractionShape:
     """The structure of one sketch.
 
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use, or with
-    `rows_outer`, where every m tile reads all of it, whole; `pack_rows`: the scalar operand too, for a chunk of m
-    tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output; with `streams`, the
+    `rows_outer`, where every m tile reads all of it, whole. `pack_rows`: the scalar operand too, for a chunk of m
+    tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output. With `streams`, the
     depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
     packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
     `pixels`); `filled`: zeros after the last make whole vectors of them. `unfolded`: every so many elements of an

@@ -188,7 +188,7 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
 
 
 def _few_panels(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether panels are too few for threads to share them evenly, and all of them together stay near: then each thread
+    """Whether panels are too few for threads to share them evenly, and all of them together stay near. Then each thread
     can have all pixels and filters of its own, which it alone reads."""
     vectors = math.prod(a.extent for a in (roles.v, *roles.others)) / hardware.lanes
     near = math.prod(a.extent for a in info.reduced) * roles.v.extent * parse_dtype(info.output.buffer.dtype).bytes

@@ -31,7 +31,7 @@ class Judge:
     element_bytes: int
 
     def allowed(self, values: Values) -> bool:
-        """The accumulators and one operand vector fit the registers, where there are many all that are in use; panels
+        """The accumulators and one operand vector fit the registers, where there are many all that are in use. Panels
         fit the L2 cache and are not much wider than the axis they run along; padded axes are cut in whole tiles."""
         rows, vectors = values["rows"], values["vectors"]
         if rows * vectors + self._beside_sums(rows, vectors) > self.hardware.registers:
@@ -56,7 +56,7 @@ class Judge:
 
     def _beside_sums(self, rows: int, vectors: int) -> int:
         """Registers of a tile beside its sums: one operand's vectors, which all rows use, and the other's element in
-        all lanes; of one row or one vector either is part of the instruction. One register too few is a sum stored and
+        all lanes. Of one row or one vector either is part of the instruction. One register too few is a sum stored and
         loaded in each step. 16 registers leave so few tiles that those are tried, too."""
         shared = self.roles.vector_operand is not None and self.roles.scalar_operand is not None
         if self.hardware.registers < _MANY_REGISTERS or not shared or 1 in (rows, vectors):
@@ -64,13 +64,13 @@ class Judge:
         return vectors + 1
 
     def _keeps_near(self, values: Values) -> bool:
-        """In blocks of a sum, tiles run down a chunk of rows: it stays in the second-level cache while all columns of a
+        """In blocks of a sum, tiles run down a chunk of rows. It stays in the second-level cache while all columns of a
         panel pass, and the columns of one tile in the first. The panel itself may lie beyond both."""
         chunk_near = self._chunk_bytes(values) <= self.hardware.l2_bytes
         return chunk_near and self._sliver_bytes(values) <= self.hardware.l1_bytes
 
     def _blocking(self, values: Values) -> float:
-        """Each block of a sum loads and stores its results; each chunk of rows brings the columns of a tile near again,
+        """Each block of a sum loads and stores its results. Each chunk of rows brings the columns of a tile near again,
         and half of the first-level cache is left to what else passes."""
         rows = values["rows"] * values["chunk"]
         tight = 1.0 if self._sliver_bytes(values) <= self.hardware.l1_bytes // 2 else 0.9
@@ -93,7 +93,7 @@ class Judge:
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
 
     def _filled(self) -> float:
-        """The part of the vectors' work that is useful: what does not fill one is computed element by element, or by
+        """The part of the vectors' work that is useful. What does not fill one is computed element by element, or by
         vectors of 64 bytes, which have masks, as one of them."""
         if self.hardware.lanes * self.element_bytes >= _MASKED:
             return 1.0
@@ -115,7 +115,7 @@ class Judge:
         return near
 
     def _streaming(self, values: Values) -> float:
-        """What is read where it lies comes fast in long rows, few of them at a time, and in whole lines: of a line that
+        """What is read where it lies comes fast in long rows, few of them at a time, and in whole lines. Of a line that
         two tiles share, the second's part may be gone before it is read."""
         row = values["vectors"] * self.hardware.lanes * self.element_bytes
         lines = row / (-(-row // _LINE) * _LINE)
@@ -124,7 +124,7 @@ class Judge:
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 
     def _streams_on(self, values: Values) -> bool:
-        """Rows of a matrix are read far enough in one go; where sums are kept, tiles keep the arithmetic busy, and the
+        """Rows of a matrix are read far enough in one go. Where sums are kept, tiles keep the arithmetic busy, and the
         sums of a panel stay in the second-level cache."""
         row = self._width(values) * self.element_bytes
         if self.shape.kept:

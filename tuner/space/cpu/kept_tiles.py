@@ -4,7 +4,7 @@
       a b c d                         a b e f, c d g h
       e f g h                →
 
-A tile is loaded and stored for each block. In the output its rows are as far apart as those are long: where that is a
+A tile is loaded and stored for each block. In the output its rows are as far apart as those are long. Where that is a
 power of two, all of them want the same few lines of a near cache. Kept, a tile is read straight on.
 """
 

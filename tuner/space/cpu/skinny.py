@@ -1,4 +1,4 @@
-"""Products of a few rows by a large matrix: each element of it is used for those rows only, so that it has to come from
+"""Products of a few rows by a large matrix. Each element of it is used for those rows only, so that it has to come from
 memory about as fast as it is used.
 
     for panel of columns, in parallel:
@@ -33,7 +33,7 @@ _ALONE_UP_TO = 4  # rows of results: of more, the output's own order was never f
 
 
 def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[ContractionShape]:
-    """The shapes of a float32 product of few rows by a large matrix that lies along the vectors; none where the block
+    """The shapes of a float32 product of few rows by a large matrix that lies along the vectors. None where the block
     is no such product, no block of rows divides its sum, or the matrix can be packed ahead of all calls."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     rows = 1 if roles.m is None else roles.m.extent

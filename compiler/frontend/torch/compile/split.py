@@ -53,7 +53,7 @@ def split(graph_module: Any, refused: Sequence[str], compiled: Callable[[Any], A
     """The graph with each part that is covered replaced by `compiled(part)`, and how many there are.
 
     `refused` are names of nodes that stay. A part is a graph module, whose inputs and results hold what torch knows of
-    them; `compiled` gives a callable of the inputs, or None to leave the part as it is.
+    them. `compiled` gives a callable of the inputs, or None to leave the part as it is.
     """
     support = _Covered(frozenset(refused))
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)

@@ -68,7 +68,7 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
 @dataclass(frozen=True, slots=True)
 class _Numbers:
     """The weights of a convolution and a batch norm after it, all of them known: `scale` and `shift` are of the norm,
-    each with an element for each channel; `bias` is between the two."""
+    each with an element for each channel. `bias` is between the two."""
 
     kernel: Any
     bias: Any

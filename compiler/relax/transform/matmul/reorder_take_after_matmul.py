@@ -25,7 +25,7 @@ def reorder_take_after_matmul(mod: IRModule, context: PassContext) -> IRModule:
     gv = R.matmul(x, lv)                          gv = R.take(lv, indices, axis=1)
 
     A matrix for each example of a batch, `R.take(weights, indices, axis=0)` of weights (tables, k, n), is chosen after
-    one product with (k, tables * n), too: weights are then read once, not once for each example.
+    one product with (k, tables * n), too. Weights are then read once, not once for each example.
     """
     return rewrite_calls(mod, {"relax.matmul": _reordered})
 

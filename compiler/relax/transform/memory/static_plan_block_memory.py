@@ -59,7 +59,7 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
                                                 _ = cls.exp(b, c)
 
     A size with dimensions that only a call tells is planned for its upper bound, which the function's attribute
-    "tir_var_upper_bound" gives ({"n": 1024}); the function then checks that n is no more. Without bounds, arrays whose
+    "tir_var_upper_bound" gives ({"n": 1024}). The function then checks that n is no more. Without bounds, arrays whose
     sizes are multiples of the same dimensions share an arena of as many multiples. What a function returns, or gives to
     functions that may keep it, is left alone, and so are sizes over dimensions that are no parameter's.
     """
