@@ -102,14 +102,31 @@ class ImplicitArg:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeResult:
+    """A result that a graph's function makes memory for: argument number `index` takes a cell.
+
+    A cell has 2 + ndim words of 64 bits: an address, the bytes there, and the extents. Whoever calls frees the memory.
+    """
+
+    index: int
+    dtype: str
+    ndim: int
+
+    def __post_init__(self) -> None:
+        parse_dtype(self.dtype)
+        if not 0 <= self.ndim <= MAX_NDIM:
+            raise ArtifactError(f"a result of {self.ndim} dimensions is not possible")
+
+
+@dataclass(frozen=True, slots=True)
 class EntryPoint:
     """A callable kernel: `name` to users, `symbol` in the object (with `<symbol>_packed` beside it).
 
     `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots. A GPU's entry
     is its `launches`, in order, and the `workspaces` they need. `results`: how many of the last arguments are results,
-    for a function made of a graph, -1 for a kernel. `checks`: what it says where it returns FIRST_CHECK, and so on;
-    `constants`: the size of the table of the model's constants. `flops`: the arithmetic of a call, in extents, where it
-    is known.
+    for a function made of a graph, -1 for a kernel; `made`: those that it makes memory for. `checks`: what it says
+    where it returns FIRST_CHECK, and so on; `constants`: the size of the table of the model's constants. `flops`: the
+    arithmetic of a call, in extents, where it is known.
     """
 
     name: str
@@ -123,11 +140,12 @@ class EntryPoint:
     checks: tuple[str, ...] = ()
     constants: int = 0
     flops: str = ""
+    made: tuple[MadeResult, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "outputs", tuple(self.outputs))
-        for name in ("implicit", "launches", "workspaces", "checks"):
+        for name in ("implicit", "launches", "workspaces", "checks", "made"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not _SYMBOL.fullmatch(self.symbol):
             raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
@@ -136,6 +154,11 @@ class EntryPoint:
                 raise ArtifactError(f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments")
         if not -1 <= self.results <= len(self.args):
             raise ArtifactError(f"entry {self.name!r}: {self.results} of its {len(self.args)} arguments are results")
+        for result in self.made:
+            place = len(self.args) - self.results
+            words = self.args[result.index] if place <= result.index < len(self.args) else None
+            if words is None or words.dtype != "int64" or words.shape != (2 + result.ndim,):
+                raise ArtifactError(f"entry {self.name!r}: argument {result.index} is no cell of a result")
         if not 0 <= self.constants <= MAX_CONSTANTS:
             raise ArtifactError(f"entry {self.name!r}: a table of {self.constants} constants")
         if self.flops:
@@ -282,6 +305,8 @@ def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
     for arg in fields["args"]:
         if not arg["strides"]:
             del arg["strides"]
+    if not entry.made:
+        del fields["made"]
     if entry.is_graph:
         return fields
     optional = ("launches", "workspaces", "results", "checks", "constants", "flops")

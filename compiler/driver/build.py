@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
+from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg, MadeResult
 from compiler.codegen.llvm.llvm import llvm_version, llvmlite_version
 from compiler.codegen.llvm.module import parameters, written_buffers
 from compiler.driver.backend import Lowered, backend_of
@@ -30,7 +30,7 @@ from compiler.te.schedule.schedule import Schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin.graph import CHECKS, CONSTANTS, FLOPS, RESULTS, WRITTEN
+from compiler.tir.intrin.graph import CELLS, CHECKS, CONSTANTS, FLOPS, RESULTS, WRITTEN
 
 DEFAULT_NAME = "default_function"
 SOURCES = ("tir", "ll", "asm")
@@ -267,7 +267,10 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
     if results is None:
         return made
     checks, constants = func.attrs.get(CHECKS, ()), func.attrs.get(CONSTANTS, 0)
-    return replace(made, results=int(results), checks=tuple(map(str, checks)), constants=int(constants))
+    cells = tuple(MadeResult(int(index), str(dtype), int(ndim)) for index, dtype, ndim in func.attrs.get(CELLS, ()))
+    return replace(
+        made, results=int(results), checks=tuple(map(str, checks)), constants=int(constants), made=cells
+    )
 
 
 def _versions() -> dict[str, str]:

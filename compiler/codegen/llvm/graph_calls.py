@@ -11,6 +11,7 @@ from compiler.artifact import CONSTANTS, FIRST_CHECK
 from compiler.codegen.llvm.gen import Gen
 from compiler.codegen.llvm.index import index
 from compiler.codegen.llvm.types import code_of, llvm_type, memory_type
+from compiler.codegen.llvm.writer import OUT_OF_MEMORY
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.tir import nodes as n
@@ -73,9 +74,70 @@ def _copy(g: Gen, call: n.Call) -> str:
     return "0"
 
 
+_RESERVE = "graph.reserve"
+_RESERVE_TEXT = f"""\
+define internal ptr @"{_RESERVE}"(ptr %cell, i64 %wanted) noinline nounwind {{
+entry:
+  %place = getelementptr i64, ptr %cell, i64 1
+  %there = load i64, ptr %place, align 8
+  %enough = icmp ule i64 %wanted, %there
+  %some = icmp ugt i64 %there, 0
+  %keep = and i1 %enough, %some
+  %old = load ptr, ptr %cell, align 8
+  br i1 %keep, label %kept, label %renew
+kept:
+  ret ptr %old
+renew:
+  call void @tunefarm_free(ptr %old)
+  store ptr null, ptr %cell, align 8
+  store i64 0, ptr %place, align 8
+  %twice = shl i64 %there, 1
+  %grown = call i64 @llvm.umax.i64(i64 %wanted, i64 %twice)
+  %size = call i64 @llvm.umax.i64(i64 %grown, i64 64)
+  %new = call ptr @tunefarm_alloc(i64 %size)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %out, label %keep_new
+keep_new:
+  store ptr %new, ptr %cell, align 8
+  store i64 %size, ptr %place, align 8
+  br label %out
+out:
+  ret ptr %new
+}}
+"""
+
+
+def _reserve(g: Gen, call: n.Call) -> str:
+    """Memory that grows by doubling, so that an array which grows in a loop is seldom moved."""
+    cell, nbytes = call.args
+    module = g.module
+    if _RESERVE not in module.defined:
+        module.defined.add(_RESERVE)
+        declare_allocator(g)
+        module.declare("@llvm.umax.i64", "i64 @llvm.umax.i64(i64, i64)")
+        module.functions.append(_RESERVE_TEXT)
+    found = g.w.inline(f'call ptr @"{_RESERVE}"(ptr {_argument(g, cell)}, i64 {index(g, nbytes)})')
+    g.w.fail_unless(g.w.inline(f"icmp ne ptr {found}, null"), str(OUT_OF_MEMORY))
+    return found
+
+
+def _put(g: Gen, call: n.Call) -> str:
+    address, value = call.args
+    g.w.effect(f"store i64 {index(g, value)}, ptr {_argument(g, address)}, align 8")
+    return "0"
+
+
+def declare_allocator(g: Gen) -> None:
+    """Have the runtime's allocator in the module."""
+    g.module.declare("@tunefarm_alloc", "noalias align 64 ptr @tunefarm_alloc(i64) nounwind")
+    g.module.declare("@tunefarm_free", "void @tunefarm_free(ptr) nounwind")
+
+
 CALLS: dict[str, Callable[[Gen, n.Call], str]] = {
     "tir.graph_constant": _constant,
     "tir.graph_value": _value,
     "tir.graph_check": _check,
     "tir.graph_copy": _copy,
+    "tir.graph_reserve": _reserve,
+    "tir.graph_put": _put,
 }

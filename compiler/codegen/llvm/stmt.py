@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.codegen.llvm.expr import bind
 from compiler.codegen.llvm.gen import STMT, Gen, KernelStorage, runs
+from compiler.codegen.llvm.graph_calls import declare_allocator
 from compiler.codegen.llvm.index import index
 from compiler.codegen.llvm.parallel import emit_parallel
 from compiler.codegen.llvm.types import element_bytes, lanes_of, memory_type
@@ -12,6 +13,7 @@ from compiler.codegen.nvptx.threads import emit_bound, emit_shared
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.graph import CELL_SCOPE
 from compiler.tir.nodes import ForKind, Stmt
 
 # Temporaries up to this size live on the stack of the function (or parallel task) that uses them.
@@ -201,6 +203,12 @@ def _allocate(g: Gen, stmt: n.Allocate) -> None:
     count: Operand = 1
     for extent in stmt.extents:
         count = _product(g, count, index(g, extent))
+    if stmt.scope == CELL_SCOPE:
+        assert type(count) is int
+        declare_allocator(g)
+        g.storage[stmt.buffer_var] = KernelStorage(g.w.cell(count), count, private=True)
+        emit(g, stmt.body)
+        return
     if g.module.options.device is not None and stmt.scope.startswith("shared"):
         storage = emit_shared(g, stmt, count, element, size)
         g.storage[stmt.buffer_var] = storage
@@ -239,8 +247,7 @@ def _heap(g: Gen, count: Operand, size: int) -> str:
 
     A temporary inside a loop is thus allocated once, not once an iteration.
     """
-    g.module.declare("@tunefarm_alloc", "noalias align 64 ptr @tunefarm_alloc(i64) nounwind")
-    g.module.declare("@tunefarm_free", "void @tunefarm_free(ptr) nounwind")
+    declare_allocator(g)
     total = g.w.imul(count, size)
     if type(total) is str and g.w.level_of.get(total) != 0:
         raise CodegenError(

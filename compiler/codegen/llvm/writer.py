@@ -49,6 +49,7 @@ class FunctionWriter:
         self.block = "start"
         self.fenced = False  # whether all stores are to be seen by other threads before this returns
         self.heap: list[str] = []  # pointers taken at entry
+        self.cells: list[str] = []  # memory of a size that is found out on the way
         self._heap_calls: list[str] = []
         self._failures: list[tuple[str, str]] = []  # (code, block it comes from)
         self._count = 0
@@ -113,6 +114,15 @@ class FunctionWriter:
         self.heap.append(name)
         self._heap_calls.append(f"  {name} = call ptr @tunefarm_alloc(i64 {size})")
         self.level_of[name] = 1
+        return name
+
+    def cell(self, words: int) -> str:
+        """A cell of `words` numbers, empty at the function's entry. Its memory is given back at the exit."""
+        name = self.alloca("i64", words, 8)
+        self.cells.append(name)
+        self.allocas.append(f"  store ptr null, ptr {name}, align 8")
+        self.allocas.append(f"  {name}.size = getelementptr i64, ptr {name}, i64 1")
+        self.allocas.append(f"  store i64 0, ptr {name}.size, align 8")
         return name
 
     @property
@@ -188,13 +198,20 @@ class FunctionWriter:
         out += self._entry()
         out.append("start:")
         _flatten(self.lines, out)
-        frees = [f"  call void @tunefarm_free(ptr {name})" for name in self.heap]
-        out += [*(["  fence seq_cst"] if self.fenced else []), *frees, "  ret i32 0"]
+        out += [*(["  fence seq_cst"] if self.fenced else []), *self._frees("done"), "  ret i32 0"]
         if self._failures:
             codes = ", ".join(f"[ {code}, %{block} ]" for code, block in self._failures)
-            out += ["fail:", f"  %code = phi i32 {codes}", *frees, "  ret i32 %code"]
+            out += ["fail:", f"  %code = phi i32 {codes}", *self._frees("failed"), "  ret i32 %code"]
         out += ["}", ""]
         return "\n".join(out)
+
+    def _frees(self, where: str) -> list[str]:
+        """Memory is given back; `where` tells the function's two ends apart."""
+        lines = [f"  call void @tunefarm_free(ptr {name})" for name in self.heap]
+        for name in self.cells:
+            lines.append(f"  {name}.{where} = load ptr, ptr {name}, align 8")
+            lines.append(f"  call void @tunefarm_free(ptr {name}.{where})")
+        return lines
 
     def _entry(self) -> list[str]:
         """The end of the entry block: take heap memory, go on where there was enough."""

@@ -71,6 +71,8 @@ class _Legalizer(PyExprMutator):
         if operator is None:
             return call
         if not isinstance(operator.te, Refused):
+            if not operator.is_proven(call, self.builder_.analyzer):
+                return call
             if all(map(_is_known, call.args)):
                 return self._kernel_call(operator, call)
             self._warn(operator, call, "shapes or element types of its arguments are not known")

@@ -26,6 +26,10 @@ _PREAMBLE = f"""\
  * parallel loop uses from then on, the calling thread included. Link a program with -lm -lpthread.
  * Kernels may be called from several threads; a parallel loop that finds the pool busy runs on its caller's thread.
  * In a forked child, call tunefarm_after_fork() before the first kernel.
+ *
+ * A result whose shape the function finds out while it runs is an array of int64_t: the address of the result, how many
+ * bytes are there, and its extents. Pass zeros, or what a call before left there: its memory is used again where it is
+ * large enough. tunefarm_free(address) gives the memory back, also after a call that failed.
  */
 #pragma once
 #include <stdbool.h>
@@ -40,6 +44,7 @@ extern "C" {{{{
 void tunefarm_set_threads(int32_t count);
 int32_t tunefarm_get_threads(void);
 void tunefarm_after_fork(void);
+void tunefarm_free(void *address);
 """
 
 _END = """
@@ -82,10 +87,12 @@ def _declaration(entry: EntryPoint) -> str:
         names = [f"arg{index}" for index in range(len(names))]
     if not _IDENTIFIER.fullmatch(entry.symbol):
         return f"\n/* {entry.symbol} has no name in C */\n"
+    made = {result.index: f"{result.dtype} of {result.ndim} dimensions" for result in entry.made}
     lines, parameters = [], []
     for index, (arg, name) in enumerate(zip(entry.args, names)):
         written = index in entry.outputs
-        lines.append(f" * {name}: {_described(arg)}{' (written)' if written else ''}")
+        described = _described(arg) if index not in made else f"{made[index]}, as address, bytes and extents"
+        lines.append(f" * {name}: {described}{' (written)' if written else ''}")
         if arg.shape is None:
             parameters.append(f"{_c_type(arg.dtype)} {name}")
         else:

@@ -16,6 +16,7 @@ from compiler.runtime.core.device import cpu
 from compiler.runtime.core.ndarray import ArrayKind, NDArray
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.vm.bytecode import Native
+from compiler.runtime.vm.made_results import MadeResults
 from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import Info, TupleInfo
 
@@ -45,14 +46,15 @@ class NativeFunction:
         slots = len(code.entry.args) + len(code.entry.implicit)
         self._pack_pointers = struct.Struct(f"={slots}q").pack
         self._numbers = native.results
-        self._single = not isinstance(result, TupleInfo) and native.results == (0,)
+        self._made = MadeResults(code.entry)
+        self._single = not self._made and not isinstance(result, TupleInfo) and native.results == (0,)
         self._result = result
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments that were checked: arrays, numbers, shapes and tuples of them."""
         flat = tuple(_flattened(args))
         results, implicit = self._shapes(flat)
-        outs = list(map(self._take, results))
+        outs = self._memory(results)
         given = self._finish(self._code._call(self._code._pack((*flat, *outs))), flat, outs)
         if all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
             if len(self._known) >= _MOST_SHAPES:
@@ -73,12 +75,24 @@ class NativeFunction:
     def again(self, arrays: tuple[NDArray, ...], known: Known) -> Any:
         """Run on arrays that `look_up` has found."""
         results, implicit = known
-        outs = list(map(self._take, results))
+        outs = self._memory(results)
         slots = self._pack_pointers(*map(_pointer, arrays), *map(_pointer, outs), *implicit)
         status = self._code._call(slots)
         if self._single and not status:
             return outs[0]
         return self._finish(status, arrays, outs)
+
+    @property
+    def makes_results(self) -> bool:
+        """Whether it makes memory for some results itself, as their shapes are not known before."""
+        return bool(self._made)
+
+    def _memory(self, results: Results) -> list[NDArray]:
+        """Arrays for the results."""
+        outs = list(map(self._take, results))
+        if self._made:
+            self._made.begin(outs)
+        return outs
 
     @property
     def outs(self) -> tuple[ArgSpec, ...]:
@@ -117,14 +131,19 @@ class NativeFunction:
 
     def _finish(self, status: int, flat: Sequence[Any], outs: Sequence[NDArray]) -> Any:
         if status:
+            self._made.drop(outs)
             raise self._failure(status, flat)
+        if self._made:
+            outs = self._made.taken(outs)
         return _nested(self._result, iter([outs[i] if i >= 0 else flat[-1 - i] for i in self._numbers]))
 
     def bind(self, args: Sequence[Any]) -> CPUCall:
         """A call with its arguments packed and its results allocated, to be timed in a native loop."""
         flat = tuple(_flattened(args))
-        outs = list(map(self._take, self._shapes(flat)[0]))
-        return self._code.bind((*flat, *outs), cpu())
+        outs = self._memory(self._shapes(flat)[0])
+        call = self._code.bind((*flat, *outs), cpu())
+        self._made.drop_with(call, outs)
+        return call
 
     def _shapes(self, flat: Sequence[Any]) -> tuple[Results, tuple[int, ...]]:
         """The shapes of the results that belong to these arguments, and the numbers that follow the arguments."""

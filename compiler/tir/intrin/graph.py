@@ -1,4 +1,8 @@
-"""What functions made of whole graphs do: call kernels, find constants, check, copy. They are lowered already."""
+"""What functions made of whole graphs do: call kernels, find constants, check, copy. They are lowered already.
+
+A *cell* is memory of a size that a function finds out while it runs: words of 64 bits, of which the first is an
+address, the second how many bytes are there, and the others are the extents of the array that is in it.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,18 @@ CHECKS = "graph.checks"
 """What a failed check says, by number."""
 CONSTANTS = "graph.constants"
 """The size of the model's table of constants."""
+CELLS = "graph.cells"
+"""Results that the function makes memory for, whose parameters are cells: the parameter's position, dtype and number of
+dimensions of each."""
+CELL_SCOPE = "graph.cell"
+"""The scope of the allocation of a cell. The memory in it is freed when the function ends."""
+CELL_HEAD = 2
+"""How many words of a cell stand before the extents."""
+WORD_BYTES = 8
 
 for _name in ("graph_constant", "graph_value"):
     Op.register(f"tir.{_name}", pure=True)
-for _name in ("graph_check", "graph_copy"):
+for _name in ("graph_check", "graph_copy", "graph_reserve", "graph_put"):
     Op.register(f"tir.{_name}", pure=False)
 
 
@@ -40,3 +52,13 @@ def graph_check(condition: n.PrimExpr, number: int) -> n.Stmt:
 def graph_copy(target: n.PrimExpr, source: n.PrimExpr, nbytes: n.PrimExpr) -> n.Stmt:
     """Copy memory that does not overlap."""
     return n.Evaluate(n.Call("int32", Op.get("tir.graph_copy"), (target, source, nbytes)))
+
+
+def graph_reserve(cell: n.PrimExpr, nbytes: n.PrimExpr) -> n.Call:
+    """The address of at least `nbytes` bytes in a cell; what was there before is gone."""
+    return n.Call("handle", Op.get("tir.graph_reserve"), (cell, nbytes))
+
+
+def graph_put(address: n.PrimExpr, value: n.PrimExpr) -> n.Stmt:
+    """Store an int64 number."""
+    return n.Evaluate(n.Call("int32", Op.get("tir.graph_put"), (address, value)))

@@ -57,7 +57,9 @@ def run_any_in_c(vm: VirtualMachine, arrays: Sequence[Any], outputs: Sequence[An
     for spec, array in zip(entry.args, arrays):
         known |= {extent: size for extent, size in zip(spec.shape or (), array.shape) if isinstance(extent, str)}
     numbers = [str(parse_extent(arg.value).value(known)) for arg in entry.implicit]
-    words = [*(f"in:{a.nbytes}" for a in arrays), *(f"out:{a.nbytes}" for a in outputs), *numbers]
+    made = {result.index - len(arrays): f"made:{result.ndim}" for result in entry.made}
+    results = [f"{made[i]}:{a.itemsize}" if i in made else f"out:{a.nbytes}" for i, a in enumerate(outputs)]
+    words = [*(f"in:{a.nbytes}" for a in arrays), *results, *numbers]
     library, runner = folder / "model.so", folder / "run_any_model"
     vm.module.export_library(str(library))
     command = ["cc", "-O1", "-Wall", "-Werror", "-o", runner, ANY_SOURCE, library, "-lm", "-lpthread"]

@@ -31,7 +31,8 @@ class CompiledRegion(torch.nn.Module):  # type: ignore[misc]
         self._machine = machine  # the constants that the machine code reads are its
         self.single = len(region.results) == 1
         self._call: Callable[[Sequence[Any]], list[Any]]
-        self._call = _interpreted(main) if main.native is None else _Native(main.native)
+        native = None if main.native is None or main.native.makes_results else main.native
+        self._call = _called(main) if native is None else _Native(native)
         sizes = _Sizes(region.inputs)
         self._finish = [_finisher(known, place, sizes) for known, place in zip(region.results, region.made)]
 
@@ -76,8 +77,8 @@ class _Native:
         return [outs[place] if place >= 0 else held[-1 - place] for place in self._native.numbers]
 
 
-def _interpreted(main: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    """A call through the interpreter, for what is not machine code as a whole."""
+def _called(main: Any) -> Callable[[Sequence[Any]], list[Any]]:
+    """A call as any program makes it, for what is not machine code as a whole, or makes memory for its results."""
 
     def call(args: Sequence[Any]) -> list[Any]:
         found = main(*[arg if isinstance(arg, int) else from_torch(arg) for arg in args])

@@ -71,6 +71,8 @@ Canonical = Callable[[dict[str, Any]], Mapping[str, Any]]
 """The attributes that a call holds, from those that were given."""
 Normalize = Callable[[Use], Call]
 """The call in the one way that its operator is written: a -1 in a shape resolved, for instance. Often itself."""
+Proven = Callable[[Use], bool]
+"""Whether the shapes of a call are known to fit, so that a kernel of it reads only what there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ class Operator:
 
     `te` or `legalize` says what it computes; `host`, how the interpreter runs it where it has neither. `flops` counts
     arithmetic operations, `bytes` what is read and written. `precision` says whether lower precision is used for it
-    always, as its arguments have it ("follow"), or never.
+    always, as its arguments have it ("follow"), or never. Where `proven` does not hold, no kernel is made of a call: it
+    is run as `host` has it, which checks what a kernel would take for granted.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Operator:
     precision: Literal["always", "follow", "never"]
     canonical: Canonical | None
     normalize: Normalize | None
+    proven: Proven | None
     op: Op
 
     @property
@@ -142,6 +146,10 @@ class Operator:
         assert len(found) == len(call.args), self.name
         return found
 
+    def is_proven(self, call: Call, analyzer: Analyzer | None = None) -> bool:
+        """Whether a kernel may compute a call whose arguments' StructInfo is known."""
+        return self.proven is None or self.proven(Use(call, self.name, self.params, analyzer or Analyzer(), None))
+
     def work(self, call: Call) -> Work:
         """How much a call with known StructInfo does."""
         flops = None if isinstance(self.flops, Refused) else self.flops(call)
@@ -173,12 +181,14 @@ def operator(
     precision: Literal["always", "follow", "never"] = "follow",
     canonical: Canonical | None = None,
     normalize: Normalize | None = None,
+    proven: Proven | None = None,
 ) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:
     """Declare the operator `name`; the decorated function's signature says what it takes.
 
     `canonical(attributes)` gives the attributes that the call holds, where they are not simply what was given: an int
     that stands for several, a layout that follows from another. `normalize(use)` does the like for what needs the
-    arguments' StructInfo. Raises IRError for a name declared before, and where
+    arguments' StructInfo. `proven(use)`: whether shapes are known to be such that a kernel reads only what there is.
+    Raises IRError for a name declared before, and where
     `te`, `legalize` and `host` are all refused.
     """
     if name in OPERATORS:
@@ -195,7 +205,7 @@ def operator(
         entry = Operator(
             name=name, doc=inspect.getdoc(declared) or "", params=params, infer=infer, te=te, legalize=legal,
             host=on_host, pattern=pattern, layout=layout, flops=flops, bytes=bytes, pure=pure, gradient=gradient,
-            precision=precision, canonical=canonical, normalize=normalize,
+            precision=precision, canonical=canonical, normalize=normalize, proven=proven,
             op=Op.register(name, pure=pure),
         )  # fmt: skip
         OPERATORS[name] = entry

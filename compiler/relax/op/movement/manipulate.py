@@ -74,10 +74,19 @@ def _reshape_info(use: Use) -> StructInfo:
     return TensorStructInfo(wanted, data.dtype, data.vdevice)  # type: ignore[arg-type]
 
 
+def _has_as_many(use: Use) -> bool:
+    """Whether the new shape is known to have as many elements: a kernel would read beyond the end of `x` else."""
+    data, shape = use.tensor("x"), use.shape("shape")
+    if data.dims is None or shape.values is None:
+        return True
+    return use.same(use.simplify(_product(data.dims)), use.simplify(_product(shape.values)))
+
+
 @operator(
     "relax.reshape",
     infer=_reshape_info,
     normalize=_reshape_normal,
+    proven=_has_as_many,
     te=topi.reshape,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,

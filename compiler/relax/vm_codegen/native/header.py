@@ -17,6 +17,7 @@ from compiler.relax.nodes import (
     TupleStructInfo,
 )
 from compiler.relax.nodes.dims import dim as as_dim
+from compiler.relax.nodes.dims import variables
 from compiler.relax.vm_codegen.native.values import NotNative, Shape, Storage, Tensor, Value, bytes_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -45,7 +46,7 @@ class GraphHeader:
     """A graph function's parameters, flattened, and the values that its variables begin with."""
 
     def __init__(self, name: str, func: Function) -> None:
-        self._name = name
+        self.name = name
         self.params: list[n.Var] = []
         self.buffers: dict[n.Var, n.Buffer] = {}
         self.names: list[str] = []
@@ -61,6 +62,13 @@ class GraphHeader:
                     extent_text(extent, {})
         except CodegenError as error:
             raise NotNative(error.message) from None
+
+    def tells(self, info: TensorStructInfo) -> bool:
+        """Whether the parameters tell the shape of an array."""
+        if info.dims is None:
+            return False
+        bound = {found.var for found in self.header.implicit} | set(self.params)
+        return all(var in bound for extent in info.dims for var in variables(extent))
 
     def buffer(self, name: str, dims: Sequence[PrimExpr], dtype: str) -> n.Var:
         """Add an array; returns the variable that holds its address."""

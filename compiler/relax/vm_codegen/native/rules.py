@@ -43,8 +43,15 @@ class Function(Protocol):
     def storage(self, nbytes: PrimExpr) -> Storage:
         """New memory of the function's own."""
 
+    def read(self, source: Tensor, name: str) -> n.Var:
+        """The first number of an int64 array, as it is found where the function runs."""
+
+    def is_late(self, extent: PrimExpr) -> bool:
+        """Whether an extent is found out where the function runs."""
+
 
 RULES: dict[str, Callable[..., Value]] = {}
+_WORD = 8
 
 
 def _rule(*names: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
@@ -189,6 +196,18 @@ def _shape_of(made: Function, value: Value) -> Value:
     return Shape(_tensor(value).dims)
 
 
+@_rule("tensor_to_shape")
+def _tensor_to_shape(made: Function, value: Value) -> Value:
+    array = _tensor(value)
+    if len(array.dims) != 1 or not isinstance(array.dims[0], n.IntImm):
+        raise NotNative("a shape of a number of extents that is not known")
+    if array.dtype != "int64":
+        raise NotNative(f"a shape of {array.dtype} numbers")
+    places = [ops.add(array.offset, int64(_WORD * axis)) for axis in range(array.dims[0].value)]
+    numbers = [Tensor(array.storage, (int64(1),), "int64", place) for place in places]
+    return Shape(tuple([made.read(number, f"read_{axis}") for axis, number in enumerate(numbers)]))
+
+
 # -- checks ----------------------------------------------------------------------------------------
 _FALSE = n.IntImm("bool", 0)
 
@@ -251,6 +270,7 @@ def _alloc_storage(made: Function, shape: Value, device: Value, dtype: Value, *s
 def _alloc_tensor(made: Function, storage: Value, offset: Value, shape: Value, dtype: Value) -> Value:
     if not isinstance(storage, Storage) or not isinstance(shape, Shape) or not isinstance(offset, PrimExpr):
         raise NotNative("an array of an unknown shape")
+    _check_extents(made, shape.dims)
     return Tensor(storage, shape.dims, _text(dtype), ops.cast("int64", offset))
 
 
@@ -270,10 +290,18 @@ def _reshape(made: Function, value: Value, shape: Value) -> Value:
     if open_axes:
         rest = _product([extent for axis, extent in enumerate(dims) if axis not in open_axes])
         dims[open_axes[0]] = ops.floordiv(_product(array.dims), rest)
+    _check_extents(made, dims)
     before, after = _product(array.dims), _product(dims)
     if not made.equal(before, after):
         made.check(ops.equal(before, after), f"{made.name}: an array cannot have the shape that a reshape gives it")
     return Tensor(array.storage, tuple(dims), array.dtype, array.offset)
+
+
+def _check_extents(made: Function, dims: Sequence[PrimExpr]) -> None:
+    """Have it checked that extents which the function finds out are none below 0."""
+    for extent in dims:
+        if made.is_late(extent):
+            made.check(ops.greater_equal(extent, int64(0)), f"{made.name}: the graph computes an extent below 0")
 
 
 def _product(dims: Sequence[PrimExpr]) -> PrimExpr:

@@ -31,27 +31,35 @@ from compiler.relax.nodes import (
     Var,
     describe,
 )
-from compiler.relax.nodes.dims import int64, replaced, simplified
+from compiler.relax.nodes.dims import int64, replaced, simplified, variables
 from compiler.relax.nodes.unify import Values, unify
 from compiler.relax.vm_codegen.native.header import GraphHeader, Header, fitted, header_of
 from compiler.relax.vm_codegen.native.rules import RULES
 from compiler.relax.vm_codegen.native.values import (
     Branch,
+    Cell,
     Check,
     Copy,
+    Fill,
     Follows,
     FunctionName,
     Instruction,
     Invoke,
+    Merged,
     NotNative,
+    Open,
+    Read,
+    Reserve,
     Shape,
     Storage,
     Tensor,
     Text,
     Unknown,
     Value,
+    as_float,
     bytes_of,
     leaves,
+    mentions,
 )
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -59,6 +67,8 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 NOTHING: tuple[Value, ...] = ()
+MOST_BYTES = float(1 << 46)
+"""The largest array whose shape a graph may compute."""
 
 
 @dataclass(slots=True)
@@ -94,6 +104,7 @@ class Surroundings:
 class Trace:
     """Follows a function. `code` is what it does, `result` what it gives, `storages` the memory that it made.
 
+    `late` are the numbers that are found out while it runs, each with the branch that it is known in.
     Raises NotNative, saying where, for what only the interpreter does.
     """
 
@@ -109,16 +120,21 @@ class Trace:
         self._scope = 0
         self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
         self._constants: dict[int, Tensor] = {}
+        self.late: dict[n.Var, int] = {}
+        self.result: Value = ()
         self._analyzer = Analyzer()
         self._refused: list[str] = []
         assert isinstance(func.body, SeqExpr)
         try:
-            self.result = self._sequence(func.body)
+            self._follow(func.body)
         except Follows as error:
             if not self._refused:
                 raise NotNative(error.message) from None
         if self._refused:
             raise NotNative(self._refused[0], self._refused)
+
+    def _follow(self, body: SeqExpr) -> None:
+        self.result = self._sequence(body)
 
     # ---------------------------------------------------------------------------- structure
 
@@ -206,7 +222,7 @@ class Trace:
 
     # --------------------------------------------------------------------------- conditions
 
-    def _if(self, expr: If) -> Value:
+    def _condition(self, expr: If) -> Tensor | PrimExpr:
         condition = self._value(expr.cond)
         if not isinstance(condition, Tensor | PrimExpr):
             raise NotNative("a condition that is neither an array nor a number")
@@ -214,6 +230,10 @@ class Trace:
             raise NotNative("a condition of more than one number")
         self._use(condition)
         self.position += 1
+        return condition
+
+    def _if(self, expr: If) -> Value:
+        condition = self._condition(expr)
         kept, outer = self.code, self._scope
         taken: list[tuple[int, list[Instruction], Value]] = []
         for branch in (expr.true_branch, expr.false_branch):
@@ -223,15 +243,16 @@ class Trace:
             taken.append((self._scope, self.code, value))
             self.position += 1
         (_, yes_code, yes), (_, no_code, no) = taken
-        self._scope = outer
+        ends = self.position - 2, self.position - 1
+        self.code, self._scope = kept, outer
         merged = self._merged(yes, no)
-        for (scope, code, value), end in zip(taken, (self.position - 2, self.position - 1)):
+        for (scope, code, value), end in zip(taken, ends):
             self.code = code
             for source, target in zip(leaves(value), leaves(merged)):
                 self._deliver(source, target, scope, end)
         self.code = kept
         self._emit(Branch(condition, tuple(yes_code), tuple(no_code)))
-        return merged
+        return self._opened(merged)
 
     def _merged(self, yes: Value, no: Value) -> Value:
         """What an If gives: memory of its own for arrays, numbers where both sides give the same."""
@@ -240,17 +261,69 @@ class Trace:
         if isinstance(yes, Tensor) and isinstance(no, Tensor):
             if yes is no:
                 return yes
-            if not self._same_dims(yes.dims, no.dims) or yes.dtype != no.dtype:
-                raise NotNative("an If of arrays whose shapes or types are not the same")
+            if len(yes.dims) != len(no.dims) or yes.dtype != no.dtype:
+                raise NotNative("an If of arrays whose ranks or types are not the same")
+            if not self._same_dims(yes.dims, no.dims) or not all(map(self._known_here, yes.dims)):
+                return Merged(Cell.of(len(yes.dims)), yes.dtype)
             return self._allocated(yes.dims, yes.dtype)
-        if isinstance(yes, Shape) and isinstance(no, Shape) and self._same_dims(yes.dims, no.dims):
-            return yes
-        if isinstance(yes, PrimExpr) and isinstance(no, PrimExpr) and self.equal(yes, no):
+        if isinstance(yes, Shape) and isinstance(no, Shape) and len(yes.dims) == len(no.dims):
+            if self._same_dims(yes.dims, no.dims) and all(map(self._known_here, yes.dims)):
+                return yes
+            return Merged(Cell.of(len(yes.dims)))
+        if isinstance(yes, PrimExpr) and isinstance(no, PrimExpr) and self.equal(yes, no) and self._known_here(yes):
             return yes
         raise NotNative("an If whose sides give different things")
 
+    def _known_here(self, extent: PrimExpr) -> bool:
+        """Whether an extent rests on no number that only a branch before has found out."""
+        return all(self.late.get(var, self._scope) <= self._scope for var in variables(extent))
+
+    def _opened(self, value: Value) -> Value:
+        """What an If gives, with names for the extents on which its sides do not agree."""
+        if isinstance(value, tuple):
+            return tuple([self._opened(item) for item in value])
+        if not isinstance(value, Merged):
+            return value
+        found = self.open(value.cell, value.dtype or "uint8")
+        return found if value.dtype else Shape(found.dims)
+
+    def open(self, cell: Cell, dtype: str) -> Tensor:
+        """The array in a cell, its extents as new names."""
+        dims = tuple([self.number(f"extent_{axis}") for axis in range(cell.ndim)])
+        address = n.Var("address", "handle")
+        self._emit(Open(cell, address, dims))
+        return Tensor(Storage(bytes_of(dims, dtype), address), dims, dtype)
+
+    def number(self, name: str) -> n.Var:
+        """A name for a number that the function finds out here."""
+        var = n.Var(name, "int64")
+        self.late[var] = self._scope
+        return var
+
+    def read(self, source: Tensor, name: str) -> n.Var:
+        """The first number of an int64 array."""
+        var = self.number(name)
+        self._use(source)
+        self._emit(Read(var, source))
+        return var
+
+    def is_late(self, extent: PrimExpr) -> bool:
+        """Whether an extent is found out where the function runs."""
+        return mentions(extent, self.late)
+
+    def fill(self, cell: Cell, source: Tensor | Shape) -> None:
+        """Have an array copied into a cell, or only numbers."""
+        self._use(source)
+        self._emit(Fill(cell, source.dims, source if isinstance(source, Tensor) else None))
+
     def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
         """Have what a branch gives where the If's value is: made there, or copied at the branch's end."""
+        if isinstance(target, Merged):
+            assert isinstance(source, Tensor | Shape)
+            if isinstance(source, Tensor):
+                source.storage.used_at(end)
+            self.code.append(Fill(target.cell, source.dims, source if isinstance(source, Tensor) else None))
+            return
         if source is target or not isinstance(source, Tensor) or not isinstance(target, Tensor):
             return
         root, into = source.storage.root, target.storage
@@ -286,6 +359,13 @@ class Trace:
     def storage(self, nbytes: PrimExpr) -> Storage:
         """New memory of the function's own."""
         made = Storage(simplified(nbytes, self._analyzer), None, self._scope)
+        if mentions(made.nbytes, self.late):
+            size = as_float(made.nbytes)
+            fits = ops.logical_and(ops.greater_equal(size, 0.0), ops.less_equal(size, MOST_BYTES))
+            self.check(fits, f"{self.name}: the graph computes a shape that no array can have")
+            made.place = n.Var("late", "handle")
+            self._emit(Reserve(made, Cell.of(0)))
+            return made
         self.storages.append(made)
         return made
 
@@ -354,8 +434,8 @@ class Trace:
         for param, arg in zip(func.params, args):
             if (why := unify(param.struct_info, _info(arg), values)) is not None:
                 raise NotNative(f"{name} is called with an argument that does not fit: {why}")
-        result = self._result(func.ret_struct_info, values, name)
-        outs = list(leaves(result))
+        result = self._result(func.ret_struct_info, values, own)
+        outs = [leaf.cell.array if isinstance(leaf, Merged) else leaf for leaf in leaves(result)]
         for leaf in outs:
             assert isinstance(leaf, Tensor)
             own.buffer("result", [n.Var("any", "int64") for _ in leaf.dims], leaf.dtype)
@@ -365,16 +445,19 @@ class Trace:
         self._invoke(
             name, header, [*args, *outs], lambda i: f"{name}: argument {own.names[i]!r}" if i < first else name
         )
-        return result
+        return self._opened(result)
 
-    def _result(self, info: StructInfo, values: Values, name: str) -> Value:
+    def _result(self, info: StructInfo, values: Values, called: GraphHeader) -> Value:
+        """Memory for what a function gives: a cell where its declaration does not tell the shape."""
         match info:
-            case TensorStructInfo() if info.dims is not None and info.dtype:
-                dims = tuple([replaced(extent, values.found.get) for extent in info.dims])
+            case TensorStructInfo() if info.dtype and called.tells(info):
+                dims = tuple([replaced(extent, values.found.get) for extent in info.dims or ()])
                 return self._allocated(dims, info.dtype)
+            case TensorStructInfo() if info.dtype and info.ndim >= 0:
+                return Merged(Cell.of(info.ndim), info.dtype)
             case TupleStructInfo():
-                return tuple([self._result(item, values, name) for item in info.fields])
-        raise NotNative(f"the call of {name}, whose result's shape is not known")
+                return tuple([self._result(item, values, called) for item in info.fields])
+        raise NotNative(f"the call of {called.name}, the rank or type of whose result is not known")
 
 
 def _info(value: Value) -> StructInfo | None:

@@ -1,19 +1,21 @@
 """What the variables of a graph function stand for while it is made a function of machine code.
 
-Every extent is an expression over the dimensions and numbers that the function is called with.
+Every extent is an expression over the dimensions and numbers that the function is called with, and over numbers that it
+reads from arrays while it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
 from compiler.errors import CodegenError
-from compiler.relax.nodes.dims import int64
+from compiler.relax.nodes.dims import int64, variables
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.graph import CELL_HEAD
 from compiler.tir.nodes import PrimExpr
 
 
@@ -114,7 +116,17 @@ class FunctionName:
     name: str
 
 
-Value = Union[Tensor, Shape, Text, Heap, FunctionName, Storage, Unknown, PrimExpr, tuple["Value", ...]]  # noqa: UP007
+@dataclass(frozen=True, eq=False, slots=True)
+class Merged:
+    """An array (a shape, without a dtype) that is put into a cell where its extents get known."""
+
+    cell: Cell
+    dtype: str = ""
+
+
+Value = Union[  # noqa: UP007
+    Tensor, Shape, Text, Heap, FunctionName, Storage, Unknown, Merged, PrimExpr, tuple["Value", ...]
+]
 
 
 # -- instructions ----------------------------------------------------------------------------------
@@ -151,7 +163,80 @@ class Branch:
     no: tuple[Instruction, ...]
 
 
-Instruction = Invoke | Check | Copy | Branch
+@dataclass(frozen=True, eq=False, slots=True)
+class Cell:
+    """Memory whose size is found out while the function runs, with the extents of what is in it.
+
+    base: the variable that holds the cell's address. owned: whether the cell is this function's, not its caller's.
+    """
+
+    base: n.Var
+    ndim: int
+    owned: bool = True
+
+    @staticmethod
+    def of(ndim: int) -> Cell:
+        """A new cell of the function's own."""
+        return Cell(n.Var("cell", "handle"), ndim)
+
+    @property
+    def array(self) -> Tensor:
+        """The cell itself, as functions take it: an array of its words."""
+        dims = (int64(CELL_HEAD + self.ndim),)
+        return Tensor(Storage(bytes_of(dims, "int64"), self.base), dims, "int64")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Read:
+    """Name the number at the beginning of an array."""
+
+    var: n.Var
+    source: Tensor
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reserve:
+    """Have memory for a storage whose size is known from here on; its place is the variable of the address."""
+
+    storage: Storage
+    cell: Cell
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fill:
+    """Copy an array into a cell, with its extents. Without a source only the numbers are written."""
+
+    cell: Cell
+    dims: tuple[PrimExpr, ...]
+    source: Tensor | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Open:
+    """Name the address and the extents of what is in a cell."""
+
+    cell: Cell
+    address: n.Var
+    dims: tuple[n.Var, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """Do this again and again until an Exit is met. `going`: the cell whose number says whether to go on."""
+
+    body: tuple[Instruction, ...]
+    going: Cell
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Exit:
+    """Give the results, and leave the loop."""
+
+    value: Value
+    going: Cell
+
+
+Instruction = Invoke | Check | Copy | Branch | Read | Reserve | Fill | Open | Loop | Exit
 
 
 def bytes_of(dims: Sequence[PrimExpr], dtype: str) -> PrimExpr:
@@ -169,3 +254,27 @@ def leaves(value: Value) -> Iterator[Value]:
             yield from leaves(item)
     else:
         yield value
+
+
+def mentions(expr: PrimExpr, names: Container[n.Var]) -> bool:
+    """Whether an extent depends on one of the names."""
+    return not isinstance(expr, n.IntImm) and any(var in names for var in variables(expr))
+
+
+def as_float(expr: PrimExpr) -> PrimExpr:
+    """An extent in float64, which does not overflow."""
+    match expr:
+        case n.Add() | n.Sub() | n.Mul() | n.Min() | n.Max():
+            return _FLOAT[type(expr)](as_float(expr.a), as_float(expr.b))
+        case n.FloorDiv():
+            return ops.div(as_float(expr.a), as_float(expr.b))
+    return ops.cast("float64", expr)
+
+
+_FLOAT: dict[type[PrimExpr], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    n.Add: ops.add,
+    n.Sub: ops.sub,
+    n.Mul: ops.mul,
+    n.Min: ops.minimum,
+    n.Max: ops.maximum,
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,32 +11,48 @@ from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar, Op
 from compiler.ir.module import IRModule
 from compiler.lower.blocks.shape_vars import extent_text, shape_vars
-from compiler.relax.nodes import Constant, Function
+from compiler.relax.nodes import Constant, Function, StructInfo, TensorStructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.vm_codegen.native.arena import plan
+from compiler.relax.vm_codegen.native.loop_trace import LoopTrace, follow_loop
+from compiler.relax.vm_codegen.native.loops import loops_of
 from compiler.relax.vm_codegen.native.trace import Surroundings, Trace
 from compiler.relax.vm_codegen.native.values import (
     Branch,
+    Cell,
     Check,
     Copy,
+    Exit,
+    Fill,
     Instruction,
     Invoke,
+    Loop,
     NotNative,
+    Open,
+    Read,
+    Reserve,
     Storage,
     Tensor,
+    Value,
     bytes_of,
     leaves,
 )
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.graph import (
+    CELL_HEAD,
+    CELL_SCOPE,
+    CELLS,
     CHECKS,
     CONSTANTS,
     RESULTS,
+    WORD_BYTES,
     WRITTEN,
     graph_check,
     graph_constant,
     graph_copy,
+    graph_put,
+    graph_reserve,
     graph_value,
 )
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -85,9 +101,15 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
     around = Surroundings(kernels, graphs, written, constant)
     why: dict[str, Sequence[str]] = {}
     traces: dict[str, Trace] = {}
+    loops = loops_of(graphs)
     for name, graph in graphs.items():
+        if name in loops.inner:
+            continue
         try:
-            traces[name] = Trace(name, graph, around)
+            if name in loops.recursive:  # the interpreter counts how deep it is; machine code would leave its stack
+                raise NotNative("a function that calls itself, and goes on after it")
+            body = loops.bodies.get(name)
+            traces[name] = Trace(name, graph, around) if body is None else follow_loop(name, body, graph, around)
         except NotNative as error:
             why[name] = error.every
     made: dict[str, NativeFunction] = {}
@@ -101,7 +123,7 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
         for name, trace in traces.items():
             if name not in made and name not in why:
                 try:
-                    made[name] = _Writer(trace, shares_arguments=name not in called).function()
+                    made[name] = _Writer(trace, graphs[name], is_called=name in called).function()
                 except CodegenError as error:
                     why[name] = [error.message]
         if not any(name in traces for name in why):
@@ -114,38 +136,44 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
 
 
 class _Writer:
-    """Writes a function that was followed. `shares_arguments`: what it gives may be its arguments themselves."""
+    """Writes a function that was followed. `is_called`: others of the module call it, so what it gives is never its
+    arguments themselves."""
 
-    def __init__(self, trace: Trace, *, shares_arguments: bool) -> None:
+    def __init__(self, trace: Trace, func: Function, *, is_called: bool) -> None:
         self._trace = trace
-        self._shares_arguments = shares_arguments
+        self._is_called = is_called
+        self._declared = list(_tensors(func.ret_struct_info))
         self._arena = n.Var("arena", "handle")
-        self._copies: list[Copy] = []
+        self._targets: list[Cell | Tensor] = []
+        self._dtypes: list[str] = []
+        self._shared: dict[Reserve, Cell] = {}
 
     def function(self) -> NativeFunction:
-        """The function. Raises NotNative where its results' shapes cannot be told."""
+        """The function. Raises NotNative where its results cannot be given to a caller."""
         trace = self._trace
         arguments = {
             leaf.storage: i for i, leaf in enumerate(leaves(tuple(trace.own.values))) if isinstance(leaf, Tensor)
         }
         positions = self._positions()
         written = tuple(sorted(positions[arguments[s]] for s in trace.written if s in arguments))
-        if written and not self._shares_arguments:
+        if written and self._is_called:
             raise NotNative("writing an argument that another function of the graph passes")
-        numbers, count = [], 0
-        for leaf in leaves(trace.result):
-            if not isinstance(leaf, Tensor):
-                raise NotNative("a result that is no array")
-            index = self._argument(leaf, arguments)
-            if index is None:
-                numbers.append(count)
-                self._result(leaf, count)
-                count += 1
-            else:
-                numbers.append(-1 - positions[index])
+        if isinstance(trace, LoopTrace):
+            numbers = self._loop_results(trace)
+        else:
+            numbers = self._results(arguments, positions)
+        own = trace.own
+        first = len(own.params) - len(self._targets)
+        cells = tuple(
+            [
+                (first + number, dtype, target.ndim)
+                for number, (target, dtype) in enumerate(zip(self._targets, self._dtypes))
+                if isinstance(target, Cell)
+            ]
+        )
         body = self._body()
-        attrs = {"global_symbol": trace.name, RESULTS: count, **({WRITTEN: written} if written else {})}
-        func = n.PrimFunc(tuple(trace.own.params), body, None, trace.own.buffers, attrs)
+        attrs = {"global_symbol": trace.name, RESULTS: len(self._targets), **({WRITTEN: written} if written else {})}
+        func = n.PrimFunc(tuple(own.params), body, None, own.buffers, {**attrs, **({CELLS: cells} if cells else {})})
         try:
             shape_vars(func)
             for buffer in func.buffer_map.values():
@@ -163,9 +191,24 @@ class _Writer:
             at += 1 if isinstance(leaf, Tensor | PrimExpr) else len(leaf.dims)  # type: ignore[union-attr]
         return positions
 
+    # ------------------------------------------------------------------------------- results
+
+    def _results(self, arguments: Mapping[Storage, int], positions: Sequence[int]) -> list[int]:
+        numbers = []
+        for place, leaf in enumerate(leaves(self._trace.result)):
+            if not isinstance(leaf, Tensor):
+                raise NotNative("a result that is no array")
+            index = self._argument(leaf, arguments)
+            if index is None:
+                numbers.append(len(self._targets))
+                self._result(leaf, place)
+            else:
+                numbers.append(-1 - positions[index])
+        return numbers
+
     def _argument(self, leaf: Tensor, arguments: Mapping[Storage, int]) -> int | None:
         """Which argument a result is, whole and in the same shape; None where it is none."""
-        if not self._shares_arguments:
+        if self._is_called:
             return None
         index = arguments.get(leaf.storage.root)
         given = list(leaves(tuple(self._trace.own.values)))[index] if index is not None else None
@@ -174,25 +217,75 @@ class _Writer:
             return index
         return None
 
-    def _result(self, leaf: Tensor, number: int) -> None:
+    def _result(self, leaf: Tensor, place: int) -> None:
         """Have the result computed where the caller wants it, or copied there at the end."""
-        own = self._trace.own
-        place = own.buffer(f"result_{number}" if number else "result", leaf.dims, leaf.dtype)
+        target = self._target(place, [leaf])
+        if isinstance(target, Cell):
+            self._trace.fill(target, leaf)
+            return
         root = leaf.storage.root
         starts = isinstance(leaf.offset, n.IntImm) and leaf.offset.value == 0
         fresh = root.place is None and root in self._trace.storages and starts
         if fresh and self._trace.equal(root.nbytes, bytes_of(leaf.dims, leaf.dtype)):
-            root.place = place
+            root.place = target.storage.place
             return
-        target = Tensor(Storage(leaf.nbytes, place), leaf.dims, leaf.dtype)
         self._trace.copy(target, leaf)
+
+    def _loop_results(self, trace: LoopTrace) -> list[int]:
+        """Where the ends of a loop put what they give."""
+        given = [list(leaves(value)) for value in trace.exits]
+        if not given or any(not isinstance(leaf, Tensor) for values in given for leaf in values):
+            raise NotNative("a loop that gives what is no array")
+        for place, values in enumerate(zip(*given)):
+            self._target(place, values)
+        return list(range(len(self._targets)))
+
+    def _target(self, place: int, given: Sequence[Value]) -> Cell | Tensor:
+        """The parameter of a result: an array, or a cell where the arguments do not tell its shape.
+
+        `given` are the arrays that may be it. Callers within the module go by the declared shape.
+        """
+        arrays = [leaf for leaf in given if isinstance(leaf, Tensor)]
+        first, own, trace = arrays[0], self._trace.own, self._trace
+        if any(len(a.dims) != len(first.dims) or a.dtype != first.dtype for a in arrays):
+            raise NotNative("ends of a loop that give other ranks or types")
+        declared = self._declared[place] if place < len(self._declared) else TensorStructInfo()
+        told = own.tells(declared) and len(declared.dims or ()) == len(first.dims)
+        known = not any(trace.is_late(extent) for a in arrays for extent in a.dims)
+        known = known and all(all(map(trace.equal, a.dims, first.dims)) for a in arrays)
+        name = f"result_{len(self._targets)}" if self._targets else "result"
+        target: Cell | Tensor
+        if told if self._is_called else known or told:
+            dims = first.dims if known else self._checked(arrays, tuple(declared.dims or ()))
+            target = Tensor(Storage(first.nbytes, own.buffer(name, dims, first.dtype)), dims, first.dtype)
+        else:
+            words = (int64(CELL_HEAD + len(first.dims)),)
+            target = Cell(own.buffer(name, words, "int64"), len(first.dims), owned=False)
+        self._targets.append(target)
+        self._dtypes.append(first.dtype)
+        return target
+
+    def _checked(self, arrays: Sequence[Tensor], dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The declared extents of a result, which an array that is found out later is checked to have."""
+        if isinstance(self._trace, LoopTrace):
+            raise NotNative("a loop whose result is declared with extents that are found out later")
+        for array in arrays:
+            for extent, wanted in zip(array.dims, dims):
+                if not self._trace.equal(extent, wanted):
+                    message = f"{self._trace.name}: a result has another shape than is declared"
+                    self._trace.check(ops.equal(extent, wanted), message)
+        return dims
 
     # ---------------------------------------------------------------------------------- text
 
     def _body(self) -> Stmt:
         trace = self._trace
         arena = plan(trace.storages)
+        self._share_cells(trace.code)
         body = self._statements(trace.code)
+        for cell in dict.fromkeys(cell for cell in _cells(trace.code) if cell.owned):
+            words = int64(CELL_HEAD + cell.ndim)
+            body = n.Allocate(cell.base, "int64", (words,), ops.const(True), body, CELL_SCOPE)
         if not (isinstance(arena.nbytes, n.IntImm) and arena.nbytes.value == 0):
             body = n.Allocate(self._arena, "uint8", (arena.nbytes,), ops.const(True), body)
         for var, value in reversed(arena.numbers):
@@ -200,10 +293,31 @@ class _Writer:
         return body
 
     def _statements(self, code: Sequence[Instruction]) -> Stmt:
-        made = [self._statement(instruction) for instruction in code]
-        if not made:
-            return n.Evaluate(ops.const(0))
-        return made[0] if len(made) == 1 else n.SeqStmt(tuple(made))
+        """The instructions, where names hold for all that comes after them."""
+        made: list[Stmt] = []
+        for instruction in reversed(code):
+            named = self._named(instruction)
+            if named is None:
+                made.append(self._statement(instruction))
+                continue
+            body = _sequence(made[::-1])
+            for var, value in reversed(named):
+                body = n.LetStmt(var, value, body)
+            made = [body]
+        return _sequence(made[::-1])
+
+    def _named(self, instruction: Instruction) -> list[tuple[n.Var, PrimExpr]] | None:
+        """The names that an instruction makes; None for one that does something else."""
+        match instruction:
+            case Read(var, source):
+                return [(var, graph_value("int64", self._address(source)))]
+            case Reserve(storage):
+                assert isinstance(storage.place, n.Var)
+                return [(storage.place, graph_reserve(self._shared[instruction].base, storage.nbytes))]
+            case Open(cell, address, dims):
+                words = [(dim, graph_value("int64", _word(cell, axis))) for axis, dim in enumerate(dims)]
+                return [(address, graph_value("handle", cell.base)), *words]
+        return None
 
     def _statement(self, instruction: Instruction) -> Stmt:
         match instruction:
@@ -216,6 +330,44 @@ class _Writer:
                 return graph_copy(self._address(target), self._address(source), source.nbytes)
             case Branch(condition, yes, no):
                 return n.IfThenElse(self._condition(condition), self._statements(yes), self._statements(no))
+            case Fill(cell, dims, source):
+                return self._fill(cell, dims, source)
+            case Loop(body, going):
+                again = ops.not_equal(graph_value("int64", _word(going, 0)), int64(0))
+                return _sequence([graph_put(_word(going, 0), int64(1)), n.While(again, self._statements(body))])
+            case Exit(value, going):
+                return _sequence([*self._given(value), graph_put(_word(going, 0), int64(0))])
+            case Read() | Reserve() | Open():
+                raise AssertionError("a name is no statement")
+
+    def _fill(self, cell: Cell, dims: Sequence[PrimExpr], source: Tensor | None) -> Stmt:
+        extents = [graph_put(_word(cell, axis), extent) for axis, extent in enumerate(dims)]
+        if source is None:
+            return _sequence(extents)
+        address = n.Var("filled", "handle")
+        copy = graph_copy(address, self._address(source), source.nbytes)
+        return n.LetStmt(address, graph_reserve(cell.base, source.nbytes), _sequence([copy, *extents]))
+
+    def _given(self, value: Value) -> list[Stmt]:
+        """What a loop gives, put where the caller wants it."""
+        made = []
+        for leaf, target in zip(leaves(value), self._targets):
+            assert isinstance(leaf, Tensor)
+            if isinstance(target, Cell):
+                made.append(self._fill(target, leaf.dims, leaf))
+            else:
+                made.append(graph_copy(self._address(target), self._address(leaf), leaf.nbytes))
+        return made
+
+    def _share_cells(self, code: Sequence[Instruction]) -> None:
+        """Have storages that are not in use at one time lie in one cell."""
+        taken: list[tuple[Cell, int]] = []
+        for instruction in _reserved(code):
+            storage = instruction.storage
+            free = next((at for at, (_, last) in enumerate(taken) if last < storage.first), None)
+            cell = instruction.cell if free is None else taken.pop(free)[0]
+            taken.append((cell, storage.last))
+            self._shared[instruction] = cell
 
     def _condition(self, condition: PrimExpr | Tensor) -> PrimExpr:
         value = graph_value(condition.dtype, self._address(condition)) if isinstance(condition, Tensor) else condition
@@ -234,5 +386,61 @@ class _Writer:
                 base, offset = self._arena, ops.add(root.offset, tensor.offset)
         if isinstance(offset, n.IntImm) and offset.value == 0 and base is not self._arena:
             return base
-        element = n.Call("uint8", Op.get("tir.type_annotation"), ())
-        return n.Call("handle", Op.get("tir.tvm_access_ptr"), (element, base, offset, int64(0), ops.const(3)))
+        return _behind(base, offset)
+
+
+def _tensors(info: StructInfo) -> Iterator[TensorStructInfo]:
+    """The arrays that a value consists of, as far as they are declared."""
+    match info:
+        case TensorStructInfo():
+            yield info
+        case TupleStructInfo():
+            for field in info.fields:
+                yield from _tensors(field)
+
+
+def _sequence(statements: Sequence[Stmt]) -> Stmt:
+    if not statements:
+        return n.Evaluate(ops.const(0))
+    return statements[0] if len(statements) == 1 else n.SeqStmt(tuple(statements))
+
+
+def _word(cell: Cell, axis: int) -> PrimExpr:
+    """The address of an extent in a cell."""
+    return _behind(cell.base, int64(WORD_BYTES * (CELL_HEAD + axis)))
+
+
+def _behind(base: n.Var, offset: PrimExpr) -> PrimExpr:
+    """An address by its distance from another in bytes."""
+    element = n.Call("uint8", Op.get("tir.type_annotation"), ())
+    return n.Call("handle", Op.get("tir.tvm_access_ptr"), (element, base, offset, int64(0), ops.const(3)))
+
+
+def _inside(code: Sequence[Instruction]) -> Iterator[Instruction]:
+    """The instructions, and those in their branches and loops, in order."""
+    for instruction in code:
+        yield instruction
+        match instruction:
+            case Branch(_, yes, no):
+                yield from _inside(yes)
+                yield from _inside(no)
+            case Loop(body):
+                yield from _inside(body)
+
+
+def _reserved(code: Sequence[Instruction]) -> Iterator[Reserve]:
+    for instruction in _inside(code):
+        if isinstance(instruction, Reserve):
+            yield instruction
+
+
+def _cells(code: Sequence[Instruction]) -> Iterator[Cell]:
+    """The cells that instructions mention."""
+    for instruction in _inside(code):
+        match instruction:
+            case Reserve(_, cell) | Fill(cell) | Open(cell):
+                yield cell
+            case Loop(_, going):
+                yield going
+            case _:
+                pass

@@ -369,18 +369,3 @@ def test_executables_that_name_what_is_not_there_are_refused() -> None:
         functions = tuple(replace(f, native=native) if f is main else f for f in program.functions)
         with pytest.raises(ArtifactError, match=r"has no machine code|gives what its machine code has not"):
             Program(functions, program.constants, program.kernels, program.target)
-
-
-def test_what_depends_on_a_shape_that_data_tell_stays_with_the_interpreter() -> None:
-    bb = BlockBuilder()
-    x, s = Var("x", tensor(12)), Var("s", tensor(2, dtype="int64"))
-    with bb.function("main", [x, s]):
-        shape = bb.emit(op.tensor_to_shape(s))
-        named = bb.match_cast(shape, relax.ShapeStructInfo([N, M]), "named")
-        y = bb.emit(op.reshape(x, named))
-        bb.emit_func_output(bb.emit(op.exp(bb.emit(op.sum(op.add(y, y), axis=0)))))
-    executable = tvm.compile(bb.get(), "llvm")
-    (line,) = executable.program.interpreted
-    assert line.startswith("main: vm.builtin.tensor_to_shape")
-    got = relax.VirtualMachine(executable, tvm.cpu())["main"](data(12), np.array([3, 4]))
-    np.testing.assert_allclose(got.numpy(), np.exp(data(12).reshape(3, 4).sum(0) * 2), rtol=1e-5)

@@ -1,0 +1,154 @@
+"""Which functions of a graph are loops: those that call each other, and nothing after such a call.
+
+A frontend writes a loop as a function that calls itself last. As machine code it is a loop: its stack does not grow
+with the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.ir.visit import walk
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """bodies: the functions of each loop, by the name of the one that others call. recursive: functions that call
+    themselves otherwise."""
+
+    bodies: Mapping[str, frozenset[str]]
+    recursive: frozenset[str]
+
+    @property
+    def inner(self) -> frozenset[str]:
+        """The functions that are parts of a loop only."""
+        return frozenset(name for head, names in self.bodies.items() for name in names - {head})
+
+
+def loops_of(graphs: Mapping[str, Function]) -> Loops:
+    """The loops among a module's graph functions."""
+    calls = {name: called_functions(func) & graphs.keys() for name, func in graphs.items()}
+    bodies: dict[str, frozenset[str]] = {}
+    recursive: set[str] = set()
+    for group in _groups(calls):
+        members = [name for name in graphs if name in group]
+        heads = [name for name in members if _is_entered(name, group, calls)] or members[:1]
+        if len(heads) == 1 and all(tail_calls_only(graphs[name], group) for name in members):
+            bodies[heads[0]] = group
+        else:
+            recursive |= group
+    return Loops(bodies, frozenset(recursive))
+
+
+def called_functions(func: Function) -> frozenset[str]:
+    """The names of the module's functions that a function mentions."""
+    found = {node.name_hint for node in walk(func.body) if isinstance(node, GlobalVar)}
+    return frozenset(found | {node.global_symbol for node in walk(func.body) if isinstance(node, ExternFunc)})
+
+
+def _is_entered(name: str, group: frozenset[str], calls: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a function is called from outside its group."""
+    return any(name in called for caller, called in calls.items() if caller not in group)
+
+
+def _groups(calls: Mapping[str, frozenset[str]]) -> list[frozenset[str]]:
+    """The sets of functions that call each other, or themselves."""
+    reached = {name: _reached(name, calls) for name in calls}
+    groups: dict[frozenset[str], None] = {}
+    for name, names in reached.items():
+        if name in names:
+            groups[frozenset(other for other in names if name in reached[other])] = None
+    return list(groups)
+
+
+def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    found: set[str] = set()
+    todo = list(calls[name])
+    while todo:
+        following = todo.pop()
+        if following not in found:
+            found.add(following)
+            todo += calls[following]
+    return frozenset(found)
+
+
+def tail_calls_only(func: Function, group: frozenset[str]) -> bool:
+    """Whether a function calls those of a group at its end only."""
+    assert isinstance(func.body, SeqExpr)
+    mentions = sum(node.name_hint in group for node in walk(func.body) if isinstance(node, GlobalVar))
+    return mentions == _tail_calls(func.body, group)
+
+
+def _tail_calls(seq: RelaxExpr, group: frozenset[str]) -> int:
+    if not isinstance(seq, SeqExpr):
+        return 0
+    match tail_of(seq):
+        case Binding(value=Call(op=GlobalVar(name_hint=name))) if name in group:
+            return 1
+        case Binding(value=If() as branches):
+            return _tail_calls(branches.true_branch, group) + _tail_calls(branches.false_branch, group)
+    return 0
+
+
+def tail_of(seq: SeqExpr) -> Binding | None:
+    """The binding of a call or a condition that makes what a sequence gives, if nothing is done after it."""
+    bindings = [binding for block in seq.blocks for binding in block.bindings]
+    made = {binding.var: binding for binding in bindings}
+    fields = {b.var: b.value for b in bindings if isinstance(b.value, TupleGetItem)}
+    result = seq.body
+    while isinstance(result, Var | Tuple):
+        if isinstance(result, Tuple):
+            whole = _whole(result.fields, fields)
+            if whole is None:
+                return None
+            result = whole
+            continue
+        found = made.get(result)
+        if found is None or isinstance(found, MatchCast):
+            return None
+        if isinstance(found.value, Var | Tuple):
+            result = found.value
+            continue
+        after = bindings[bindings.index(found) + 1 :]
+        return found if all(map(_does_nothing, after)) else None
+    return None
+
+
+def _whole(items: Sequence[RelaxExpr], fields: Mapping[Var, TupleGetItem]) -> Var | None:
+    """The tuple of which these are all fields in order."""
+    found: Var | None = None
+    for index, item in enumerate(items):
+        field = fields.get(item) if isinstance(item, Var) else item
+        if not isinstance(field, TupleGetItem) or field.index != index or not isinstance(field.tuple_value, Var):
+            return None
+        if found is not None and field.tuple_value is not found:
+            return None
+        found = field.tuple_value
+    if found is None or not isinstance(found.struct_info, TupleStructInfo):
+        return None
+    return found if len(found.struct_info.fields) == len(items) else None
+
+
+def _does_nothing(binding: Binding) -> bool:
+    """Whether a binding after a call is none that runs: a name for what there is, or the end of a value's life."""
+    match binding.value:
+        case Var() | Tuple() | TupleGetItem():
+            return not isinstance(binding, MatchCast)
+        case Call(op=Op(name=name)):
+            return name == "relax.vm.kill_object" or name.startswith("relax.memory.kill_")
+    return False
