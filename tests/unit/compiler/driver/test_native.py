@@ -69,7 +69,7 @@ def recursive() -> Any:
     return bb.get()
 
 
-def test_recursion_is_a_call() -> None:
+def test_recursion_that_comes_last_is_a_loop() -> None:
     got = check(recursive(), np.float32(0.5).reshape(()), np.float32(1).reshape(()), native=("main", "main_again"))
     assert got.numpy() == np.float32(21.5)
 
