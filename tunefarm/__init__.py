@@ -40,6 +40,8 @@ _NAMES = {
     "TVMError": "compiler.errors:TunefarmError",
     "TunefarmError": "compiler.errors:TunefarmError",
     "TuningRun": "tunefarm.notebook:TuningRun",
+    "FamilyKernel": "tunefarm.family_kernel:FamilyKernel",
+    "kernel": "tunefarm.family_kernel:kernel",
     "load_run": "tunefarm.notebook:load_run",
     "Target": "tunefarm.target:Target",
     "DataType": "compiler.runtime.core.values:DataType",
@@ -115,6 +117,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import transform as transform
     from tunefarm.driver.building import build as build
     from tunefarm.error import TVMError as TVMError
+    from tunefarm.family_kernel import FamilyKernel as FamilyKernel
+    from tunefarm.family_kernel import kernel as kernel
     from tunefarm.notebook import TuningRun as TuningRun
     from tunefarm.notebook import load_run as load_run
     from tunefarm.version import __version__ as __version__

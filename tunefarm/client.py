@@ -55,6 +55,18 @@ class BestReply:
 
 
 @dataclass(frozen=True)
+class FamilyReply:
+    """A tuned family as the store has it. `record` is what `tuner.families.record.FamilyRecord` reads; `digest` names
+    what is built of it."""
+
+    name: str
+    target: str
+    device_class: str
+    digest: str
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class RunReply:
     """A tuning run. `state` is queued, running, finished, failed or interrupted."""
 
@@ -136,6 +148,24 @@ class Client:
             data = self.post("/api/v1/best/batch", {**asked, "lookups": lookups})
             replies += [_best_reply(answer) for answer in data["answers"]]
         return replies
+
+    def family(
+        self,
+        family: str,
+        target: str | Target | None = None,
+        device_class: str | None = None,
+        *,
+        release: str | None = None,
+    ) -> FamilyReply | None:
+        """The newest record of a family such as "dense:M,3072,768", or the one in a release; None where nobody has
+        tuned it for the target (by default this machine's)."""
+        asked = {"family": family, "target": _target(target), "device_class": device_class, "release": release}
+        query = {name: value for name, value in asked.items() if value}
+        response = self._send("GET", "/api/v1/families/best", params=query)
+        if response.status_code == 404 and _error_kind(response) == "no_config":
+            return None
+        data = self._data(response)
+        return FamilyReply(**{field.name: data[field.name] for field in fields(FamilyReply)})
 
     def devices(self) -> list[Mapping[str, Any]]:
         """The fleet as the web app sees it."""
@@ -221,6 +251,14 @@ class Client:
         message, hint = str(error.get("message", f"status {response.status_code}")), error.get("hint")
         rebuilt = error_from_kind(str(error.get("kind", "api")), message, hint=hint)
         raise ApiError(message, hint=hint) if type(rebuilt) is TunefarmError else rebuilt
+
+
+def _error_kind(response: httpx.Response) -> str:
+    """The kind of the error in an answer, "" where it has none."""
+    try:
+        return str(response.json()["error"]["kind"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:

@@ -22,6 +22,9 @@ class FamilyConfig:
     sketch: str
     values: tuple[tuple[str, int], ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(sorted(self.values)))
+
     def __str__(self) -> str:
         return " ".join([self.sketch, *(f"{name}={value}" for name, value in self.values)])
 

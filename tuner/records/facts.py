@@ -66,8 +66,7 @@ def to_columns(facts: type, told: Any) -> dict[str, Any]:
 def from_columns(facts: type, row: Any) -> dict[str, Any]:
     """Return the facts in a row, by name."""
     return {
-        name: getattr(row, name) if make is None else make(getattr(row, name))
-        for name, make in _converted(facts, True)
+        name: getattr(row, name) if make is None else make(getattr(row, name)) for name, make in _converted(facts, True)
     }
 
 

@@ -40,7 +40,7 @@ def test_the_newest_of_a_place_is_in_use(store):
     assert first.record == NEW.record
     assert [f.id for f in store.families.newest()] == [other.id, second.id, first.id]
     assert [f.id for f in store.families.newest(before=second.id)] == [first.id]
-    assert store.families.newest(name="nothing") == ()
+    assert store.families.newest(key="nothing") == ()
     with pytest.raises(RecordNotFound):
         store.families.get(other.id + 1)
 

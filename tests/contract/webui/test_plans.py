@@ -57,6 +57,8 @@ def gets(ids: Seeded, config: int) -> dict[str, list[str]]:
             f"run={ids.running}", "since=2026-01-01T00:00:00Z&until=2027-01-01T00:00:00Z", "device_class=x",
             "after=1.5",
         ],
+        "/api/v1/families": ["", "before=9", "family=dense:M,8,8"],
+        "/api/v1/families/best": [urlencode({"family": "dense:M,8,8", "target": TARGET})],
         "/api/v1/releases": ["", "before=9"],
         "/api/v1/releases/{name}/diff": ["since=2026.10"],
         "/api/v1/runs": ["", "before=3"],
@@ -90,6 +92,7 @@ def filled(path: str, ids: Seeded, config: int) -> list[str]:
         "key": ids.matmul.key,
         "name": "rack1-01/0" if "device" in path else "2026.11",
         "device_id": ids.devices[0],
+        "family_id": 1,
     }
     missing = set(re.findall(r"\{(\w+)", path)) - known.keys()
     assert not missing, f"say here what {missing} of {path} may be"

@@ -10,7 +10,18 @@ from pathlib import Path
 from tests.kit.places import ROOT
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "webui", "tunefarm")
-RUNTIME_HALF = {"runtime", "artifact", "launches", "extents", "framed_manifest", "target", "dtype", "suggest", "errors"}
+RUNTIME_HALF = {
+    "runtime",
+    "artifact",
+    "launches",
+    "size_rule",
+    "extents",
+    "framed_manifest",
+    "target",
+    "dtype",
+    "suggest",
+    "errors",
+}
 
 
 def modules() -> dict[str, Path]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import exp, log
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -17,6 +19,7 @@ from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.lookup import lookup
 from tuner.records.lookup.matching import Choice, choose
 from tuner.records.model import BestConfig
+from tuner.records.parts.families import StoredFamily, in_use
 
 MOST_ENTRIES = 100_000
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
@@ -36,17 +39,21 @@ def create(
 ) -> Release:
     """Freeze the best configs there are now, of all workloads or of those given by key or name."""
     found: list[BestConfig] = []
+    families: list[ReleaseEntry] = []
     for workload in workloads or (None,):
         of_one = _all_best(connection, workload, target, device_class)
-        if workload is not None and not of_one:
+        of_family = in_use(connection, target, device_class, workload)
+        families += map(_frozen_family, of_family)
+        if workload is not None and not of_one and not of_family:
             raise InvalidRecord(
                 f"there is no config of {workload} to release", hint=f"tune it: tunefarm tune {workload}"
             )
         found += of_one
-    if not found:
+    if not found and not families:
         raise InvalidRecord("there are no best configs to release", hint="tune something first: tunefarm tune")
     specs = _specs(connection, sorted({config.workload_key for config in found}))
     entries = {e.key: e for e in (_frozen(config, specs[config.workload_key]) for config in found)}
+    entries |= {e.key: e for e in families}
     return store(connection, name, note, created_by, release_files.in_order(entries.values()))
 
 
@@ -87,6 +94,28 @@ def _frozen(config: BestConfig, spec: dict[str, object] | None) -> ReleaseEntry:
         high=config.high,
         sample_count=config.sample_count,
         device=config.device,
+    )
+
+
+def _frozen_family(family: StoredFamily) -> ReleaseEntry:
+    """A family as an entry: its record stands where a config's trace does, its sizes' mean time where a cost does."""
+    times = [time for time in family.record.get("best", ()) if time]
+    cost = exp(sum(map(log, times)) / len(times)) * family.loss if times else 0.0
+    return ReleaseEntry(
+        workload_key=family.key,
+        workload_name=family.name,
+        spec={"family": family.record.get("what", {})},
+        flops=None,
+        target=family.target,
+        device_class=family.device_class,
+        toolchain="",
+        digest=family.digest,
+        trace=json.dumps(family.record, sort_keys=True),
+        cost=cost,
+        low=cost,
+        high=cost,
+        sample_count=len(times),
+        device="",
     )
 
 

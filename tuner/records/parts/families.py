@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, func, insert, or_, select
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.schema_farm import FamilyRow
@@ -44,8 +44,13 @@ class StoredFamily(NewFamily):
 
 
 def family_key(what: Mapping[str, Any]) -> str:
-    """The key of a family: sha256 (hex) of what names its function."""
-    text = json.dumps({"family": dict(what)}, sort_keys=True, separators=(",", ":"))
+    """The key of a family: sha256 (hex) of what names its function. How a workload's sizes are called does not
+    matter."""
+    named = dict(what)
+    if isinstance(args := named.get("args"), list | tuple):
+        names = list(dict.fromkeys(arg for arg in args if isinstance(arg, str)))
+        named["args"] = [f"${names.index(arg)}" if isinstance(arg, str) else arg for arg in args]
+    text = json.dumps({"family": named}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -88,17 +93,38 @@ class FamilyRecords(StorePart):
         row = self._read(lambda c: c.execute(query.order_by(FamilyRow.id.desc()).limit(1)).first())
         return None if row is None else _stored(row)
 
-    def newest(self, limit: int = 100, before: int | None = None, name: str | None = None) -> tuple[StoredFamily, ...]:
-        """The newest families, newest first; with `before`, those older than that id; with `name`, those of it."""
+    def all_in_use(
+        self, target: str | None = None, device_class: str | None = None, name: str | None = None
+    ) -> tuple[StoredFamily, ...]:
+        """The newest record of every family, target and device class, or of those given."""
+        return self._read(lambda c: in_use(c, target, device_class, name))
+
+    def newest(self, limit: int = 100, before: int | None = None, key: str | None = None) -> tuple[StoredFamily, ...]:
+        """The newest families, newest first; with `before`, those older than that id; with `key`, those of it."""
         query = _FAMILIES.order_by(FamilyRow.id.desc()).limit(page_size(limit))
         if before is not None:
             query = query.where(FamilyRow.id < before)
-        if name is not None:
-            query = query.where(FamilyRow.name == name)
+        if key is not None:
+            query = query.where(FamilyRow.key == key)
         return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))
 
 
 _FAMILIES = select(*FamilyRow.__table__.columns)
+
+
+def in_use(
+    connection: Connection, target: str | None, device_class: str | None, name: str | None
+) -> tuple[StoredFamily, ...]:
+    """As `FamilyRecords.all_in_use`; `name` may be a key, too."""
+    newest = select(func.max(FamilyRow.id)).group_by(FamilyRow.key, FamilyRow.target, FamilyRow.device_class)
+    query = _FAMILIES.where(FamilyRow.id.in_(newest)).order_by(FamilyRow.id)
+    if target is not None:
+        query = query.where(FamilyRow.target == target)
+    if device_class is not None:
+        query = query.where(FamilyRow.device_class == device_class)
+    if name is not None:
+        query = query.where(or_(FamilyRow.name == name, FamilyRow.key == name))
+    return tuple(_stored(row) for row in connection.execute(query))
 
 
 def _stored(row: AnyRow) -> StoredFamily:

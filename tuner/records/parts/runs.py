@@ -27,9 +27,7 @@ class RunRecords(StorePart):
         """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord."""
         return self._write(lambda c: runs.start_run(c, new, state))
 
-    def set_state(
-        self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None
-    ) -> Run:
+    def set_state(self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None) -> Run:
         """Change a run's state, as of `at` (default: now). An ended state sets `finished_at`; RUNNING (a resumed
         run) clears it. None keeps the message. Raises RecordNotFound."""
         return self._write(lambda c: runs.set_state(c, run_id, state, message, at))

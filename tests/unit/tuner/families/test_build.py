@@ -8,44 +8,11 @@ import pytest
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
-from tuner.devices.supplies import local_target
+from tests.kit.tuner.family_records import made_up
 from tuner.families.build import at_size, build_family, build_untuned, function_name
-from tuner.families.configs import FamilyConfig, realised
-from tuner.families.family import Family, FamilySpec
-from tuner.families.portfolio import TimeTable
-from tuner.families.record import FamilyRecord, make_record
-from tuner.families.sizes import FamilyError, parse_shapes
-from tuner.space.generate import generate
-from tuner.task import TuningTask
-
-
-def made_up(text: str, shapes: list[str], most: int = 2) -> FamilyRecord:
-    """A record of a family that nobody measured: the first configs of some sizes' spaces, with times by hand."""
-    family = Family(FamilySpec.parse(text), parse_shapes(shapes))
-    tasks = [TuningTask.from_spec(workload, local_target()) for workload in family.workloads()]
-    spaces = [generate(task.func, task.target) for task in tasks]
-    sketches = [spaces[0][0], spaces[-1][0]]
-    configs = []
-    for sketch in sketches:
-        point = next(p for p in (tuple(0 for _ in sketch.decisions), sketch.random(np.random.default_rng(0))) if p)
-        if not sketch.is_allowed(point):
-            found = sketch.random(np.random.default_rng(0))
-            assert found is not None
-            point = found
-        configs.append(FamilyConfig(sketch.name, tuple(sketch.values(point).items())))
-    cells, traces = {}, {}
-    for number, config in enumerate(configs):
-        for at, space in enumerate(spaces):
-            candidate = realised(config, space)
-            if candidate is not None:
-                cells[number, at] = 1.0 + abs(at - number * (len(spaces) - 1))
-                traces[number, at] = candidate.trace_json
-    table = TimeTable.of(cells, len(configs), len(spaces))
-    what, target = family.spec.to_json(), str(tasks[0].target)
-    untuned = [9.0] * len(spaces)
-    return make_record(
-        str(family.spec), what, target, family.sizes, configs, table, most, lambda c, at: traces[c, at], untuned
-    )
+from tuner.families.family import FamilySpec
+from tuner.families.record import FamilyRecord
+from tuner.families.sizes import FamilyError
 
 
 def test_dense_at_any_size() -> None:

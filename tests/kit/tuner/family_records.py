@@ -1,0 +1,58 @@
+"""Records of families that nobody measured, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.devices.supplies import local_target
+from tuner.families.configs import FamilyConfig, realised
+from tuner.families.family import Family, FamilySpec
+from tuner.families.portfolio import TimeTable
+from tuner.families.record import FamilyRecord, make_record
+from tuner.families.sizes import parse_shapes
+from tuner.records.parts.families import NewFamily, family_key
+from tuner.space.generate import generate
+from tuner.task import TuningTask
+
+
+def made_up(text: str, shapes: list[str], most: int = 2) -> FamilyRecord:
+    """A record of a family that nobody measured: the first configs of some sizes' spaces, with times by hand."""
+    family = Family(FamilySpec.parse(text), parse_shapes(shapes))
+    tasks = [TuningTask.from_spec(workload, local_target()) for workload in family.workloads()]
+    spaces = [generate(task.func, task.target) for task in tasks]
+    sketches = [spaces[0][0], spaces[-1][0]]
+    configs = []
+    for sketch in sketches:
+        point = next(p for p in (tuple(0 for _ in sketch.decisions), sketch.random(np.random.default_rng(0))) if p)
+        if not sketch.is_allowed(point):
+            found = sketch.random(np.random.default_rng(0))
+            assert found is not None
+            point = found
+        configs.append(FamilyConfig(sketch.name, tuple(sketch.values(point).items())))
+    cells, traces = {}, {}
+    for number, config in enumerate(configs):
+        for at, space in enumerate(spaces):
+            candidate = realised(config, space)
+            if candidate is not None:
+                cells[number, at] = 1.0 + abs(at - number * (len(spaces) - 1))
+                traces[number, at] = candidate.trace_json
+    table = TimeTable.of(cells, len(configs), len(spaces))
+    what, target = family.spec.to_json(), str(tasks[0].target)
+    untuned = [9.0] * len(spaces)
+    return make_record(
+        str(family.spec), what, target, family.sizes, configs, table, most, lambda c, at: traces[c, at], untuned
+    )
+
+
+def stored(record: FamilyRecord, device_class: str = "made-up") -> NewFamily:
+    """The record as the store takes it."""
+    return NewFamily(
+        key=family_key(record.what),
+        name=record.name,
+        target=record.target,
+        device_class=device_class,
+        run_id=None,
+        digest=record.digest,
+        loss=record.loss,
+        record=record.to_json(),
+    )

@@ -1,0 +1,402 @@
+"""`tunefarm.kernel`: a function for any size, with the best kernels that the farm knows.
+
+    dense = tunefarm.kernel("dense:M,3072,768", api="http://127.0.0.1:9180")
+    y = dense(x, weight)
+
+The record of the family is fetched from the web app and kept on disk, and what is built of it beside it, by digest. So
+the function works without the app, too. What nobody has tuned is built with a drafted schedule, and says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.artifact import Artifact
+from compiler.driver.build import compile_artifact
+from compiler.driver.kernel_schedules import scheduled
+from compiler.errors import ArgumentError, TunefarmError
+from compiler.extents import parse_extent
+from compiler.ir.base import GlobalVar
+from compiler.runtime.core.ndarray import NDArray, empty, from_dlpack
+from compiler.runtime.load import load_artifact
+from compiler.size_rule import Size
+from compiler.target.target import Target
+from tunefarm.client import ApiError, Client
+from tunefarm.version import __version__
+from tuner.devices.supplies import local_target
+from tuner.families.build import at_size, build_family, build_untuned, function_name
+from tuner.families.family import FamilySpec
+from tuner.families.record import FamilyRecord
+from tuner.families.rule import GENERAL, Explanation
+from tuner.families.sizes import FamilyError, SizeList
+from tuner.records.errors import RecordError
+
+_MOST_SIZES = 256
+"""Sizes of which a function keeps a kernel of their own in memory."""
+_GENERAL = "family.general"
+"""Under which an artifact says which members of the portfolio have a kernel for any size."""
+
+
+class UntunedWarning(UserWarning):
+    """A kernel is used that nobody has tuned for this machine."""
+
+
+def kernel(
+    family: str,
+    api: str = "",
+    *,
+    token: str = "",
+    target: str | Target | None = None,
+    device_class: str | None = None,
+    release: str | None = None,
+    cache: str | Path | None = None,
+    refresh_s: float = 0.0,
+    build_new: bool = True,
+) -> FamilyKernel:
+    """The kernel of a family such as "dense:M,3072,768", callable at any size.
+
+    `api` is the address of the web app, by default the setting; `token` is for one that asks for it. `release` pins
+    what is fetched. With `refresh_s`, calls look for a better record that often, in the background; `refresh` does so
+    at once. `cache` is a folder (default: tunefarm/kernels in the user's cache). With `build_new`, a size of which the
+    chosen config has no general kernel gets one of its own at its first call, which takes seconds; it is kept on disk.
+
+    Raises FamilyError, WorkloadError, TargetError; RecordError for a release that is not there or not approved, unless
+    it was fetched before.
+    """
+    return FamilyKernel(
+        FamilySpec.parse(family),
+        _fetcher(api, token, release, device_class),
+        Target(local_target() if target is None else target),
+        _Cache(_folder(cache)),
+        place=json.dumps([device_class, release]),
+        refresh_s=refresh_s,
+        build_new=build_new,
+    )
+
+
+Fetch = Callable[[FamilySpec, Target], Mapping[str, Any] | None]
+"""Asks for the record of a family, as JSON; None where nobody has tuned it. Raises ApiError when nobody answers."""
+
+
+class FamilyKernel:
+    """A function of arrays. `record` is what it was built of, None for one that nobody has tuned; `source` says where
+    that is from: "fetched", "cached" or "untuned". Usable in any thread."""
+
+    def __init__(
+        self,
+        spec: FamilySpec,
+        fetch: Fetch,
+        target: Target,
+        cache: _Cache,
+        place: str = "",
+        refresh_s: float = 0.0,
+        build_new: bool = True,
+    ) -> None:
+        """Use `kernel`."""
+        self.spec, self.target = spec, target
+        self.source = "untuned"
+        self.record: FamilyRecord | None = None
+        self._fetch, self._cache = fetch, cache
+        self._place = hashlib.sha256(json.dumps([spec.to_json(), str(target), place]).encode()).hexdigest()[:32]
+        self._refresh_s, self._build_new = refresh_s, build_new
+        self._lock = threading.Lock()
+        self._state: _Built | None = None
+        self._asked = 0.0
+        self._asking = False
+        self.refresh()
+
+    # -- being called
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run the kernel on numpy arrays, arrays of tunefarm, or any that speak DLPack.
+
+        Given its inputs alone it returns its result: a numpy array where the first input is one, else an array of
+        tunefarm, which speaks DLPack. Given the output as well, it writes there and returns None. Raises ArgumentError
+        for arrays that do not fit.
+        """
+        if self._refresh_s and time.monotonic() - self._asked > self._refresh_s:
+            self._refresh_later()
+        state = self._state
+        assert state is not None
+        entry = state.artifact.entries[0]
+        inputs = len(entry.args) - len(entry.outputs)
+        if len(arrays) not in (inputs, len(entry.args)):
+            raise ArgumentError(
+                f"{self.spec} takes {inputs} arrays, or {len(entry.args)} with its output, not {len(arrays)}",
+                hint=", ".join(f"{arg.name}: {arg.dtype}{list(arg.shape or ())}" for arg in entry.args),
+            )
+        given = [_taken(array) for array in arrays]
+        sizes = self._sizes(state, given)
+        run = self._function_at(state, tuple(sizes[symbol] for symbol in state.symbols))
+        if len(arrays) == len(entry.args):
+            run(*given)
+            _give_back(arrays[-1], given[-1])
+            return None
+        shape = tuple(e if isinstance(e, int) else parse_extent(e).value(sizes) for e in entry.args[-1].shape or ())
+        out = empty(shape, entry.args[-1].dtype)
+        run(*given, out)
+        return np.from_dlpack(out) if isinstance(arrays[0], np.ndarray) else out
+
+    def _sizes(self, state: _Built, given: list[NDArray]) -> dict[str, int]:
+        """The value of each symbol, from where it stands as an extent alone. The kernel checks all extents."""
+        sizes: dict[str, int] = {}
+        for spec, array in zip(state.artifact.entries[0].args, given):
+            shape = spec.shape or ()
+            if len(shape) != len(array.shape):
+                raise ArgumentError(f"{self.spec}: {spec.name} has {len(shape)} dimensions, not {len(array.shape)}")
+            for extent, actual in zip(shape, array.shape):
+                if isinstance(extent, str) and parse_extent(extent).is_name:
+                    sizes.setdefault(extent, actual)
+        return sizes
+
+    def _function_at(self, state: _Built, size: Size) -> Callable[..., None]:
+        """What to call at a size: the dispatching entry, or a kernel of the size's own."""
+        if state.serves(size) or not self._build_new or min(size) < 1:
+            return state.function
+        with self._lock:
+            found = state.own.get(size)
+            if found is None:
+                found = self._build_at(state, size)
+                if len(state.own) >= _MOST_SIZES:
+                    state.own.pop(next(iter(state.own)))
+                state.own[size] = found
+            return found
+
+    def _build_at(self, state: _Built, size: Size) -> Callable[..., None]:
+        name = f"{function_name(str(self.spec))}_{'_'.join(map(str, size))}"
+
+        def make() -> Artifact:
+            sizes = SizeList(self.spec.symbols, (size,))
+            func = None if state.record is None else at_size(state.record, state.known_as(size))
+            if func is None:
+                plain = GlobalVar(name)
+                func = scheduled({plain: self.spec.at(sizes, size).prim_func()}, self.target)[plain]
+            return compile_artifact(func, self.target, name=name, keep=())
+
+        artifact = self._cache.artifact(f"{state.digest}-{'x'.join(map(str, size))}", self.target, make)
+        function: Callable[..., None] = load_artifact(artifact)[artifact.entries[0].name]
+        return function
+
+    # -- what it is made of
+
+    @property
+    def tuned(self) -> bool:
+        """Whether somebody has tuned it for this target."""
+        return self.record is not None
+
+    def explain(self, **sizes: int) -> Explanation:
+        """Say which kernel a size gets, why, and how sure that is. Raises FamilyError for sizes it does not have."""
+        if set(sizes) != set(self.spec.symbols):
+            raise FamilyError(f"{self.spec} has sizes for {', '.join(self.spec.symbols)}, not {', '.join(sizes)}")
+        size = tuple(sizes[symbol] for symbol in self.spec.symbols)
+        state = self._state
+        assert state is not None
+        if state.record is None:
+            reasons = (
+                f"nobody has tuned {self.spec} for {self.target}: its schedule is a draft that was not measured",
+            )
+            return Explanation(size, GENERAL, "unknown", reasons)
+        told = state.record.explain(state.known_as(size))
+        how = "a kernel of its own in the artifact" if state.is_measured(size) else "the general kernel of that config"
+        if not state.serves(size):
+            how = "a kernel built at the first call" if self._build_new else "the general kernel"
+        return Explanation(size, told.pick, told.sure, (*told.reasons, f"it runs {how}"))
+
+    def refresh(self) -> bool:
+        """Ask for the newest record and build it; whether it is another one than before.
+
+        Without an answer what was fetched before is used. Raises what `kernel` raises.
+        """
+        self._asked = time.monotonic()
+        try:
+            data = self._fetch(self.spec, self.target)
+            source = "fetched"
+            if data is not None:
+                self._cache.keep_record(self._place, data)
+        except ApiError as error:
+            data, source = self._cache.record(self._place), "cached"
+            if data is None and self._state is not None:
+                return False
+            if data is None:
+                warnings.warn(f"{error.message}; nothing was fetched before", UntunedWarning, stacklevel=3)
+        record = None if data is None else FamilyRecord.from_json(data)
+        return self._use(record, source)
+
+    def _use(self, record: FamilyRecord | None, source: str) -> bool:
+        before = self._state
+        digest = _untuned_digest(self.spec) if record is None else record.digest
+        if before is not None and before.digest == digest:
+            return False
+        if record is None:
+            artifact = self._cache.artifact(digest, self.target, lambda: build_untuned(self.spec, self.target))
+            text = f"nobody has tuned {self.spec} for {self.target}: its schedules are drafts"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+        else:
+            artifact = self._cache.artifact(digest, self.target, lambda: _built(record))
+        function = load_artifact(artifact)[artifact.entries[0].name]
+        self._state = _Built(digest, record, artifact, function, self.spec)
+        self.record, self.source = record, "untuned" if record is None else source
+        return True
+
+    def _refresh_later(self) -> None:
+        with self._lock:
+            if self._asking:
+                return
+            self._asking = True
+        threading.Thread(target=self._refresh_quietly, name="tunefarm-refresh", daemon=True).start()
+
+    def _refresh_quietly(self) -> None:
+        try:
+            self.refresh()
+        except TunefarmError as error:  # what there is goes on being used
+            warnings.warn(f"{self.spec} was not refreshed: {error.message}", RuntimeWarning, stacklevel=2)
+        finally:
+            self._asking = False
+
+    def __repr__(self) -> str:
+        made_of = "untuned" if self.record is None else f"{self.source}, {len(self.record.configs)} configs"
+        return f"<tunefarm.kernel {self.spec}: {made_of}>"
+
+
+class _Built:
+    """What one record was built to; `own` are kernels of sizes that the artifact has none for."""
+
+    def __init__(
+        self,
+        digest: str,
+        record: FamilyRecord | None,
+        artifact: Artifact,
+        function: Callable[..., None],
+        spec: FamilySpec,
+    ) -> None:
+        self.digest, self.record, self.artifact, self.function = digest, record, artifact, function
+        self.own: dict[Size, Callable[..., None]] = {}
+        self._general = {int(word) for word in artifact.meta.get(_GENERAL, "").split(",") if word}
+        # a record's names of sizes, and their order, are those of whoever tuned it
+        self.symbols = spec.symbols if record is None else FamilySpec.from_json(record.what).symbols
+        listed = self.symbols if record is None else record.sizes.symbols
+        self._order = tuple(self.symbols.index(symbol) for symbol in listed)
+
+    def known_as(self, size: Size) -> Size:
+        """A size in the record's order."""
+        return tuple(size[at] for at in self._order)
+
+    def is_measured(self, size: Size) -> bool:
+        return self.record is not None and self.record.rule.known.get(self.known_as(size), GENERAL) != GENERAL
+
+    def serves(self, size: Size) -> bool:
+        """Whether the artifact has the kernel that the rule picks."""
+        if self.record is None:
+            return False
+        return self.is_measured(size) or self.record.rule.pick(self.known_as(size)) in self._general
+
+
+def _built(record: FamilyRecord) -> Artifact:
+    made = build_family(record)
+    meta = {**made.artifact.meta, _GENERAL: ",".join(map(str, sorted(made.general)))}
+    return Artifact(made.artifact.target, made.artifact.cpu_features, made.artifact.entries, made.artifact.blobs, meta)
+
+
+def _untuned_digest(spec: FamilySpec) -> str:
+    return hashlib.sha256(f"untuned {spec}".encode()).hexdigest()
+
+
+# -------------------------------------------------------------------------------- arrays
+
+
+def _taken(array: Any) -> NDArray:
+    """The array without a copy where its memory can be used as it is."""
+    if isinstance(array, NDArray):
+        return array
+    if isinstance(array, np.ndarray):
+        array = np.ascontiguousarray(array)
+    if not hasattr(array, "__dlpack__"):
+        raise ArgumentError(f"{type(array).__name__} is no array", hint="pass numpy arrays or ones that speak DLPack")
+    shared = from_dlpack(array)
+    return shared if shared.is_aligned else shared.copyto(empty(shared.shape, shared.dtype))
+
+
+def _give_back(asked: Any, written: NDArray) -> None:
+    """Copy the result to where it was asked for, if the kernel could not write there itself."""
+    if isinstance(asked, NDArray):
+        return
+    if isinstance(asked, np.ndarray):
+        if asked.__array_interface__["data"][0] != written.data_ptr:
+            asked[...] = written.numpy()
+        return
+    shared = from_dlpack(asked)
+    if shared.data_ptr != written.data_ptr:
+        shared.copyfrom(written)
+
+
+# -------------------------------------------------------------------------------- fetching and keeping
+
+
+def _fetcher(api: str, token: str, release: str | None, device_class: str | None) -> Fetch:
+    def fetch(spec: FamilySpec, target: Target) -> Mapping[str, Any] | None:
+        from tunefarm import settings
+
+        known = settings.load()
+        with Client(api or known.api, token=token or known.api_token) as client:
+            found = client.family(str(spec), target, device_class, release=release)
+        if found is None and release is not None:
+            raise RecordError(f"release {release} has no record of {spec} for {target}", hint="tunefarm release create")
+        return None if found is None else found.record
+
+    return fetch
+
+
+def _folder(given: str | Path | None) -> Path:
+    if given is not None:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tunefarm" / "kernels"
+
+
+class _Cache:
+    """Records and artifacts on disk. A file that is damaged or can't be read is as one that is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def record(self, place: str) -> Mapping[str, Any] | None:
+        """The record fetched last for a place."""
+        try:
+            found = json.loads((self._folder / f"{place}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def keep_record(self, place: str, data: Mapping[str, Any]) -> None:
+        self._write(f"{place}.json", json.dumps(data).encode())
+
+    def artifact(self, digest: str, target: Target, make: Callable[[], Artifact]) -> Artifact:
+        """What was built for a digest by this version, or is built now and kept."""
+        place = hashlib.sha256(f"{digest} {target} {__version__}".encode()).hexdigest()[:40]
+        try:
+            return Artifact.from_bytes((self._folder / f"{place}.tunefarm").read_bytes())
+        except (OSError, TunefarmError):
+            pass
+        made = make().runtime_only()
+        self._write(f"{place}.tunefarm", made.to_bytes())
+        return made
+
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all; a folder that can't be written to only costs time."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self._folder / name)
+        except OSError as error:
+            warnings.warn(f"{self._folder} can't be written to: {error.strerror}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,128 @@
+"""Families: one function at many sizes, the configs chosen for it, and the rule that picks among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from compiler.target.target import Target
+from tuner.families.family import FamilySpec
+from tuner.records.parts import families as parts
+from tuner.records.store import RecordStore
+from webui.api.params import Before, Id
+from webui.api.replies import ERRORS, conditional
+from webui.api.shown import Reply, Shown, shows
+from webui.context import Ctx
+from webui.errors import NoConfigError
+
+router = APIRouter(tags=["families"], responses=ERRORS)
+
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it already"}}
+_HINT = "tune it first, with `tunefarm tune FAMILY --shapes ...`"
+
+
+@shows(parts.StoredFamily, renamed={"run_id": "run"}, without=("record",))
+class Family(Shown):
+    """`digest` names what is built of it. `loss` is the time of its configs over each size's best, as a factor."""
+
+
+@shows(parts.StoredFamily, only=("record",))
+class FamilyDetail(Family):
+    """A family with its whole record: sizes, configs, times and rule."""
+
+
+class FamilyPage(Reply):
+    """Newest first. `next` is the `before` of the next page; null on the last one."""
+
+    families: list[Family]
+    next: int | None
+
+
+class FamilyReply(Reply):
+    """The family to build with. `release` is the one that it was frozen in."""
+
+    key: str
+    name: str
+    target: str
+    device_class: str
+    digest: str
+    release: str | None
+    record: dict[str, Any]
+
+
+@router.get("/families")
+def families(
+    context: Ctx,
+    before: Before = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    family: Annotated[str | None, Query(max_length=400, description="those of this family alone")] = None,
+) -> FamilyPage:
+    """Tuned families, newest first."""
+    key = None if family is None else parts.family_key(FamilySpec.parse(family).to_json())
+    found = context.store.families.newest(limit + 1, before, key)
+    page = [Family.of(family) for family in found[:limit]]
+    return FamilyPage(families=page, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.get("/families/best", response_model=FamilyReply, responses=_UNCHANGED)
+def best_family(
+    request: Request,
+    context: Ctx,
+    family: Annotated[str, Query(description="a workload with a name for a size", min_length=1, max_length=400)],
+    target: Annotated[str, Query(description="target string", min_length=1, max_length=4000)],
+    device_class: Annotated[str | None, Query(description="only of this device class", max_length=400)] = None,
+    release: Annotated[str | None, Query(description="as it is in this release", max_length=100)] = None,
+) -> Response:
+    """The newest record of a family for a target. The names of its sizes do not matter.
+
+    A miss is an error of kind `no_config`.
+    """
+    spec = FamilySpec.parse(family)
+    key, place = parts.family_key(spec.to_json()), str(Target(target))
+    found = _found(context.store, key, place, device_class or None, release)
+    if found is None:
+        where = f" in release {release}" if release else ""
+        raise NoConfigError(f"nobody has tuned {spec} for {place}{where}", hint=_HINT, detail={"match": "miss"})
+    return conditional(request, found)
+
+
+@router.get("/families/{family_id}", response_model=FamilyDetail, responses=_UNCHANGED)
+def family(request: Request, context: Ctx, family_id: Id) -> Response:
+    """One family with its record."""
+    found = context.store.families.get(family_id)
+    return conditional(request, FamilyDetail.of(found))
+
+
+def _found(
+    store: RecordStore, key: str, target: str, device_class: str | None, release: str | None
+) -> FamilyReply | None:
+    if release is not None:
+        entry = store.releases.look_up(release, key, target, device_class).config
+        if entry is None or entry.target != target:
+            return None
+        record: Mapping[str, Any] = json.loads(entry.trace)
+        return FamilyReply(
+            key=key,
+            name=entry.workload_name,
+            target=entry.target,
+            device_class=entry.device_class,
+            digest=entry.digest,
+            release=release,
+            record=dict(record),
+        )
+    kept = store.families.in_use(key, target, device_class)
+    if kept is None:
+        return None
+    return FamilyReply(
+        key=key,
+        name=kept.name,
+        target=kept.target,
+        device_class=kept.device_class,
+        digest=kept.digest,
+        release=None,
+        record=dict(kept.record),
+    )
