@@ -25,6 +25,7 @@ QUICK = {
     "changes": "--series 20",
     "compile": "--rounds 1 --candidates 1 --only matmul",
     "convergence": "--workload matmul:64,64,64 --long 8 --trials 4 --seeds 1 --rounds 1",
+    "families": "--only small --trials 4 --rounds 1",
     "farm": "--boxes 20 --clients 5 --seconds 0.3",
     "gpu": "--small --trials 2",
     "graphs": "--rounds 1 --only resnet",

@@ -29,7 +29,8 @@ _TAILS = (8, 16, 32, 64)
 _DEPTHS = (0, 1, 2, 3, 4)
 _LEAST_GAIN = 1e-3
 """Of a split, in the logarithm of the time at the sizes it parts; less is noise."""
-_MISSING = 1e6
+_UNMEASURED = 2.0
+"""How many times slower than the best a member is taken to be at a size where it was not measured."""
 _SIMPLER = 1.005
 """A simpler tree is taken whose held-out loss is within this factor of the best's."""
 
@@ -144,7 +145,7 @@ class _Table:
     def of(sizes: SizeList, seconds: Costs, served: Sequence[int]) -> _Table:
         own = seconds[:, list(served)]
         best = np.nanmin(own, axis=0)
-        losses = np.log(np.where(np.isnan(own), _MISSING, own / best))
+        losses = np.log(np.where(np.isnan(own), _UNMEASURED, own / best))
         shares = np.array([max(sizes.weights[at], 1e-9) for at in served])
         return _Table(sizes.symbols, tuple(sizes.sizes[at] for at in served), losses, shares / shares.sum())
 
