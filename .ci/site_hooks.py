@@ -29,6 +29,9 @@ def on_config(config: Any) -> Any:
     _styles.clear()
     decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
     results = sorted(path.name for path in (ROOT / "benchmarks" / "results").glob("*.md"))
+    named = set(re.findall(r"[\w-]+\.md", str(config["nav"])))
+    others = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
+    config["nav"] += [{"More": others}] if others else []
     config["nav"] += [
         {"Decisions": ["decisions/index.md", *(f"decisions/{name}" for name in decisions)]},
         {"Examples": [f"examples/{path.stem}.md" for path in sorted((ROOT / "examples").glob("*.py"))]},

@@ -7,8 +7,9 @@ import math
 import os
 import resource
 import shutil
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -358,6 +359,7 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
     environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0]}
     environment["number"] = float(samples.number or number)
     environment |= ready.environment()
+    environment |= _energy(environment, costs)
     if rejected:
         environment["rejected"] = 1.0
     return MeasureResult(costs=costs, environment=environment)
@@ -372,7 +374,13 @@ def _environment(before: Reading, after: Reading) -> dict[str, float]:
         found["clock_change"] = after.frequency_khz / before.frequency_khz - 1
     if before.throttled is not None and after.throttled is not None:
         found["throttled"] = float(after.throttled - before.throttled)
-    return found
+    return found | conditions.drawn(before, after)
+
+
+def _energy(environment: Mapping[str, float], costs: Sequence[float]) -> dict[str, float]:
+    """Joules of one call: what the device drew while the kernel was timed, times the seconds that a call takes."""
+    watts = environment.get("gpu_power_w", environment.get("watts"))
+    return {"joules": watts * statistics.median(costs)} if watts is not None and costs else {}
 
 
 def _interruptions() -> int:

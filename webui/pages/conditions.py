@@ -18,7 +18,10 @@ NOISE = {
 
 _NAMES = {
     "clock_change": "Clock changed by",
+    "clock_mhz": "Mean clock",
     "expected_s": "Expected time",
+    "gpu_power_w": "Power of the GPU",
+    "joules": "Energy a call",
     "load_1m": "Load average, 1 min",
     "number": "Calls a sample",
     "page_faults": "Page faults",
@@ -27,6 +30,7 @@ _NAMES = {
     "stolen_s": "Stolen by the hypervisor",
     "throttled": "Slowed down for heat",
     "timing_s": "Timing",
+    "watts": "Power of the processor",
 }
 
 
@@ -43,6 +47,18 @@ def _text(name: str, value: float) -> str:
             return percent(value, 1)
         case "preempted" | "throttled":
             return f"{value:.0f} times"
+        case "joules":
+            return (
+                f"{value:.3g} J"
+                if value >= 1
+                else f"{1e3 * value:.3g} mJ"
+                if value >= 1e-3
+                else f"{1e6 * value:.3g} µJ"
+            )
+        case "watts" | "gpu_power_w":
+            return f"{value:.1f} W"
+        case "clock_mhz":
+            return f"{value:,.0f} MHz"
         case "rejected":
             return "yes" if value else "no"
         case _ if name.endswith("_s"):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from compiler.runtime.measure import energy
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOAD = 0.05
 """Share of a core, used by others, from which on it is worth saying."""
@@ -21,6 +23,8 @@ _FREQUENCY = 0.05
 """Relative change of the clock from which on it is worth saying."""
 _CPU_DRIVERS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal", "scpi_sensors"})
 _CPU_ZONE = re.compile(r"x86_pkg_temp|cpu", re.IGNORECASE)
+_LEAST_ENERGY_S = 0.01
+"""Shorter than this, counters of energy tell nothing: they move about once a millisecond."""
 _LONG_ENOUGH_S = 0.1
 """Shorter than this, the kernel's counters of CPU time (10 ms steps) tell nothing."""
 
@@ -45,6 +49,8 @@ class Reading:
     """Times a core of the mask was slowed down for heat."""
     ready: int = 0
     """Other tasks of the machine that were running or ready to run."""
+    energy_uj: tuple[float, ...] | None = None
+    """The processor's energy counters (see `energy`)."""
 
 
 def take() -> Reading:
@@ -63,6 +69,7 @@ def take() -> Reading:
         frequency_khz=_mean(_number(f"/sys/devices/system/cpu/cpu{c}/cpufreq/scaling_cur_freq") for c in cores),
         throttled=_sum(_number(f"/sys/devices/system/cpu/cpu{c}/thermal_throttle/core_throttle_count") for c in cores),
         ready=_ready_tasks(),
+        energy_uj=energy.read(),
     )
 
 
@@ -89,6 +96,17 @@ def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ..
     if before.throttled is not None and after.throttled is not None and after.throttled > before.throttled:
         found.append(f"cores were slowed down for heat {after.throttled - before.throttled:.0f} times")
     return tuple(found)
+
+
+def drawn(before: Reading, after: Reading) -> dict[str, float]:
+    """The processor's mean power between two readings, `watts`, and its mean clock, `clock_mhz`, as far as told."""
+    found: dict[str, float] = {}
+    if before.frequency_khz and after.frequency_khz:
+        found["clock_mhz"] = (before.frequency_khz + after.frequency_khz) / 2e3
+    spent, elapsed = energy.joules(before.energy_uj, after.energy_uj), after.at - before.at
+    if spent is not None and elapsed >= _LEAST_ENERGY_S:
+        found["watts"] = spent / elapsed
+    return found
 
 
 def _load(before: Reading, after: Reading, elapsed: float) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import click
 
@@ -61,8 +62,9 @@ def keep(
     *,
     release: str = "",
     is_here: bool = True,
+    drawn: Mapping[str, float] = MappingProxyType({}),
 ) -> int:
-    """Keep an end-to-end measurement, with the profile of a run; returns its id."""
+    """Keep an end-to-end measurement, with the profile of a run; returns its id. `drawn`: power, energy and clock."""
     shares = shares_of(report, kernels, known, is_here) if report is not None else ()
     row = store.devices.upsert(device_row(device))
     return store.models.add_time(
@@ -75,7 +77,7 @@ def keep(
             release=release,
             toolchain=toolchain_key(toolchain()),
             tuned_share=tuned_share(shares, known),
-            environment={"load_1m": os.getloadavg()[0]} if is_here else {},
+            environment={"load_1m": os.getloadavg()[0], **drawn} if is_here else {},
             measured_by=user_name(),
         )
     )

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from compiler.runtime.measure import conditions, energy
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
 from tunefarm.cli.models.place import ENTRY, open_place, profiled, run_once
 from tunefarm.cli.tables import show_table
@@ -21,6 +23,7 @@ from tunefarm.settings import Settings
 if TYPE_CHECKING:
     from compiler.frontend.model_files import ModelFile
     from compiler.runtime.core.device import Device
+    from compiler.runtime.measure.conditions import Reading
     from compiler.runtime.measure.report import Report
     from compiler.runtime.vm.machine import VirtualMachine
     from tunefarm.cli.models.compare import Difference, FirstDifference
@@ -55,6 +58,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 times none.")
 @click.option("--out", type=FOLDER, help="Folder for the results, a .npy file each.")
 @click.option("--profile", is_flag=True, help="Show the time of each kernel.")
+@click.option("--energy", is_flag=True, help="Say what a run takes in joules, and the mean clock; here only.")
 @click.option("--trace", type=FILE, help="Write the kernels' times to this file, for Perfetto.")
 @click.option(
     "--compare", "peer", type=click.Choice(["onnxruntime", "reference"]), help="Compare the results with these."
@@ -118,7 +122,9 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         results = run_once(machine, device, arrays)
         labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
         outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
+        before = conditions.take()
         seconds = _timed(machine, device, arrays, given["repeat"])
+        drawn = _drawn(before, seconds) if place.session is None else {}
         keeps = store is not None and bool(seconds)
         report = profiled(machine, device, arrays) if given["profile"] or given["trace"] or keeps else None
         recorded = None
@@ -127,7 +133,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
             version, box = registered(store, named, target), place.device()
             recorded = keep(
                 store, version, box, target, seconds, report, kernels, known, release=given["release"] or "",
-                is_here=here,
+                is_here=here, drawn=drawn,
             )  # fmt: skip
     if given["out"]:
         _write(given["out"], outputs)
@@ -138,7 +144,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
     if given["as_json"]:
         shown = {
             "model": model, "target": str(place.target), "build_s": built_s, "seconds": seconds,
-            "recorded": recorded, "tuned_share": share,
+            "recorded": recorded, "tuned_share": share, "joules": drawn.get("joules"),
             "outputs": {name: _described(value) for name, value in outputs.items()},
             "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
             "differences": [asdict(apart) for apart in differences],
@@ -147,6 +153,8 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         click.echo(json.dumps(shown))
     else:
         _print(outputs, seconds, built_s, report if given["profile"] else None, differences, first)
+        if given["energy"]:
+            click.echo(_energy_text(drawn, place.session is None))
         if recorded is not None and named is not None:
             covered = "" if share is None else f", {share:.0%} of the kernels' time is of tuned kernels"
             click.echo(f"recorded: time {recorded} of {named.name}{covered}")
@@ -189,6 +197,23 @@ def _timed(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArra
         return []
     evaluate = machine.time_evaluator(ENTRY, device, number=1, repeat=repeat, min_repeat_ms=_LEAST_MS)
     return list(evaluate(*(tvm.nd.array(value, device) for value in arrays.values())).results)
+
+
+def _drawn(before: Reading, seconds: list[float]) -> dict[str, float]:
+    """Power and clock while the runs were timed, and joules of one of them, as far as this machine tells."""
+    found = conditions.drawn(before, conditions.take())
+    if "watts" in found and seconds:
+        found["joules"] = found["watts"] * median(seconds)
+    return found
+
+
+def _energy_text(drawn: Mapping[str, float], is_here: bool) -> str:
+    if not is_here:
+        return "energy: not told, it is read on this machine only; trials on boxes record theirs"
+    parts = [f"a run takes {drawn['joules']:.3g} J at {drawn['watts']:.1f} W"] if "joules" in drawn else []
+    parts = parts or [f"energy: not told: {energy.why_not() or 'the runs were too short'}"]
+    parts += [f"mean clock {drawn['clock_mhz']:,.0f} MHz"] if "clock_mhz" in drawn else []
+    return "; ".join(parts)
 
 
 def _compared(
@@ -235,8 +260,6 @@ def _print(
     outputs: Mapping[str, AnyArray], seconds: list[float], built_s: float | None, report: Report | None,
     differences: list[Difference], first: FirstDifference | None,
 ) -> None:  # fmt: skip
-    from statistics import median
-
     from rich.table import Table
 
     from tuner.number_text import duration

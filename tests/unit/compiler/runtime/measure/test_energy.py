@@ -1,0 +1,54 @@
+"""Energy by the counters of a recorded powercap tree: two packages with memory, as a two-socket server shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.runtime.measure import energy
+
+TREE = {
+    "intel-rapl:0": ("package-0", 262_143_328_850, 1_000_000),
+    "intel-rapl:0:0": ("core", 262_143_328_850, 400_000),
+    "intel-rapl:0:1": ("dram", 65_712_999_613, 50_000),
+    "intel-rapl:1": ("package-1", 262_143_328_850, 262_143_328_000),
+    "intel-rapl:1:0": ("dram", 65_712_999_613, 60_000),
+    "intel-rapl:2": ("psys", 262_143_328_850, 9_000_000),
+    "intel-rapl-mmio:0": ("package-0", 262_143_328_850, 1_000_000),
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> str:
+    (tmp_path / "intel-rapl").mkdir()  # the driver itself
+    for name, (zone, full, now) in TREE.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, value in (("name", zone), ("max_energy_range_uj", full), ("energy_uj", now)):
+            (folder / file).write_text(f"{value}\n")
+    return str(tmp_path)
+
+
+def test_packages_and_their_memory_are_added_up_once(tree: str) -> None:
+    assert [meter.path.parent.name for meter in energy.meters(tree)] == [
+        "intel-rapl:0", "intel-rapl:0:1", "intel-rapl:1", "intel-rapl:1:0"
+    ]  # fmt: skip
+    assert energy.why_not(tree) == ""
+
+
+def test_a_counter_that_is_full_starts_again(tree: str) -> None:
+    before = energy.read(tree)
+    (Path(tree) / "intel-rapl:0" / "energy_uj").write_text("3500000\n")
+    (Path(tree) / "intel-rapl:1" / "energy_uj").write_text("499150\n")  # 850 µJ to its end, and on
+    assert energy.joules(before, energy.read(tree), tree) == pytest.approx(2.5 + 0.5)
+
+
+def test_what_cannot_be_read_is_said(tree: str, tmp_path: Path) -> None:
+    none = str(tmp_path / "none")
+    assert energy.read(none) is None
+    assert "no energy counters" in energy.why_not(none)
+    (Path(tree) / "intel-rapl:0" / "energy_uj").write_text("")  # as it reads where only root may
+    assert energy.read(tree) is None
+    assert energy.joules(None, None, tree) is None
+    assert "root only" in energy.why_not(tree)
