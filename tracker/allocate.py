@@ -4,9 +4,9 @@ A request competes with the others that could use the same device, in this order
 
 1. higher `priority` first;
 2. then fair share between users: the user who holds fewer devices, then the one who has had less device
-   time. Device time is counted as in start-time fair queueing (Goyal 1996): each user has a virtual time
-   that grows by the seconds held, and a user who comes back from being idle starts at the virtual time of
-   the last one served (or the latest of all, once nobody waits): neither absence nor past use is paid for;
+   time. Device time is counted as in start-time fair queueing (Goyal 1996): each user has a virtual time that grows by
+   the seconds held. A user who comes back from being idle starts at the virtual time of the last one served (or the
+   latest of all, once nobody waits). So neither absence nor past use is paid for;
 3. then first come.
 
 One grant in `OVERDUE_EVERY` goes to the request that has waited longest, if it has waited longer than

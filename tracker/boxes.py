@@ -290,8 +290,8 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
 
 
 def check_timer(farm: Farm, device: FarmDevice, now: float) -> None:
-    """A device is due for a check: because it is out of service, and then not before it comes back from a lease; or
-    because the last one was long ago."""
+    """A device is due for a check. It is out of service, and then not due before it comes back from a lease; or the
+    last one was long ago."""
     if device.standing in ("suspect", "quarantined") and not device.by_admin:
         if device.lease is None:
             lending.check(farm, device, now)

@@ -62,8 +62,8 @@ def create_app(
 ) -> FastAPI:
     """The app over an open store. It closes neither the store nor the tracker.
 
-    `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do (None: every
-    request needs one, of the store's or of `tokens`, which may read; when there are any of those, every request does).
+    `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do. None: every
+    request needs one, of the store's or of `tokens`, which may read. When there are any of those, every request does.
     `launcher` starts the runs that clients ask for; `stopping` tells live streams that the server is about to end.
     `limit` counts wrong tokens, and `streams` live streams. `writes_checks` says whether to write the tracker's health
     checks down: of several apps on one socket, one does.

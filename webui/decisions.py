@@ -43,8 +43,8 @@ class DecidedCandidate:
 class DecisionChoice:
     """One label over all candidates.
 
-    `values` are those that occur, rising; `importance` is the share of the variance of log time that it explains by
-    itself (0 to 1, corrected for the number of its values); `best` what the fastest candidate chose; `good` what the
+    `values` are those that occur, rising. `importance` is the share of the variance of log time that it explains by
+    itself (0 to 1, corrected for the number of its values). `best` is what the fastest candidate chose; `good` what the
     fastest tenth chose, the most frequent first.
     """
 

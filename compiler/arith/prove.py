@@ -1,8 +1,8 @@
 """Proving inequalities about sums.
 
-First by the constant bounds of the atoms. Where those are unknown, an atom is replaced by a sum that is at
-least as great in the sum at hand (a loop variable by its last value, a minimum by one of its operands, 32*(x//32)
-by x), until constants decide. The search is bounded; failing to prove says nothing.
+First by the constant bounds of the atoms. Where those are unknown, an atom is replaced by a sum that is at least as
+great in the sum at hand, until constants decide. A loop variable is replaced by its last value, a minimum by one of its
+operands, 32*(x//32) by x. The search is bounded; failing to prove says nothing.
 """
 
 from __future__ import annotations

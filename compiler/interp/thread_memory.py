@@ -1,7 +1,8 @@
 """Memory that several threads see while they are interpreted: every access is checked against those before it.
 
-Two accesses race when two threads make them, one of them is a write, and no barrier lies between: threads of one block
-in the same interval between barriers, or of two blocks at any time. Atomic updates race with plain accesses only.
+Two accesses race when two threads make them, one of them is a write, and no barrier lies between. The threads are of
+one block in the same interval between barriers, or of two blocks at any time. Atomic updates race with plain accesses
+only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@ warpgroup products (see `compiler.tir.intrin.ptx_warpgroup`).
 
 A copy arrives as late as it may: when its barrier's phase ends. A product reads at once and is done as late as it may:
 when it is waited for. Which of two things comes first is known by clocks. A warp's clock counts its arrivals, a barrier
-passes on the clocks of those who arrived, and who waits learns them. What is read before it is known to have arrived,
-or overwritten before it is known to have been read, is a race even where this order of threads would get away with it.
+passes on the clocks of those who arrived, and who waits learns them. What is read before it is known to have arrived is
+a race, and so is what is overwritten before it is known to have been read. That this order of threads would get away
+with it changes nothing.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ A tile lies there in chunks of 16 bytes whose place in a row depends on the row.
 outside, or nothing else helps, a row is one of the operand's rows and runs along k. Else it runs along the operand's
 own axis, and `ldmatrix` transposes.
 
-Copies go on by themselves where memory allows pieces of 4 bytes or more. Elsewhere (rows at odd addresses, the shifted
-windows of an image, bytes that must be transposed) a thread gathers a chunk in registers, element by element, while the
-step before is computed, and stores it whole.
+Copies go on by themselves where memory allows pieces of 4 bytes or more. Elsewhere a thread gathers a chunk in
+registers, element by element, while the step before is computed, and stores it whole. That is so for rows at odd
+addresses, the shifted windows of an image, and bytes that must be transposed.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ Group = tuple[Axis, ...]
 @dataclass(frozen=True, slots=True)
 class Operand:
     """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold. `lanes` of them along
-    k, or else along the operand's own axis, lie side by side where one begins at a multiple of `lanes`: as many as one
-    copy takes, 1 where each is fetched by itself."""
+    k, or else along the operand's own axis, lie side by side where one begins at a multiple of `lanes`. They are as
+    many as one copy takes, 1 where each is fetched by itself."""
 
     buffer: Buffer
     index: PrimExpr

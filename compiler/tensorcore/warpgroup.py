@@ -1,5 +1,5 @@
-"""Matrix products on Hopper's tensor cores (sm_90a), written as a kernel: one thread lets the tensor memory accelerator
-fill a ring of stages in shared memory, warpgroups multiply what has arrived (`wgmma`), and barriers in memory say which
+"""Matrix products on Hopper's tensor cores (sm_90a), written as a kernel. One thread lets the tensor memory accelerator
+fill a ring of stages in shared memory, and warpgroups multiply what has arrived (`wgmma`). Barriers in memory say which
 stages are full and which are empty.
 
 A block makes one tile of results after the other; while its warpgroups store one, the next one's stages fill.

@@ -64,8 +64,8 @@ def _read(tensor: Tensor, outer: Sequence[Var], kept: Var | None, k: IterVar, k_
 
 
 def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2) -> Tensor:
-    """The sum of products over dimensions of both: the last of `a` with the first of `b` when `axes` is their number,
-    else those in axes[0] of `a` with those in axes[1] of `b`. Raises IRError when sizes differ."""
+    """The sum of products over dimensions of both. With `axes` a number, these are the last of `a` with the first of
+    `b`. Else they are those in axes[0] of `a` with those in axes[1] of `b`. Raises IRError when sizes differ."""
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise refusal("tensordot", f"axes {axes} of {described(a, b)}")

@@ -1,6 +1,6 @@
 """Limits of a session as a whole, by the kernel, where it lets this process make control groups (Linux, Documentation/
-admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst): of its processes, which for root nothing else limits, and in version
-2 of its memory."""
+admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst). They bound its processes, which for root nothing else limits, and in
+version 2 its memory."""
 
 from __future__ import annotations
 

@@ -33,8 +33,9 @@ def piece(number: int, once_s: float, options: EvaluatorOptions) -> int:
 
 
 def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:
-    """Whether a measurement that speaks against the kernel should be taken again, for the shorter to count: a single
-    one that would rule it out, or one during which another process had a core. Of long ones no interruption is much."""
+    """Whether a measurement that speaks against the kernel should be taken again, for the shorter to count. That is so
+    for a single one that would rule it out, and for one during which another process had a core. Of long ones no
+    interruption is much."""
     if options.slower_than <= 0 or spent_s > LONG_S:
         return False
     slow = spent_s > options.slower_than * calls

@@ -56,7 +56,7 @@ def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: f
 
 
 def _is_close(left: AnyArray, right: AnyArray, rtol: float, atol: float) -> bool:
-    """Whether all are finite and no difference is above what is allowed for elements of the typical size or less, which
+    """Whether all are finite and no difference is above what is allowed for elements of the typical size or less. This
     holds of nearly every result and takes a fraction of the time to see."""
     if not right.size:
         return True

@@ -82,9 +82,9 @@ def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Seq
 
 
 def gpu_device(fingerprint: Fingerprint, gpu: Gpu, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
-    """A box's GPU as a lendable device. Key and tag `gpu` when nothing else is given; the attributes are arch, gpu,
-    uuid, memory (bytes), multiprocessors, clock (kHz), shared (bytes of a block), driver, temperature (°C, when the
-    server started), target, threads (of the host), host and kernel."""
+    """A box's GPU as a lendable device. Key and tag `gpu` when nothing else is given. The attributes are arch, gpu,
+    uuid, memory (bytes), multiprocessors, clock (kHz), shared (bytes of a block), driver and temperature (°C, when the
+    server started). Besides them: target, threads (of the host), host and kernel."""
     attributes: dict[str, Attribute] = {
         "arch": gpu.arch,
         "gpu": gpu.name,

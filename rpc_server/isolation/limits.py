@@ -27,9 +27,9 @@ def die_with_parent(parent: int | None = None) -> None:
 def limit_resources(
     memory: int | None, open_files: int, cpus: Iterable[int], file_size: int | None, processes: int
 ) -> None:
-    """No core dumps, few open files, an address space of what is in use now plus `memory` bytes, chosen cores, files of
-    up to `file_size` bytes, and `processes` processes and threads of the user it will be. The kernel does not hold root
-    to the last."""
+    """No core dumps, few open files, chosen cores. An address space of what is in use now plus `memory` bytes, files of
+    up to `file_size` bytes. `processes` processes and threads of the user it will be. The kernel does not hold root to
+    the last."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_NPROC, processes)

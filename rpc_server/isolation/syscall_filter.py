@@ -1,6 +1,6 @@
 """System calls that no kernel of a client's needs, refused by a seccomp filter (Linux, Documentation/userspace-api/
-seccomp_filter.rst): those that mount, make namespaces, look into other processes, or open rarely used doors of the
-system. `EPERM` or the like is what the caller gets: nothing is killed.
+seccomp_filter.rst). They mount, make namespaces, look into other processes, or open rarely used doors of the system.
+`EPERM` or the like is what the caller gets: nothing is killed.
 """
 
 from __future__ import annotations

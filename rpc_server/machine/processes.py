@@ -34,10 +34,9 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
     stay). `isolation` is how far it is kept from all else, and `scratch` the size of its own /tmp and /dev/shm;
     `groups` are the files of control groups that it joins. `memory_limit` bounds what it may allocate on top of what it
-    takes when idle, `disk_limit` the size of a file it may write, and `max_processes` what it may add to the processes
-    and threads of its user. `cpus` pins it; empty:
-    every core the server may use. `gpu` is the UUID of the one GPU it sees. `plugins` are the backends that installed
-    distributions add (see `compiler.target.entry_points`).
+    takes when idle. `disk_limit` bounds the size of a file it may write, and `max_processes` what it may add to the
+    processes and threads of its user. `cpus` pins it; empty: every core the server may use. `gpu` is the UUID of the
+    one GPU it sees. `plugins` are the backends that installed distributions add (see `compiler.target.entry_points`).
     """
 
     executor: int = 0

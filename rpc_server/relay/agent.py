@@ -2,7 +2,7 @@
 
 It copies bytes between the relay and the server's own port, which nobody else need reach. A process of its own, so that
 copying does not take turns with the server's loop. The server writes the passes that are good to its stdin, a line of
-JSON each time they change, and reads from its stdout how the line to the relay is; it ends with its stdin.
+JSON each time they change. It reads from its stdout how the line to the relay is. The agent ends with its stdin.
 """
 
 from __future__ import annotations

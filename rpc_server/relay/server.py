@@ -52,9 +52,9 @@ class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a relay runs.
 
     It listens on `port`; 0 takes a free one. Of the ports `first` to `last` (0: the 64 after `port`, or free ones when
-    that is 0), boxes register on the first, and clients use one of the others for the moment it takes to connect.
-    `keys` is a folder of keys (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register.
-    `port_file` is written with the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
+    that is 0), boxes register on the first. Clients use one of the others for the moment it takes to connect. `keys` is
+    a folder of keys (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file`
+    is written with the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
     """
 
     port: int = DEFAULT_RELAY_PORT

@@ -1,8 +1,8 @@
 """Bytes on the wire: one message is a list of frames `[header, body, buffer, ...]`.
 
-The header is 24 fixed bytes, the body one msgpack-encoded struct out of a closed union, and each buffer raw
-bytes (an array's chunk, a blob's chunk) that is never copied into the body. Nothing here does I/O: frames
-come from and go to a ZeroMQ socket elsewhere. Every limit is checked before a byte is decoded.
+The header is 24 fixed bytes, the body one msgpack-encoded struct out of a closed union. Each buffer is raw bytes (an
+array's chunk, a blob's chunk) that are never copied into the body. Nothing here does I/O: frames come from and go to a
+ZeroMQ socket elsewhere. Every limit is checked before a byte is decoded.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def ends_quietly() -> Iterator[None]:
     """SIGINT or SIGTERM ends this process at once, with a word and the status of one that was interrupted.
 
     For imports: they run code of others, which may show an exception that comes from nowhere as something else, or lose
-    it, and nothing has begun that would have to be brought to an end. Processes started already notice that this one is
+    it. Nothing has begun that would have to be brought to an end. Processes started already notice that this one is
     gone. Only the main thread can handle signals; in others this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():

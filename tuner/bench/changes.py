@@ -1,11 +1,11 @@
 """Whether a kernel on a device became slower or faster: a fence around the last steady stretch of its series.
 
-A series is a kernel's times on one device, run after run. Its steady stretches are found by fitting steps; a new time
-is suspect when it lies outside a fence around the median of the last one, whose width is the series' own noise (median
-absolute deviation, so that single outliers do not widen it) and never below an effect worth telling. A suspicion is not
-yet news: the kernel is measured again at once, up to five times, and four of these have to be outside on the same side.
-Everything is done with logarithms, so that times of any size are alike. `benchmarks/changes.py` has the rates of false
-alarms and of changes found.
+A series is a kernel's times on one device, run after run. Its steady stretches are found by fitting steps. A new time
+is suspect when it lies outside a fence around the median of the last one. The fence's width is the series' own noise
+(median absolute deviation, so that single outliers do not widen it) and never below an effect worth telling. A
+suspicion is not yet news: the kernel is measured again at once, up to five times, and four of these have to be outside
+on the same side. Everything is done with logarithms, so that times of any size are alike. `benchmarks/changes.py` has
+the rates of false alarms and of changes found.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tuner.engine.task_state import TaskState
 @dataclass(frozen=True)
 class BudgetLimits:
     """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
-    a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
+    a task, `total_trials` and `seconds` (of wall time) the run. `early_stopping` is trials of a task without a better
     one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see
     `tuner.engine.turns`); before, they overlap, for times that are less sure. A task gives up when its first
     `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot; `lost_retries`:

@@ -148,7 +148,7 @@ class Ledger:
         self, events: Sequence[RecordTrial], jobs: Sequence[Job]
     ) -> tuple[list[TrialDone], list[Claimed | Known | Taken]]:
         """Store trials and claim the candidates of `jobs`, to be measured on a device like those seen so far (at least
-        one where there are jobs): all in one, and durable when this returns."""
+        one where there are jobs). It is one transaction, and durable when this returns."""
         trials = [self._trial(event) for event in events]
         by_task: dict[int, list[Job]] = defaultdict(list)
         for job in jobs:

@@ -29,9 +29,9 @@ class RunOptions:
     task's best is not timed further. Kernels of several threads share their cores with the builders on this machine:
     from the share `quiet_from` of the budget on nothing is built while something is measured. `builders`: a number of
     processes or dask://HOST:PORT. `rtol`, `atol`: how far a candidate's output may be from the reference's (see
-    `MeasureRequest`), or further where sums are so long that their order alone makes more of a difference
-    (`tuner.rounding`). `device_wait_s`: how long a run without any device waits for one before it is interrupted;
-    while it stands in a tracker's queue for devices that others use, it waits on.
+    `MeasureRequest`). It may be further where sums are so long that their order alone makes more of a difference
+    (`tuner.rounding`). `device_wait_s`: how long a run without any device waits for one before it is interrupted; while
+    it stands in a tracker's queue for devices that others use, it waits on.
     """
 
     trials: int = 64

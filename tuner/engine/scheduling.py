@@ -112,8 +112,8 @@ def _seen_gain(task: TaskView, window: int) -> float:
 
 
 def _hoped_gain(task: TaskView, everyone: Sequence[TaskView], options: GradientOptions) -> float:
-    """Optimism: another trial gains as much as trials did on average if they had brought the cost down from twice
-    what it is; more where a similar kernel runs much faster already."""
+    """Optimism: another trial gains as much as trials did on average if they had brought the cost down from twice what
+    it is. It gains more where a similar kernel runs much faster already."""
     hope = task.cost / max(1, task.asked)
     alike = [t for t in everyone if task.group and t.group == task.group and t.flops and t.cost > 0]
     if len(alike) > 1 and task.flops:

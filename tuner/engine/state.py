@@ -1,11 +1,11 @@
 """The tuning engine's decisions, without I/O: events in, commands out.
 
 Every device slot is kept busy. Candidates are asked for, claimed and built ahead of the measurements, results are
-told to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
-(baseline, and the reference every candidate's output is compared with), the search, and the finals, in which the best
-few and what the store serves are measured again, in turns, on one device, and at last the untuned build: if it took
-another time than at first, the machine changed meanwhile. While a device is at the baseline, the first candidates are
-built; what comes of them counts once it is known.
+told to the search as they arrive, and there are no rounds. Each task goes through three stages. The first is its
+untuned build: the baseline, and the reference every candidate's output is compared with. Then comes the search. In the
+finals the best few and what the store serves are measured again, in turns, on one device. At last the untuned build is:
+if it takes another time than at first, the machine changed meanwhile. While a device is at the baseline, the first
+candidates are built; what comes of them counts once it is known.
 
 Every search candidate that is asked for ends in exactly one way: a recorded trial, another run's result (`Known`), or
 a released claim. Only a candidate whose device vanished is measured again.

@@ -1,7 +1,7 @@
 """Which few configs serve all sizes of a family best. Pure: measured times in, a choice out.
 
-The loss of a set of configs is the geometric mean, weighted by traffic, of how much slower the best of them is at each
-size than the fastest config measured there. Small sets are chosen exactly, by branch and bound. Where that would
+The loss of a set of configs is a geometric mean, weighted by traffic. It is of how much slower the best of them is at
+each size than the fastest config measured there. Small sets are chosen exactly, by branch and bound. Where that would
 take too long, the choice is greedy and then improved by swaps.
 """
 

@@ -1,7 +1,7 @@
 """What a file of records holds: one entry a line, each complete enough to be put into another store.
 
-Rows refer to each other by what stays the same between stores: a workload by its key, a run by its identity, a
-device by its name and what is known of it.
+Rows refer to each other by what stays the same between stores. That is a workload's key, a run's identity, a device's
+name and what is known of it.
 """
 
 from __future__ import annotations

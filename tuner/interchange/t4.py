@@ -1,7 +1,7 @@
 """Trials out in the T4 auto-tuning results format, which Kernel Tuner and the tools around it read.
 
-The format (version 1.0.0 of the open auto-tuning results schema) is one JSON object with a list of results: a flat
-configuration of named parameters, times, why a configuration is invalid, and what was measured. Times are in
+The format (version 1.0.0 of the open auto-tuning results schema) is one JSON object with a list of results. A result is
+a flat configuration of named parameters, times, why a configuration is invalid, and what was measured. Times are in
 milliseconds, as Kernel Tuner writes them.
 """
 

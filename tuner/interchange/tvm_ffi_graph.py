@@ -1,8 +1,8 @@
 """Functions out of the JSON that Apache TVM writes since 0.21, when its objects moved to TVM FFI.
 
-Nodes name each other as before, but what a node is made of is typed otherwise: a field that holds an object is the
-number of its node, numbers that are values of their own are nodes too, variables and expressions have a type instead of
-a dtype, and a parameter is its buffer.
+Nodes name each other as before, but what a node is made of is typed otherwise. A field that holds an object is the
+number of its node, and numbers that are values of their own are nodes too. Variables and expressions have a type
+instead of a dtype, and a parameter is its buffer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """An analytic draft of how fast candidates are: a roofline over what their features say. Higher is better.
 
-The time an operation takes is the largest of what the arithmetic takes (held up by too few accumulators, operand loads,
-spills, lanes and tails that are not filled) and what each cache level takes to deliver its bytes, plus copies and loop
-overhead, over how evenly the threads are loaded. The numbers are those of a common desktop core, and of a server's core
-with vectors of 64 bytes, chosen among plausible ones by how well they order measured spaces (benchmarks/data); only the
-order counts.
+The time an operation takes is the larger of two, plus copies and loop overhead, over how evenly the threads are loaded.
+One is what the arithmetic takes, held up by too few accumulators, operand loads, spills, lanes and tails that are not
+filled. The other is what each cache level takes to deliver its bytes. The numbers are those of a common desktop core,
+and of a server's core with vectors of 64 bytes. They were chosen among plausible ones by how well they order measured
+spaces (benchmarks/data); only the order counts.
 """
 
 from __future__ import annotations

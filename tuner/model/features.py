@@ -1,8 +1,8 @@
 """Features of whole populations, from decision vectors alone: no candidate is scheduled, lowered or built.
 
 For a sketch the loop nest is known (`tuner.model.nest`), so a population is an array of extents. From these follow the
-register tile, what each cache level has to move (by the footprints of the affine accesses in the tile that fits it),
-how well tails and threads are filled, and how much is copied. All sizes are logarithms to base 2; features mean the
+register tile, how well tails and threads are filled, and how much is copied. What each cache level has to move follows
+by the footprints of the affine accesses in the tile that fits it. All sizes are logarithms to base 2; features mean the
 same for every workload, so a model can be trained on some and asked about others.
 """
 
@@ -243,7 +243,8 @@ class _Population:
 
     def _runs(self, start: int, along: set[int | None]) -> Floats:
         """In how many pieces of memory, apart from each other, the sums of one register tile read an operand that is
-        loaded along vectors: one where it was copied for that, a row for each step where it is read in place."""
+        loaded along vectors. It is one where it was copied for that, and a row for each step where it is read in
+        place."""
         most = np.ones(self.count)
         for access in self._read_in_place(along):
             most = np.maximum(most, self._pieces(access, self.tiles[start]))
@@ -337,7 +338,7 @@ class _Population:
 
     def _moved(self, depth: int) -> Floats:
         """Bytes loaded and stored when all that the tile at `depth` touches is loaded anew for each tile, but for what
-        the one before, in the loop around it, had: the whole of an operand, or a line both have parts of."""
+        the one before, in the loop around it, had. That is the whole of an operand, or a line both have parts of."""
         total = np.zeros(self.count)
         for number, access in enumerate(self.nest.accesses):
             moved = self.outer[depth] * self.footprints[depth][number]

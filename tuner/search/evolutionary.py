@@ -1,10 +1,10 @@
 """Evolutionary search over decision vectors, guided by a model.
 
 Whenever candidates run short, a population is drawn: random points, and children of the fastest candidates so far, that
-is, points crossed, mutated and repaired. All of it is scored without building anything, by what is known before (the
-guide's prior: a trained model, or an analytic draft) and by what this run has learnt (a surrogate, fitted anew each
-time); the best of it have children once more. The most promising are asked for, some for what they should cost and some
-for what could be learnt. A share of the asks explores at random (ε-greedy), so no mistake of a model is for ever.
+is, points crossed, mutated and repaired. All of it is scored without building anything. The guide's prior (a trained
+model, or an analytic draft) scores by what is known before, a surrogate, fitted anew each time, by what this run has
+learnt. The best of it have children once more. The most promising are asked for, some for what they should cost and
+some for what could be learnt. A share of the asks explores at random (ε-greedy), so no mistake of a model is for ever.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How alike two functions are to a tuner: whether one schedule could serve both, and how far their shapes are apart.
 
-Functions are of one *family* when they have the same blocks in the same order, each with the same kinds of axes, the
-same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding widths and other
-constants may differ, and so may names. Within a family the distance is taken on the logarithms of extents: an axis
-twice as long is 1 away.
+Functions are of one *family* when they have the same blocks in the same order. Each block has the same kinds of axes,
+the same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding widths and
+other constants may differ, and so may names. Within a family the distance is taken on the logarithms of extents: an
+axis twice as long is 1 away.
 """
 
 from __future__ import annotations

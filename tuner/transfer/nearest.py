@@ -175,8 +175,8 @@ class _Place:
 
 
 class Nearby:
-    """Remembers of one store what looking for near workloads takes: the shapes of all that were ever looked at, and for
-    each place asked for which have configs, until one changes. Usable in any thread."""
+    """Remembers of one store what looking for near workloads takes. These are the shapes of all that were ever looked
+    at, and for each place asked for which have configs, until one changes. Usable in any thread."""
 
     def __init__(self) -> None:
         self._described: dict[str, Description | None] = {}

@@ -41,11 +41,11 @@ class WebOptions:
     """`db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records).
 
     `port` 0 takes a free one. `port_file` gets the port once the app answers. Requests need a token (of the store's, or
-    of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback,
-    unless there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to the
-    tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty: none
-    are. `workers`: how many processes answer (`webui.serving.workers`). `proxies`: the addresses
-    of proxies that are believed whom they speak for.
+    of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback.
+    They need none where there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk
+    to the tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty:
+    none are. `workers`: how many processes answer (`webui.serving.workers`). `proxies`: the addresses of proxies that
+    are believed whom they speak for.
     """
 
     db: str

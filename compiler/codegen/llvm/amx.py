@@ -1,6 +1,6 @@
 """Products of tiles on Intel's matrix unit (AMX).
 
-`x86_amx_dpbf16ps(c, a, b)`, for i and j of 16:  c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]  with k of 16 and groups of
+`x86_amx_dpbf16ps(c, a, b)` is `c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]` for i and j of 16, with k of 16 and groups of
 two bfloat16 in g; `x86_amx_dpbssd` and its kin the same with groups of four bytes. Tiles are vectors here, rows one
 after the other; `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from each other as
 the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`, where word k

@@ -21,9 +21,9 @@ from compiler.tir import nodes as n
 
 @dataclass(frozen=True)
 class DotProduct:
-    """An instruction: what LLVM calls it by the number of sums, and the type it gives narrow lanes; its dtypes, the
-    lanes in a group, and for each number of sums the sets of features one of which it needs. `adds`: whether it takes
-    the sums; if not, `adding` may be an instruction that does."""
+    """An instruction: what LLVM calls it by the number of sums, and the type it gives narrow lanes. Also its dtypes,
+    the lanes in a group, and for each number of sums the sets of features one of which it needs. `adds`: whether it
+    takes the sums; if not, `adding` may be an instruction that does."""
 
     llvm: dict[int, str]
     operand: str

@@ -1,9 +1,9 @@
 """Calls of registered functions: the arguments in slots, and a text that says what they are.
 
 The runtime's native part calls Python: `i32 tunefarm_call_packed(name, signature, slots)`. The signature names the
-result's type and each argument's, separated by ";": a letter for a number or text ("i" int64, "u" uint64, "f" double,
-"s" a C string), and "dtype:dimensions" for an array. An array's slots are its address and its extents; with "/" in the
-place of ":" its strides follow. The first slot is the result's.
+result's type and each argument's, separated by ";". A number or text has a letter ("i" int64, "u" uint64, "f" double,
+"s" a C string), an array "dtype:dimensions". An array's slots are its address and its extents; with "/" in the place of
+":" its strides follow. The first slot is the result's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Coefficients of the polynomials in math_exp.py, math_log.py, math_trig.py and math_arc.py.
 
-Each is a weighted minimax fit (Lawson's iteration in 240-bit arithmetic, as in Muller, "Elementary Functions",
-chapter 3), fitted again after each coefficient was rounded to its dtype, lowest power first. Behind each stands the
-error it leaves relative to the function.
+Each is a weighted minimax fit (Lawson's iteration in 240-bit arithmetic, as in Muller, "Elementary Functions", chapter
+3). It is fitted again after each coefficient was rounded to its dtype, lowest power first. Behind each stands the error
+it leaves relative to the function.
 """
 
 from __future__ import annotations

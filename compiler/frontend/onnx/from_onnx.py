@@ -72,8 +72,9 @@ def from_onnx(
     (`detach_params` takes them off); otherwise they are constants.
     sanitize_input_names: names of inputs that are no Python names are changed to such.
 
-    Raises UnsupportedOperatorsError with all nodes that cannot be converted, NeedsValueError where a value that only
-    an input has decides the graph, OnnxFileError for a broken or hostile file, OnnxImportError for the rest.
+    Raises UnsupportedOperatorsError with all nodes that cannot be converted, and NeedsValueError where a value that
+    only an input has decides the graph. Raises OnnxFileError for a broken or hostile file, OnnxImportError for the
+    rest.
     """
     return import_model(
         model, shape_dict, dtype_dict, opset,

@@ -3,7 +3,7 @@
     for i in 16:
       block B: B[i] = A[i + 1]        A has 16 elements: A[16] is read when i = 15
 
-Only what is certain is refused: an access that runs for every point of a box of loop variables with constant
+Only what is certain is refused. It is an access that runs for every point of a box of loop variables with constant
 bounds, at an index that is a sum of multiples of them. A condition that bounds one variable narrows the box; what
 stands under any other condition, or in a loop whose bounds vary, is left alone.
 """

@@ -5,11 +5,11 @@
     for j: sum += T[i, j]                       →     for j: C[i, j] = C[i, j] / sum
     for j: C[i, j] = T[i, j] / sum      (in place)
 
-A loop annotated with `in_place` asks for it. It is done where nothing can go wrong, and else nothing is: the loop
-stores one of the function's own buffers, which nobody else touches, each element from the same element of a temporary
-of the same shape; the temporary is made in one statement, of just those elements, and not used after the loop. Memory
-of GPUs has kinds: in functions with bound loops the annotation says nothing. Temporaries are allocated where they live
-by now, and have not shrunk yet.
+A loop annotated with `in_place` asks for it. It is done only where nothing can go wrong. The loop stores one of the
+function's own buffers, which nobody else touches, each element from the same element of a temporary of the same shape.
+The temporary is made in one statement, of just those elements, and not used after the loop. Memory of GPUs has kinds:
+in functions with bound loops the annotation says nothing. Temporaries are allocated where they live by now, and have
+not shrunk yet.
 """
 
 from __future__ import annotations

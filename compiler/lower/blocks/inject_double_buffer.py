@@ -6,8 +6,8 @@
       ... = B[...]                              if k + 1 < 8: fill B[(k + 1) % 2] for k + 1
                                                 ... = B[k % 2, ...]
 
-Done for a buffer whose block asks for it (annotation `double_buffer_scope`, the position among what it writes), when
-what fills it stands right in the loop that the buffer lives for, and hangs on nothing that the rest of an iteration
+Done for a buffer whose block asks for it (annotation `double_buffer_scope`, the position among what it writes). What
+fills it must stand right in the loop that the buffer lives for, and hang on nothing that the rest of an iteration
 writes. Elsewhere there is nothing to fetch ahead, and the buffer stays as it is.
 """
 

@@ -1,8 +1,8 @@
 """Operands that are the same at every call can be packed ahead of time.
 
 A function says in its attribute `layout_free_buffers` (positions of parameters, as in TVM) which of its arguments the
-caller may keep in any layout. Where its schedule packs such a buffer B whole, in a block of its own with the
-annotation `meta_schedule.layout_rewrite_preproc`, two functions can do the work of one (their names are those of TVM's
+caller may keep in any layout. Its schedule may pack such a buffer B whole, in a block of its own with the annotation
+`meta_schedule.layout_rewrite_preproc`. Then two functions can do the work of one (their names are those of TVM's
 SplitLayoutRewritePreproc):
 
     main(A, B, C):                        main_weight_prepack(B, B_packed):

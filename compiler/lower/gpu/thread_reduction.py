@@ -6,9 +6,9 @@
                  S[i] += A[i, ko*64 + tx]               for tx: part = sum of all threads' part
                                                         for tx: if tx == 0: S[i] = part
 
-Threads of one warp exchange their parts by shuffles, warps through shared memory. Where the threads that reduce
-together are not whole warps or halves of them, or where not all threads of a warp come to the exchange, all goes
-through shared memory. A result in "local" memory is stored by each thread, any other by the first.
+Threads of one warp exchange their parts by shuffles, warps through shared memory. All goes through shared memory where
+the threads that reduce together are not whole warps or halves of them. The same holds where not all threads of a warp
+come to the exchange. A result in "local" memory is stored by each thread, any other by the first.
 """
 
 from __future__ import annotations

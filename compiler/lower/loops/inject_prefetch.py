@@ -6,9 +6,9 @@
 
 Fetched are the parts of the function's own buffers that move with the loop and that it only reads: what it allocates
 was made here, and is near. A line of the cache is fetched once an iteration. A prefetch never faults, so that the last
-iterations ask for what lies behind the buffer and no condition is needed; a distance of 0 asks for nothing, and
-"extent" is as many iterations as the loop has: what it reads when it runs next, unless that is the same again. Memory
-of GPUs has no such hint: in functions with bound loops the annotation says nothing.
+iterations ask for what lies behind the buffer and no condition is needed. A distance of 0 asks for nothing. "extent" is
+as many iterations as the loop has: what it reads when it runs next, unless that is the same again. Memory of GPUs has
+no such hint: in functions with bound loops the annotation says nothing.
 """
 
 from __future__ import annotations

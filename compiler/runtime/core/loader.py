@@ -41,8 +41,8 @@ class NotLoaded:
 def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = ()) -> LoadedObject:
     """Map an ELF object and link it to `others`, libc, libm and the runtime's `tunefarm_*` functions.
 
-    Raises ArtifactError when one of the objects is for another CPU, two define the same, the first lacks a symbol of
-    `required`, or one needs a symbol that is nowhere to be found.
+    Raises ArtifactError when one of the objects is for another CPU, or two define the same. Also raises it when the
+    first lacks a symbol of `required`, or one needs a symbol that is nowhere to be found.
     """
     objects = [data, *others]
     symbols = [read_object(code) for code in objects]

@@ -93,7 +93,7 @@ class CallTimer:
     """Times calls by the device's own events around all of them.
 
     The first time, kernels are started one by one. From then on a graph holds as many calls as make `MOST_STARTS`
-    starts, unless there is one start to make, or the calls turn out to be so long that the device waits for none.
+    starts. Not so where there is one start to make, or the calls turn out to be so long that the device waits for none.
     """
 
     call: PreparedCall

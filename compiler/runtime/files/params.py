@@ -1,8 +1,9 @@
 """Parameters as bytes: named arrays, versioned and checked.
 
-Layout, little-endian: magic, version, how many, length of the rest and its CRC-32; then for each array the length of
-its name and the name (UTF-8), the length of its dtype and the dtype (ASCII), its rank, its extents, and its elements in
-C order. Reading trusts nothing: no size is believed, and no memory reserved, before the bytes for it are there.
+Layout, little-endian: magic, version, how many, length of the rest and its CRC-32. Then follow for each array the
+length of its name and the name (UTF-8), and the length of its dtype and the dtype (ASCII). Then follow its rank, its
+extents, and its elements in C order. Reading trusts nothing: no size is believed, and no memory reserved, before the
+bytes for it are there.
 """
 
 from __future__ import annotations

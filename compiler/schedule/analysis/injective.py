@@ -1,8 +1,7 @@
 """Whether loops visit each iteration of a block once.
 
-Splitting and fusing keep that; moving a block into a loop around which it is needed again (the overlap of two
-windows, or a loop it does not depend on) gives it up on purpose. Where it is given up, a reduction must be
-whole in each visit.
+Splitting and fusing keep that. Moving a block into a loop around which it is needed again gives it up on purpose: the
+overlap of two windows, or a loop it does not depend on. Where it is given up, a reduction must be whole in each visit.
 
 The question is answered by digits. The value of an axis, a sum such as `i_0*8 + i_1`, tells its terms apart when
 each is a multiple of more than the smaller ones can reach. A term `x // 8`, `x % 8` or both is a digit of x; all

@@ -179,8 +179,8 @@ Nested = tuple[n.BlockRealize, list[n.For]]
 
 
 def _check_independent(around: list[n.For], earlier: list[n.For], later: list[n.For]) -> None:
-    """Iterations t and t' of the two nests, t not t', touch different parts of whatever one of them writes: for each
-    loop that t and t' may first differ in, with either one ahead."""
+    """Iterations t and t' of the two nests, t not t', touch different parts of whatever one of them writes. This is
+    shown for each loop that t and t' may first differ in, with either one ahead."""
     for a in tree.realizes(earlier[-1].body):
         for b in tree.realizes(later[-1].body):
             for level, loop in enumerate(earlier):

@@ -1,11 +1,10 @@
 """Carrying out a te schedule: the stages' records replayed on the schedule engine.
 
-The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers
-before producers, is moved to where it is attached (which makes its loops anew, over just the
-region its consumer needs there), its splits, fusions and reorderings are done on these loops, and those of hardware
-threads are bound: what is computed inside them depends on which threads share its memory.
-Reductions are then split into init and update at their outermost reduction loop, and last the loops
-become parallel, vectorised or unrolled.
+The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers before
+producers, is moved to where it is attached. That makes its loops anew, over just the region its consumer needs there.
+Its splits, fusions and reorderings are done on these loops, and those of hardware threads are bound: what is computed
+inside them depends on which threads share its memory. Reductions are then split into init and update at their outermost
+reduction loop, and last the loops become parallel, vectorised or unrolled.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
         block C: C[vi, vj] += ...         →       C[i_outer*4 : +4, j_outer*4 : +4],
                                                   A[i_outer*4 : +4, 0 : 16], ...
 
-Both sides are compared as blocks: the loops taken away must run over as many points as the intrinsic has, and at each
-of them the block must do what the intrinsic does, at indices that differ by an offset the outer loops decide.
+Both sides are compared as blocks. The loops taken away must run over as many points as the intrinsic has. At each of
+them the block must do what the intrinsic does, at indices that differ by an offset the outer loops decide.
 """
 
 from __future__ import annotations

@@ -56,10 +56,9 @@ def ptx_mma(
     "fp32", or "m16n8k32" of "int8" and "uint8" in any pair with sums in "int32". `dtype` is that of the sums.
 
     A thread holds 8 elements of a, 4 of b (twice as many bytes) and 4 of the sums, as the PTX manual's figures for
-    mma.m16n8k16 say. With g = lane // 4 and t = lane % 4, as (row, column): a's pairs are (g, 2t), (g + 8, 2t),
-    (g, 2t + 8), (g + 8, 2t + 8), b's (2t, g) and (2t + 8, g), the sums' (g, 2t) and (g + 8, 2t). Of bytes, four take
-    the place of two: a's begin at (g, 4t), (g + 8, 4t), (g, 4t + 16), (g + 8, 4t + 16). Raises IRError for another
-    kind.
+    mma.m16n8k16 say. Let g = lane // 4 and t = lane % 4. As (row, column), a's pairs are (g, 2t), (g + 8, 2t), (g, 2t +
+    8), (g + 8, 2t + 8). b's are (2t, g) and (2t + 8, g), the sums' (g, 2t) and (g + 8, 2t). Of bytes, four take the
+    place of two: a's begin at (g, 4t), (g + 8, 4t), (g, 4t + 16), (g + 8, 4t + 16). Raises IRError for another kind.
     """
     known = _MMA_KINDS.get((a_dtype, b_dtype))
     if known != (shape, c_dtype, dtype) or (a_layout, b_layout) != ("row", "col") or saturate:

@@ -1,5 +1,6 @@
-"""Intrinsics of Hopper's warpgroups (sm_90a): matrix products of four warps that read shared memory by themselves
-(`wgmma`), copies of a matrix's tiles by the tensor memory accelerator (TMA), and barriers in memory that order them.
+"""Intrinsics of Hopper's warpgroups (sm_90a). There are matrix products of four warps that read shared memory by
+themselves (`wgmma`), and copies of a matrix's tiles by the tensor memory accelerator (TMA). Barriers in memory order
+them.
 
 Memory is given as a buffer's data variable and an offset in elements, as in `ptx_intrin`. Tiles lie in shared memory in
 rows of 128 bytes whose 16-byte chunks change places by row ("128-byte swizzle"): see `swizzled`. They start at
@@ -133,8 +134,8 @@ def ptx_wgmma_mma_async(
 
     a: rows along k, 64 swizzled rows from `a_offset`. b: likewise rows of columns of b, or, `b_transposed`, rows along
     its columns: row k of the 64 columns from 64 i on is at b_offset + i * b_leading + 64 k. A thread holds columns / 2
-    sums. With w = its warp, g = lane // 4 and t = lane % 4, those from 4 j on are those of row 16 w + g, columns
-    8 j + 2 t and the next, and of row 16 w + g + 8.
+    sums. Let w be its warp, g = lane // 4 and t = lane % 4. Those from 4 j on are those of row 16 w + g, columns 8 j +
+    2 t and the next, and of row 16 w + g + 8.
     """
     if dtype not in DTYPES or columns % 8 or not 8 <= columns <= 256:
         raise IRError(f"there is no ptx_wgmma_mma_async of {columns} columns of {dtype}", hint="8, 16 .. 256 columns")

@@ -41,7 +41,7 @@ def resize2d(
     `method` is "nearest_neighbor", "linear" or "cubic" (with `bicubic_alpha`; `bicubic_exclude` leaves pixels outside
     out of the weights). `coordinate_transformation_mode` says which place of the input an output pixel stands for:
     "half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",
-    or "tf_crop_and_resize", which takes the part `roi` (starts, then ends, from 0 to 1) and puts
+    or "tf_crop_and_resize". The last takes the part `roi` (starts, then ends, from 0 to 1) and puts
     `extrapolation_value` outside. `rounding_method` is for the nearest: "round" (halves up), "round_prefer_ceil",
     "round_prefer_floor", "floor" or "ceil"; unless given "round" for "align_corners", else "floor". The result is of
     `out_dtype` (`data`'s unless given). Raises IRError on other modes and layouts.

@@ -37,10 +37,10 @@ def lstm(
 ) -> tuple[Tensor, Tensor]:
     """Long short-term memory over a sequence: (hidden, cell) states of every step.
 
-    `Xs` is (steps, batch, inputs), `Wi` (4 * cells, inputs), `Wh` (4 * cells, hidden), biases (4 * cells,), initial
-    states (batch, hidden) and (batch, cells), `proj` (hidden, cells) or None when they are equal, peepholes (cells,).
-    `weight_layout` is the order of the gates in the weights. With `reverse` the last step comes first; results stand
-    in the order in which they are computed. Raises IRError when shapes do not fit.
+    `Xs` is (steps, batch, inputs), `Wi` (4 * cells, inputs), `Wh` (4 * cells, hidden), and biases (4 * cells,). Initial
+    states are (batch, hidden) and (batch, cells), `proj` (hidden, cells) or None when they are equal, peepholes
+    (cells,). `weight_layout` is the order of the gates in the weights. With `reverse` the last step comes first;
+    results stand in the order in which they are computed. Raises IRError when shapes do not fit.
     """
     op = "lstm"
     if sorted(weight_layout) != sorted("IFGO"):

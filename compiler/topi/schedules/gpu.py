@@ -214,8 +214,8 @@ def _divides(tile: Tile, m: int | None, n: int | None, k: int | None) -> bool:
 
 
 def fetch(stage: Stage, tile: Tile, lanes: int) -> None:
-    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours: up to `lanes`
-    elements at once, as far as there are as many for each thread."""
+    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours. Each takes up to
+    `lanes` elements at once, as far as there are as many for each thread."""
     rows, columns = tile.threads
     each = min(tile.m, tile.n) * tile.k // (rows * columns)
     while lanes > 1 and (each % lanes or tile.k % lanes):

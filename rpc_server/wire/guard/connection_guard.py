@@ -3,8 +3,8 @@
 libzmq 4.3.5 has limits for a frame and for whole messages. It has none for the frames of a message that never ends, for
 answers that nobody reads, or for connections that say nothing. And a peer may choose its routing id, also one that the
 socket would have given out itself: when the counter of those gets there, libzmq aborts the process. So the counter
-starts at a random number (`seed_routing_ids`), who speaks under an id that the counter has not reached is cut off, few
-connections may be silent, and an address opens so many a second.
+starts at a random number (`seed_routing_ids`), and who speaks under an id that the counter has not reached is cut off.
+Few connections may be silent, and an address opens so many a second.
 
 The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
 each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.

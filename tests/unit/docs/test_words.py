@@ -18,6 +18,8 @@ LONGEST = 30
 """Words of a sentence."""
 TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 """Pages that are generated."""
+CODE = re.compile(r"^(?: {3,}.*|.*→.*|\w+ = .*)$", re.MULTILINE)
+"""Lines of a docstring that show code, or what becomes of it."""
 CONDITION = re.compile(r"(Of|With|Whose|If|When|While|Without|Unless|Until)\b")
 
 
@@ -53,14 +55,30 @@ def parsed() -> dict[Path, ast.Module]:
     }
 
 
-def test_no_docstring_opens_with_a_condition() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text[:60]}"
+@cache
+def docstrings() -> list[tuple[str, str]]:
+    """Where each docstring is, and its text."""
+    return [
+        (f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text)
         for path, tree in parsed().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and (text := ast.get_docstring(node) or "")
-        and CONDITION.match(text)
+    ]
+
+
+def test_no_docstring_opens_with_a_condition() -> None:
+    found = [f"{where}: {text[:60]}" for where, text in docstrings() if CONDITION.match(text)]
+    assert not found, "\n".join(found)
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    found = [
+        f"{where}: {part}"
+        for where, text in docstrings()
+        for sentence in sentences(CODE.sub("", text))
+        for part in sentence.split("; ")  # a list of what each argument is
+        if words(part) > LONGEST
     ]
     assert not found, "\n".join(found)
 

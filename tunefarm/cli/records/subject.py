@@ -59,8 +59,8 @@ def open_store(address: str, word: str) -> RecordStore:
 
 
 def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
-    """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), a name that the store has,
-    or a workload's key or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
+    """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), or a name that the store has.
+    It may also be a workload's key, or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
     try:
         items = read_job([word]).items
     except WorkloadError:

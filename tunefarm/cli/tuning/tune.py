@@ -79,10 +79,11 @@ _FIXED = (
 def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Tune each SPEC: search for its fastest schedule and record every trial.
 
-    A SPEC is a workload (an operator, its sizes and a dtype, such as matmul:512,512,512:float32), or a TOML or Python
-    file of kernels of your own, FILE:NAME for one of them; or a model whose kernels are tuned: FILE.onnx, FILE.pt2 or
-    FILE.py:NAME. A workload with a name for a size (dense:M,3072,768) is tuned for all its --shapes together. Without
-    --key or --device a private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
+    A SPEC is a workload: an operator, its sizes and a dtype, such as matmul:512,512,512:float32. Or it is a TOML or
+    Python file of kernels of your own, FILE:NAME for one of them; or a model whose kernels are tuned: FILE.onnx,
+    FILE.pt2 or FILE.py:NAME. A workload with a name for a size (dense:M,3072,768) is tuned for all its --shapes
+    together. Without --key or --device a private server on this machine measures. Ctrl-C keeps what was measured;
+    --resume goes on.
     """
     _check_usage(workloads, given)
     with _started(given) as server:

@@ -1,7 +1,7 @@
 """Gradient-boosted regression trees for a few thousand points of a few dozen features, in numpy.
 
-Friedman's boosting with squared loss: each tree is fitted to what those before it leave, on features put in at most
-64 bins (Ke et al., "LightGBM", 2017, has the histogram method), and counts by `rate`.
+Friedman's boosting with squared loss. Each tree is fitted to what those before it leave, on features put in at most 64
+bins, and counts by `rate`. (Ke et al., "LightGBM", 2017, has the histogram method.)
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ class FaceBuilder:
 
 
 class FaceRunner(ABC):
-    """Measures candidates: `repeat` times, each the mean of `number` calls, or of as many as take `min_repeat_ms`,
-    with `cooldown_interval` seconds of rest after each and the caches emptied before if asked. `timeout` bounds a
-    trial, in seconds."""
+    """Measures candidates: `repeat` times, each the mean of `number` calls, or of as many as take `min_repeat_ms`.
+    There are `cooldown_interval` seconds of rest after each, and the caches are emptied before if asked. `timeout`
+    bounds a trial, in seconds."""
 
     def __init__(
         self,

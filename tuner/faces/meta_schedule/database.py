@@ -161,7 +161,8 @@ def expected(record: TuningRecord) -> float:
 
 class MemoryDatabase(Database):
     """Records that end with the process. One with more samples of the same schedule stands for those with fewer,
-    and a later one of at least three for all: a finalist counts by what the finals measured, in turns with its rivals.
+    and a later one of at least three for all. So a finalist counts by what the finals measured, in turns with its
+    rivals.
     """
 
     def __init__(self, module_equality: Equality = "structural") -> None:

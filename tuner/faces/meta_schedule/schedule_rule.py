@@ -31,8 +31,8 @@ _UNBOUNDED = 1 << 30  # for a tile's innermost factor
 
 
 class ScheduleRule(ABC):
-    """The contract: `apply` gets a schedule and one of its blocks and returns the schedules to go on with; the one
-    it got, untouched, when the rule has nothing to say. It may change the schedule it got."""
+    """The contract: `apply` gets a schedule and one of its blocks and returns the schedules to go on with. When the
+    rule has nothing to say, that is the one it got, untouched. It may change the schedule it got."""
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         """Told once, before `apply`, what is tuned for what."""

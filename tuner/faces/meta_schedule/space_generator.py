@@ -140,8 +140,8 @@ class ScheduleFn(SpaceGenerator):
 class PostOrderApply(SpaceGenerator):
     """Applies every rule to every block, readers before what they read.
 
-    With the rules of the target (none given), the spaces are those that `tunefarm tune` searches: register and cache
-    tiles chosen for the machine, not the generic tiling that the rule `MultiLevelTiling` describes.
+    With the rules of the target (none given), the spaces are those that `tunefarm tune` searches. Their register and
+    cache tiles are chosen for the machine, not by the generic tiling that the rule `MultiLevelTiling` describes.
     """
 
     def __init__(

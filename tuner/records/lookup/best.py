@@ -68,9 +68,9 @@ def compare(incumbent: Interval, challenger: Interval) -> Verdict:
 
 
 def elect(candidates: Sequence[Evidence]) -> Evidence:
-    """The best of `candidates` (at least one), by the two rules above: runs in order, each run's fastest
-    finalist, or candidate where it had no finals, against the incumbent that the runs before left. The order given
-    does not matter."""
+    """The best of `candidates` (at least one), by the two rules above. Runs are taken in order. Each run's fastest
+    finalist, or candidate where it had no finals, is set against the incumbent that the runs before left. The order
+    given does not matter."""
     ordered = sorted(candidates, key=lambda e: (e.run_id, not e.final, median(e.samples), e.trial_id))
     if not ordered:
         raise ValueError("no candidates")

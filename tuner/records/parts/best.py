@@ -32,12 +32,11 @@ class BestRecords(StorePart):
     ) -> BestLookup:
         """The best config for a workload on a target and device class, and why that one.
 
-        `exact`: everything asked for matches. `compatible`: the workload matches and its code runs here (same
-        kind, same architecture, the features it needs are a subset of the target's), it is of this device
-        class or of one declared to serve it; or it was measured with another toolchain; or several device
-        classes match because none was asked for. Else a `miss`, whose `explain` says what there is instead. A
-        config of another device class is never given undeclared. `toolchain` is a `keys.toolchain_key`; None
-        takes the newest. Raises TargetError.
+        `exact`: everything asked for matches. `compatible`: the workload matches and its code runs here (same kind,
+        same architecture, the features it needs are a subset of the target's). It is of this device class or of one
+        declared to serve it; or it was measured with another toolchain; or several device classes match because none
+        was asked for. Else a `miss`, whose `explain` says what there is instead. A config of another device class is
+        never given undeclared. `toolchain` is a `keys.toolchain_key`; None takes the newest. Raises TargetError.
         """
         return self.look_up_all([workload_key], target, device_class, toolchain)[workload_key]
 

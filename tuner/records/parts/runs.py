@@ -74,8 +74,8 @@ class RunRecords(StorePart):
         return self._write(lambda c: stopping.request(c, run_id, by))
 
     def left(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
-        """Runs that have not ended though nobody works on them: their owner is gone, as `is_gone` says or because it
-        was not heard of for `stopping.QUIET_S` seconds; or no process took them up for as long."""
+        """Runs that have not ended though nobody works on them. Their owner is gone, as `is_gone` says or because it
+        was not heard of for `stopping.QUIET_S` seconds. Or no process took them up for as long."""
         return self._read(lambda c: stopping.left(c, is_gone))
 
     def end_left(self, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:

@@ -60,10 +60,10 @@ class TrialRecords(StorePart):
     def claim(self, task_id: int, device_id: int, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
         """Claim candidates for the run of `task_id`, to measure on devices of the class of `device_id`.
 
-        Of all runs in the store that ask for one, on the same workload, target, device class and toolchain, one gets
-        it (CLAIMED) until its trial is added, `release`, or its run is not renewed; others hear TAKEN. KNOWN gives
-        the result where there is one: a verified time there, a failure there, or a box it crashed of any class.
-        Raises RecordNotFound.
+        All runs in the store may ask for one, on the same workload, target, device class and toolchain. One gets it
+        (CLAIMED) until its trial is added, `release`, or its run is not renewed; others hear TAKEN. KNOWN gives the
+        result where there is one: a verified time there, a failure there, or a box it crashed of any class. Raises
+        RecordNotFound.
         """
         if not digests:
             return {}

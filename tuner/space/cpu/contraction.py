@@ -124,8 +124,9 @@ class ContractionShape:
 @dataclass(frozen=True)
 class ContractionWork:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
-    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name, `free` the
-    names of layout-free operands, `padding` a block that pads an operand of which each task reads a part of its own."""
+    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name. `free` has the
+    names of layout-free operands. `padding` is a block that pads an operand of which each task reads a part of its
+    own."""
 
     info: BlockInfo
     roles: Roles

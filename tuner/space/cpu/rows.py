@@ -172,8 +172,8 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
 
 def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
     """Whether the first pass that computes a row asks memory for the next row, which then comes while this one is
-    computed: of many rows, each short enough that the near caches hold the two and what is made of them, where a vector
-    is a line and each pass over a row has a loop of its own."""
+    computed. There must be many rows, each short enough that the near caches hold the two and what is made of them. A
+    vector must be a line, and each pass over a row have a loop of its own."""
     whole = rows.length % (hardware.lanes * max(_STEPS)) == 0 and len(rows.blocks[-1].axes) == rows.kept + 1
     widest = max(parse_dtype(i.buffer.dtype).bytes for b in rows.blocks for i in b.inputs)
     held = 8 * rows.length * widest <= hardware.panel_bytes

@@ -7,10 +7,10 @@ memory about as fast as it is used.
         for tile in panel: sums[tile] += A[:, k] · B[k, tile]      stream: the sums are C itself
       [copy the sums to C]                                         stream+keep
 
-A register tile that runs down the columns of such a matrix meets another page in each row, and rows a power of two
-apart share one set of the cache: once a tile reads more of them than a set has ways, the rest of every line is gone
-before the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead. The
-rows of C and of A lie as far apart, and want the lines of the same set: kept in the order of tiles they don't.
+A register tile that runs down the columns of such a matrix meets another page in each row. Rows a power of two apart
+share one set of the cache. Once a tile reads more of them than a set has ways, the rest of every line is gone before
+the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead. The rows of
+C and of A lie as far apart, and want the lines of the same set: kept in the order of tiles they don't.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which decisions of a GPU tile are worth building, and a draft of how fast they are.
 
-The draft is a roofline of one multiprocessor: the cycles that arithmetic, shared memory and memory take for one step of
-a block, the longest of which hides the others as far as enough warps are there to take turns.
+The draft is a roofline of one multiprocessor. Arithmetic, shared memory and memory each take cycles for one step of a
+block. The longest hides the others as far as enough warps are there to take turns.
 """
 
 from __future__ import annotations

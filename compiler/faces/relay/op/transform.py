@@ -34,7 +34,7 @@ def squeeze(data: In, axis: Any = None) -> Any:
 
 @operator("reshape")
 def reshape(data: In, newshape: Any, allowzero: bool = False) -> Any:
-    """The elements in another shape, in which 0 copies a size, -1 is what is left, -2 copies all further sizes, -3
+    """The elements in another shape. In it 0 copies a size, -1 is what is left, and -2 copies all further sizes. -3
     joins two, and -4 splits one by the two numbers behind it.
     """
     wanted = numbers(newshape, "reshape") if isinstance(newshape, Constant) else _sequence(newshape)

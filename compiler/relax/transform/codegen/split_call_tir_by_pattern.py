@@ -54,7 +54,7 @@ def split_call_tir_by_pattern(
     A pattern is a kernel of one block; its sizes may be symbolic. `fcodegen` gets what matched the first blocks, in
     order. It returns None to leave the kernel, or code and how many of the blocks it computes. Code is the name of a
     packed function or a kernel. Both take what these blocks read and do not make, in the order of the blocks' loads,
-    then the result of the last of them, which must be all that the other blocks read of theirs.
+    then the result of the last of them. That result must be all that the other blocks read of theirs.
     """
     known = [_Pattern.of(pattern) for pattern in patterns]
     return rewritten(mod, lambda own: _Splitter(own, known, fcodegen))
