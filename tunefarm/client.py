@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from compiler.tir.nodes import PrimFunc
 
 _BATCH = 1000  # lookups in one request
+_PART = 4 << 20  # bytes of a file in one request
+_MOST_CALLS = 5000  # of a graph
 _KEY = re.compile(r"[0-9a-f]{64}")
 _ADDRESS_HINT = "write it like http://127.0.0.1:9180"
 
@@ -83,6 +86,18 @@ class RunReply:
         return self.state not in ("queued", "running")
 
 
+@dataclass(frozen=True)
+class ModelReply:
+    """A model. `latest` is the digest of its newest version."""
+
+    id: int
+    name: str
+    owner: str
+    readers: tuple[str, ...]
+    versions: int
+    latest: str
+
+
 class Client:
     """Talks to one web app. `token` is for one that asks for it. Use as a context manager, or call `close`.
 
@@ -94,6 +109,7 @@ class Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             self._http = httpx.Client(base_url=base_url.rstrip("/"), headers=headers, timeout=timeout_s)
+            self._kept: dict[str, tuple[str, Mapping[str, Any]]] = {}
         except httpx.InvalidURL as error:
             raise ApiError(f"{base_url!r} is no address of a web app: {error}", hint=_ADDRESS_HINT) from None
 
@@ -197,6 +213,95 @@ class Client:
         """Go on with a run that was interrupted or failed, with another budget when `trials` says so."""
         return _run_reply(self.post(f"/api/v1/runs/{run_id}/resume", {"trials": trials}))
 
+    def models(self) -> list[ModelReply]:
+        """The newest models that this client may see, newest first."""
+        return [_model_reply(data) for data in self.get("/api/v1/models", limit=500)["models"]]
+
+    def register_model(
+        self,
+        file: str,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        name: str = "",
+        readers: Sequence[str] = (),
+        upload: bool = False,
+    ) -> ModelReply:
+        """Register the model of a file (FILE.onnx, FILE.pt2 or FILE.py:NAME) with its kernels, as this token's own.
+
+        `sizes` fix symbolic dimensions; `readers` are the names of tokens that may see it ("*": all). With `upload` the
+        file is sent, too. Raises what the model's frontend raises.
+        """
+        from tuner.kernels.model_version import model_source, plan_of
+
+        source = model_source(file, sizes)
+        plan = plan_of(source)
+        numbers = {kernel.key: number for number, kernel in enumerate(plan.kernels)}
+        data = self.post(
+            "/api/v1/models",
+            {
+                "name": name or source.name, "digest": source.digest, "file_digest": source.file_digest,
+                "form": source.form, "sizes": dict(source.sizes), "file_bytes": source.file_bytes,
+                "readers": list(readers),
+                "tasks": [
+                    {"function": kernel.func.script(), "names": list(kernel.names), "calls": kernel.weight}
+                    for kernel in plan.kernels
+                ],
+                "graph": [
+                    {
+                        "name": call.name, "task": numbers.get(call.workload or ""),
+                        "inputs": list(call.inputs),
+                    }
+                    for call in plan.graph[:_MOST_CALLS]
+                ],
+            },
+        )  # fmt: skip
+        made = _model_reply(data)
+        if upload:
+            self._upload(f"/api/v1/models/{made.id}/versions/{source.digest}/file", source.path.read_bytes())
+        return made
+
+    def _upload(self, path: str, content: bytes) -> None:
+        version = self.get(path.removesuffix("/file"))
+        for start in range(int(version["kept_bytes"]), len(content), _PART):
+            query = {"start": start}
+            self._data(self._send("POST", path, params=query, content=content[start : start + _PART]))
+
+    def model_configs(
+        self,
+        model: int,
+        target: str | Target | None = None,
+        device_class: str | None = None,
+        *,
+        version: str = "",
+        release: str | None = None,
+    ) -> dict[str, BestReply]:
+        """The configs of all kernels of a model by workload key, in one request; nothing is sent twice while nothing
+        changed. `target` None is this machine; `version` is a digest, or its first digits."""
+        query = {"target": _target(target), "device_class": device_class, "version": version, "release": release}
+        data = self._get_once(f"/api/v1/models/{model}/configs", {k: v for k, v in query.items() if v})
+        return {answer["workload"]: _best_reply(answer) for answer in data["answers"]}
+
+    def add_model_time(self, model: int, version: str, samples_s: Sequence[float], **what: Any) -> Mapping[str, Any]:
+        """Keep an end-to-end time of a model: `device`, `device_class`, `target`, and what else the API takes."""
+        body = {"version": version, "samples_s": list(samples_s), **what}
+        return self.post(f"/api/v1/models/{model}/times", body)
+
+    def tune_model(self, model: int, **options: Any) -> RunReply:
+        """Have the web app tune a model's kernels: `key` of the devices, `trials` a kernel, `version`, `target`."""
+        return _run_reply(self.post(f"/api/v1/models/{model}/tune", options))
+
+    def _get_once(self, path: str, query: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A GET whose answer is kept with its ETag, and sent again by the app only when it changed."""
+        asked = str(httpx.URL(path, params=query))
+        tag, known = self._kept.get(asked, ("", {}))
+        response = self._send("GET", path, params=query, headers={"If-None-Match": tag} if tag else {})
+        if response.status_code == 304:
+            return known
+        data = self._data(response)
+        if new := response.headers.get("etag"):
+            self._kept[asked] = (new, data)
+        return data
+
     def get(self, path: str, **query: Any) -> Mapping[str, Any]:
         """Any GET of the API, as parsed JSON."""
         return self._data(self._send("GET", path, params=query))
@@ -261,6 +366,16 @@ def _error_kind(response: httpx.Response) -> str:
         return ""
 
 
+@contextmanager
+def use_configs(configs: Mapping[str, BestReply]) -> Iterator[None]:
+    """Build models inside of the `with` block with these configs, by workload key, as `model_configs` gives them."""
+    from compiler.driver.kernel_schedules import kernel_schedules
+    from tunefarm.cli.models.configs import schedules_of
+
+    with kernel_schedules(schedules_of(configs)):
+        yield
+
+
 def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
     """The function's text goes along, so that a nearby workload's config can be adapted to it."""
     if isinstance(workload, str):
@@ -279,6 +394,11 @@ def _best_reply(answer: Mapping[str, Any]) -> BestReply:
     names = ("match", "trace", "cost_s", "device_class", "digest")
     as_written = bool(answer.get("as_written", False))  # an older server doesn't say
     return BestReply(explain=tuple(answer["explain"]), as_written=as_written, **{name: answer[name] for name in names})
+
+
+def _model_reply(data: Mapping[str, Any]) -> ModelReply:
+    values = {field.name: data[field.name] for field in fields(ModelReply)}
+    return ModelReply(**{**values, "readers": tuple(data["readers"])})
 
 
 def _run_reply(data: Mapping[str, Any]) -> RunReply:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.script.entry import from_source
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
+from tuner.engine.ledger import write_down
+from tuner.engine.options import RunOptions
+from tuner.errors import TuningError
 from tuner.kernels.spec import SpecError
+from tuner.records.model import Run, RunState
 from tuner.records.models.facts import ModelTask, ModelVersion
 from tuner.records.store import RecordStore
+from tuner.task import TuningTask
 
 
 def stored_record(version: ModelVersion, task: ModelTask) -> dict[str, Any]:
@@ -48,3 +55,25 @@ def function_of(script: str, key: str) -> PrimFunc:
     if not isinstance(func, PrimFunc) or workload_key(func) != key:
         raise SpecError(f"the function of workload {key[:12]} is another one")
     return func
+
+
+def queue_model(
+    store: RecordStore, version: ModelVersion, target: str, *, trials: int, key: str = "", user: str = ""
+) -> Run:
+    """Record a run of a stored model's kernels that has not begun; `trials` for each of them.
+
+    `tunefarm tune --resume` takes it up. Raises TuningError for a model without kernels for that kind of target, and
+    for kernels whose functions the store lacks.
+    """
+    where = Target(target)
+    tasks = store.models.tasks(version.id, where.kind.name)
+    if not tasks:
+        raise TuningError(f"{version.model} has no kernels for {where.kind.name} in the store")
+    records = tuple(stored_record(version, task) for task in tasks)
+    searched = [TuningTask(task.name, stored_kernel(record, store), where) for task, record in zip(tasks, records)]
+    options = RunOptions(trials=trials, target=str(where), workloads=records)
+    words = ["tunefarm", "models", "tune", version.model, "--trials", str(trials), "--target", str(where)]
+    words += ["--version", version.digest[:12], *(["--key", key] if key else [])]
+    run = write_down(store, searched, options, shlex.join(words), user=user, state=RunState.QUEUED)
+    store.models.link_run(version.id, run.id)
+    return run

@@ -63,9 +63,14 @@ async def events(
     if last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) < 19:
         after = int(last_event_id)
     follower = Follower(context.store, run_id, after)
+    return counted(context, request, _stream(context, follower))
+
+
+def counted(context: Context, request: Request, stream: AsyncIterator[str]) -> StreamingResponse:
+    """A stream of events as a response that counts among its client's. Raises TooManyStreams."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     ended = context.streams.open(request.scope["tunefarm_name"] or (request.client.host if request.client else ""))
-    return _Counted(_stream(context, follower), ended, media_type="text/event-stream", headers=headers)
+    return _Counted(stream, ended, media_type="text/event-stream", headers=headers)
 
 
 class _Counted(StreamingResponse):

@@ -39,7 +39,7 @@ class NewRun(Body):
 @router.post("/runs", status_code=202)
 def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
     """Begin a run. It is `queued` until its process has a device; follow its events."""
-    launcher = _launcher(context)
+    launcher = launcher_of(context)
     if launcher.has_tracker:
         if not new.key:
             raise BadRequest("a run on the tracker's devices needs their key", hint='"*" stands for any device')
@@ -80,7 +80,7 @@ class Resume(Body):
 def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -> Run:
     """Go on with a run that was interrupted or failed, or, with more `trials`, is finished, on devices of the key it
     began with."""
-    launcher = _launcher(context)
+    launcher = launcher_of(context)
     run = context.store.runs.get(run_id)
     trials = None if how is None else how.trials
     if not run.state.ended:
@@ -97,7 +97,8 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
     return Run.of(queued)
 
 
-def _launcher(context: Context) -> Launcher:
+def launcher_of(context: Context) -> Launcher:
+    """What starts runs. Raises NoLauncher where nothing does."""
     if context.launcher is None:
         raise NoLauncher("this web app starts no runs", hint="start it with `tunefarm web`, or use `tunefarm tune`")
     return context.launcher

@@ -22,6 +22,7 @@ from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.tracker_messages import FarmNumbers
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
 from rpc_server.wire.trial_messages import FailureKind
+from tests.kit.records.seed_models import seed_model
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
 from tuner.records.model import (
@@ -71,6 +72,7 @@ class Seeded:
     running: int
     devices: tuple[int, ...]
     benchmark: int
+    model: int
 
 
 def trace_of(tiles: tuple[int, int], vector: int) -> str:
@@ -141,7 +143,8 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     _events(store, devices[1], now)
     benchmark = _benchmarks(store, (matmul, conv), target, devices[:2], now, rng)
     _releases(store)
-    return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices, benchmark)
+    model = seed_model(store, (matmul, conv, softmax), devices, TARGET, first.id, now)
+    return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices, benchmark, model)
 
 
 def _events(store: RecordStore, device: int, now: datetime) -> None:

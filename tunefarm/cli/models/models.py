@@ -226,6 +226,50 @@ def add(settings: Settings, file: str, db: str | None, dims: tuple[str, ...], na
     click.echo(f"{made.model}, version {made.digest[:12]}: {len(new.tasks)} kernels, {len(new.graph)} calls")
 
 
+_TUNE_EPILOG = """\b
+Examples:
+  tunefarm models tune resnet18 --trials 200 --key cpu
+  tunefarm models tune resnet18 --version 3f9c1e
+"""
+
+
+@models.command("tune", epilog=_TUNE_EPILOG)
+@click.argument("which", type=ModelName(), metavar="MODEL")
+@click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
+@click.option("--trials", type=Whole(1), default=64, show_default=True, help="Trials for each kernel.")
+@click.option("--target", help="Target to build for.  [default: what the first device reports]")
+@click.option("--key", help="Lease devices that match this key or expression from the tracker.")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
+@click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
+@_DB
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def tune_stored(
+    ctx: click.Context, which: str, digest: str, trials: int, target: str | None, key: str | None,
+    tracker: str | None, devices: tuple[str, ...], db: str | None, as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Tune the kernels of a model that the store knows, without its file."""
+    from tunefarm.cli.tuning.fleet import fleet_maker
+    from tunefarm.cli.tuning.tune import tune
+    from tuner.devices.supplies import local_target
+    from tuner.kernels.stored import queue_model
+
+    where = str(given_target(target)) if target else ""
+    open_fleet = fleet_maker(ctx.obj, devices, key, tracker)
+    if not where and open_fleet is not None:
+        fleet = open_fleet("")
+        where = fleet.target()
+        fleet.close()
+    with RecordStore.open(db or ctx.obj.db) as store:
+        version = store.models.version_of(find_model(store, which).id, digest)
+        run = queue_model(store, version, where or local_target(), trials=trials, key=key or "")
+    ctx.invoke(
+        tune, workloads=(), resume=run.id, key=key, tracker=tracker, devices=devices, db=db, as_json=as_json,
+        quiet=quiet,
+    )  # fmt: skip
+
+
 @models.command("remove", epilog="\b\nExamples:\n  tunefarm models remove old-net --yes")
 @click.argument("which", type=ModelName(), metavar="MODEL")
 @_DB

@@ -1,0 +1,418 @@
+"""Models: registered, their kernels and coverage, all of their configs at once, their times, files and events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from compiler.errors import TunefarmError
+from compiler.script.entry import from_source
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tracker.capability import parse_capability
+from tuner.devices.supplies import local_target
+from tuner.engine.store_rows import workload_row
+from tuner.kernels.coverage import coverage_of
+from tuner.kernels.stored import queue_model
+from tuner.records.errors import InvalidRecord
+from tuner.records.model import BestLookup, NewDevice
+from tuner.records.models import facts
+from tuner.records.models.facts import Viewer
+from tuner.records.models.writing import MOST_PART
+from tuner.records.store import RecordStore
+from tuner.task import TuningTask
+from webui.access import Tuner
+from webui.api.best_models import Answer
+from webui.api.events import BEAT_S, POLL_S, counted
+from webui.api.model_replies import (
+    CoverageReply,
+    GraphCall,
+    GraphReply,
+    KernelShare,
+    Model,
+    ModelConfigs,
+    ModelPage,
+    ModelTask,
+    ModelTime,
+    ModelTimePage,
+    ModelVersion,
+    ModelVersionDetail,
+    ModelVersionPage,
+    NewModel,
+    NewModelTime,
+    ProfileReply,
+    Readers,
+    TuneModel,
+)
+from webui.api.params import Before, Id
+from webui.api.replies import CHANGE_ERRORS, ERRORS, body_of, conditional
+from webui.api.run_changes import launcher_of
+from webui.api.run_models import Run
+from webui.context import Context, Ctx
+from webui.errors import BadRequest, NoLauncher
+
+router = APIRouter(tags=["models"], responses=ERRORS)
+
+Digest = Annotated[str, Path(min_length=4, max_length=64, pattern="^[0-9a-f]+$")]
+Target_ = Annotated[str, Query(description="target string", min_length=1, max_length=4000)]
+DeviceClass = Annotated[str, Query(description="device class", min_length=1, max_length=400)]
+Version = Annotated[
+    str, Query(description="the first digits of a version's digest; the newest without it", max_length=64)
+]
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it already"}}
+_BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "server-sent events", "content": {"text/event-stream": {}}}
+}
+
+
+def viewer_of(request: Request) -> Viewer:
+    """Who asks, as models know owners and readers."""
+    return Viewer(name=request.scope["tunefarm_name"])
+
+
+def _version(context: Context, request: Request, model_id: int, digest: str) -> facts.ModelVersion:
+    context.store.models.get(model_id, viewer_of(request))
+    return context.store.models.version_of(model_id, digest)
+
+
+# ------------------------------------------------------------------------------- what there is
+
+
+@router.get("/models")
+def models(
+    context: Ctx, request: Request, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50
+) -> ModelPage:
+    """The models that you may see, newest first."""
+    found = context.store.models.page(limit + 1, before, viewer_of(request))
+    page = [Model.of(model) for model in found[:limit]]
+    return ModelPage(models=page, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.get("/models/{model_id}")
+def model(context: Ctx, request: Request, model_id: Id) -> Model:
+    """One model."""
+    return Model.of(context.store.models.get(model_id, viewer_of(request)))
+
+
+@router.get("/models/{model_id}/versions")
+def model_versions(
+    context: Ctx, request: Request, model_id: Id, before: Before = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> ModelVersionPage:  # fmt: skip
+    """A model's versions, newest first."""
+    context.store.models.get(model_id, viewer_of(request))
+    found = context.store.models.versions(model_id, limit + 1, before)
+    page = [ModelVersion.of(version) for version in found[:limit]]
+    return ModelVersionPage(versions=page, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.get("/models/{model_id}/versions/{digest}")
+def model_version(context: Ctx, request: Request, model_id: Id, digest: Digest) -> ModelVersionDetail:
+    """One version, by its digest or that one's first digits, with its kernels."""
+    found = _version(context, request, model_id, digest)
+    tasks = [ModelTask.of(task) for task in context.store.models.tasks(found.id)]
+    return ModelVersionDetail.of(found, tasks=tasks, runs=list(context.store.models.runs(found.id)))
+
+
+@router.get("/models/{model_id}/versions/{digest}/graph", response_model=GraphReply, responses=_UNCHANGED)
+def model_graph(context: Ctx, request: Request, model_id: Id, digest: Digest) -> Response:
+    """The calls of a version's graph."""
+    found = _version(context, request, model_id, digest)
+    calls = [GraphCall.of(call) for call in context.store.models.graph(found.id)]
+    return conditional(request, GraphReply(calls=calls))
+
+
+@router.get("/models/{model_id}/coverage")
+def model_coverage(
+    context: Ctx, request: Request, model_id: Id, target: Target_, device_class: DeviceClass, version: Version = ""
+) -> CoverageReply:
+    """How well a model is tuned on a device class, and what tuning should still save."""
+    found = _version(context, request, model_id, version)
+    kind = Target(target).kind.name
+    return CoverageReply.of(coverage_of(context.store, found, target, device_class, kind))
+
+
+@router.get("/models/{model_id}/configs", response_model=ModelConfigs, responses=_UNCHANGED)
+def model_configs(
+    context: Ctx, request: Request, model_id: Id, target: Target_,
+    device_class: Annotated[str | None, Query(description="device class", max_length=400)] = None,
+    version: Version = "",
+    release: Annotated[str | None, Query(description="only this release's configs", max_length=100)] = None,
+) -> Response:  # fmt: skip
+    """The configs of all kernels of a model on one target, with an ETag: what a build asks once."""
+    found = _version(context, request, model_id, version)
+    keys = [task.workload_key for task in context.store.models.tasks(found.id, Target(target).kind.name)]
+    place = target, device_class or None
+    if release:
+        answers = [Answer.of(key, context.store.releases.look_up(release, key, *place)) for key in keys]
+    else:
+        known = _best(context.store, keys, *place)
+        answers = [Answer.of(key, known[key]) for key in keys]
+    misses = sum(answer.match == "miss" for answer in answers)
+    return conditional(request, ModelConfigs(version=found.digest, answers=answers, misses=misses))
+
+
+def _best(store: RecordStore, keys: list[str], target: str, device_class: str | None) -> dict[str, BestLookup]:
+    found: dict[str, BestLookup] = {}
+    for start in range(0, len(keys), 1000):
+        found |= store.best.look_up_all(keys[start : start + 1000], target, device_class)
+    return found
+
+
+@router.get("/models/{model_id}/times")
+def model_times(
+    context: Ctx, request: Request, model_id: Id,
+    device_class: Annotated[str | None, Query(description="only on this device class", max_length=400)] = None,
+    version: Version = "", before: Before = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ModelTimePage:  # fmt: skip
+    """A model's end-to-end times, newest first."""
+    context.store.models.get(model_id, viewer_of(request))
+    chosen = context.store.models.version_of(model_id, version).id if version else None
+    found = context.store.models.times(model_id, device_class, chosen, limit + 1, before)
+    page = _times(context.store, found[:limit])
+    return ModelTimePage(times=page, next=found[limit - 1].id if len(found) > limit else None)
+
+
+def _times(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[ModelTime]:
+    digests = {number: store.models.version(number).digest for number in {time.version_id for time in found}}
+    return [ModelTime.of(time, version=digests[time.version_id]) for time in found]
+
+
+@router.get("/models/{model_id}/times/{time_id}/profile")
+def model_profile(context: Ctx, request: Request, model_id: Id, time_id: Id) -> ProfileReply:
+    """Where the time of a measured run went; empty where nobody looked."""
+    context.store.models.get(model_id, viewer_of(request))
+    known = context.store.models.times(model_id, limit=1, before=time_id + 1)
+    kernels = context.store.models.profile(time_id) if known and known[0].id == time_id else ()
+    return ProfileReply(kernels=[KernelShare.of(kernel) for kernel in kernels])
+
+
+# ------------------------------------------------------------------------------------- changes
+
+
+@router.post("/models", responses=CHANGE_ERRORS, status_code=201)
+def register_model(context: Ctx, by: Tuner, new: NewModel) -> Model:
+    """Register a version of a model of yours, by its digest. Its file may be sent afterwards."""
+    target = Target(new.kind)
+    rows = [workload_row(TuningTask(task.names[0], _function(task.function), target)) for task in new.tasks]
+    if any(call.task is not None and call.task >= len(rows) for call in new.graph):
+        raise BadRequest("a call of the graph names a kernel that is not among the tasks")
+    made = context.store.models.register(
+        facts.NewModelVersion(
+            name=new.name,
+            digest=new.digest,
+            file_digest=new.file_digest,
+            form=new.form,
+            kind=new.kind,
+            sizes=new.sizes,
+            file_bytes=new.file_bytes,
+            owner=by,
+            readers=tuple(new.readers),
+            created_by=by,
+            tasks=tuple(
+                facts.NewModelTask(workload=row, names=tuple(task.names), calls=task.calls)
+                for row, task in zip(rows, new.tasks, strict=True)
+            ),
+            graph=tuple(
+                facts.GraphCall(
+                    name=call.name,
+                    workload=None if call.task is None else rows[call.task].key,
+                    inputs=tuple(call.inputs),
+                )
+                for call in new.graph
+            ),
+        )
+    )
+    return Model.of(context.store.models.get(made.model_id, Viewer(name=by)))
+
+
+def _function(script: str) -> PrimFunc:
+    try:
+        func = from_source(script)
+    except TunefarmError as error:
+        raise InvalidRecord(f"a kernel's function is no script: {error.message}") from None
+    if not isinstance(func, PrimFunc):
+        raise InvalidRecord("a kernel's function is a script of one function")
+    return func
+
+
+@router.post("/models/{model_id}/readers", responses=CHANGE_ERRORS)
+def model_readers(context: Ctx, by: Tuner, model_id: Id, new: Readers) -> Model:
+    """Say who may see a model of yours."""
+    return Model.of(context.store.models.set_readers(model_id, new.readers, Viewer(name=by)))
+
+
+@router.post("/models/{model_id}/remove", responses=CHANGE_ERRORS)
+def remove_model(context: Ctx, by: Tuner, model_id: Id) -> Model:
+    """Delete a model of yours with its versions, files, times and profiles. What was tuned for it stays."""
+    found = context.store.models.get(model_id, Viewer(name=by))
+    context.store.models.remove(model_id, Viewer(name=by))
+    return Model.of(found)
+
+
+@router.post("/models/{model_id}/times", responses=CHANGE_ERRORS, status_code=201)
+def add_model_time(context: Ctx, by: Tuner, model_id: Id, new: NewModelTime) -> ModelTime:
+    """Keep an end-to-end time of a model, with the profile of a run."""
+    context.store.models.get(model_id, Viewer(name=by))
+    version = context.store.models.version_of(model_id, new.version)
+    known = context.store.devices.named(new.device)
+    same = next((device for device in reversed(known) if device.device_class == new.device_class), None)
+    device = same or context.store.devices.upsert(
+        NewDevice(name=new.device, key="", device_class=new.device_class, fingerprint={"told": new.device_class})
+    )
+    made = context.store.models.add_time(
+        facts.NewModelTime(
+            version_id=version.id,
+            device_id=device.id,
+            target=new.target,
+            samples=tuple(new.samples_s),
+            release=new.release,
+            tuned_share=new.tuned_share,
+            environment=new.environment,
+            measured_by=by,
+            measured_at=new.measured_at,
+            kernels=tuple(
+                facts.KernelShare(
+                    name=kernel.name, calls=kernel.calls, seconds=kernel.seconds_s, workload=kernel.workload,
+                    config=kernel.config, roofline=kernel.roofline,
+                )
+                for kernel in new.kernels
+            ),
+        )
+    )  # fmt: skip
+    [kept] = context.store.models.times(model_id, limit=1, before=made + 1)
+    return ModelTime.of(kept, version=version.digest)
+
+
+@router.post("/models/{model_id}/tune", responses=CHANGE_ERRORS, status_code=202)
+def tune_model(context: Ctx, by: Tuner, model_id: Id, how: TuneModel) -> Run:
+    """Begin a run of a model's kernels. It is `queued` until its process has a device; follow its events."""
+    launcher = launcher_of(context)
+    context.store.models.get(model_id, Viewer(name=by))
+    version = context.store.models.version_of(model_id, how.version)
+    if launcher.has_tracker:
+        target = how.target or context.fleet.target_of(parse_capability(how.key or "*"))
+    elif how.key:
+        raise NoLauncher("this web app has no tracker to lease devices from", hint="leave the key out")
+    else:
+        target = how.target or local_target()
+    made = queue_model(context.store, version, target, trials=how.trials, key=how.key, user=by)
+    launcher.start(made.id, how.key)
+    return Run.of(made)
+
+
+# --------------------------------------------------------------------------------------- files
+
+
+@router.post("/models/{model_id}/versions/{digest}/file", responses=CHANGE_ERRORS)
+async def add_model_file(
+    context: Ctx, by: Tuner, request: Request, model_id: Id, digest: Digest,
+    start: Annotated[int, Query(ge=0, le=4 << 30, description="of the file's bytes, the first that is sent")] = 0,
+) -> ModelVersion:  # fmt: skip
+    """Send a piece of the file of a model of yours, at most 8 MiB. The last one has the whole checked."""
+    body = await request.body()
+    if not 0 < len(body) <= MOST_PART:
+        raise BadRequest(f"a piece has 1 to {MOST_PART} bytes, not {len(body)}")
+
+    def keep() -> facts.ModelVersion:
+        found = _version(context, request, model_id, digest)
+        return context.store.models.add_part(found.id, start, body, Viewer(name=by))
+
+    return ModelVersion.of(await run_in_threadpool(keep))
+
+
+@router.get("/models/{model_id}/versions/{digest}/file", responses=_BYTES, response_class=StreamingResponse)
+def model_file(context: Ctx, request: Request, model_id: Id, digest: Digest) -> StreamingResponse:
+    """A version's file, for its owner and readers."""
+    found = _version(context, request, model_id, digest)
+    pieces = context.store.models.file(found.id, viewer_of(request))
+    first = next(pieces)  # so that what is wrong is answered, not found in a broken file
+
+    def body() -> Any:
+        yield first
+        yield from pieces
+
+    headers = {"Content-Length": str(found.file_bytes), "Cache-Control": "no-store"}
+    return StreamingResponse(body(), media_type="application/octet-stream", headers=headers)
+
+
+# -------------------------------------------------------------------------------------- events
+
+
+@router.get("/models/{model_id}/events", responses=_STREAM, response_class=StreamingResponse)
+async def model_events(
+    context: Ctx, request: Request, model_id: Id,
+    after: Annotated[int | None, Query(ge=0, description="send times after this one; from now without it")] = None,
+) -> StreamingResponse:  # fmt: skip
+    """A model's new times and versions and its runs' progress, as they happen. It ends when the app does.
+
+    Events: `time` (a ModelTime), `version` (a ModelVersion), `run` (id, state, trials, budget), and `problem`.
+    """
+    await run_in_threadpool(context.store.models.get, model_id, viewer_of(request))
+    follower = ModelFollower(context.store, model_id, viewer_of(request), after)
+    return counted(context, request, _followed(context, follower))
+
+
+async def _followed(context: Context, follower: ModelFollower) -> AsyncIterator[str]:
+    yield f"retry: {int(2000 * POLL_S)}\n\n"
+    silent = 0.0
+    while not context.stopping():
+        try:
+            events = await run_in_threadpool(follower.look)
+        except TunefarmError as error:
+            yield f"event: problem\ndata: {body_of(error)[1].model_dump_json()}\n\n"
+            return
+        for event in events:
+            yield event
+        silent = 0.0 if events else silent + POLL_S
+        if silent >= BEAT_S:
+            silent = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(POLL_S)
+
+
+class ModelFollower:
+    """Follows one model for one listener."""
+
+    def __init__(self, store: RecordStore, model_id: int, viewer: Viewer, after: int | None) -> None:
+        self._store, self._model_id, self._viewer = store, model_id, viewer
+        newest = store.models.times(model_id, limit=1)
+        self._time = (newest[0].id if newest else 0) if after is None else after
+        versions = store.models.versions(model_id, 1)
+        self._version = versions[0].id if versions else 0
+        self._runs: dict[int, tuple[object, ...]] = {}
+
+    def look(self) -> list[str]:
+        """Events since the last look. Raises RecordNotFound once the model is gone."""
+        store = self._store
+        store.models.get(self._model_id, self._viewer)
+        events = []
+        versions = store.models.versions(self._model_id, 20)
+        for version in reversed([v for v in versions if v.id > self._version]):
+            self._version = version.id
+            events.append(_event("version", ModelVersion.of(version).model_dump_json()))
+        times = store.models.times(self._model_id, limit=100)
+        new = tuple(reversed([time for time in times if time.id > self._time]))
+        for time, shown in zip(new, _times(store, new), strict=True):
+            self._time = time.id
+            events.append(_event("time", shown.model_dump_json(), time.id))
+        for number in store.models.runs(versions[0].id, 5) if versions else ():
+            run = store.runs.get(number)
+            now = (str(run.state), run.trials, run.budget)
+            if self._runs.get(number) != now:
+                self._runs[number] = now
+                told = {"id": run.id, "state": str(run.state), "trials": run.trials, "budget": run.budget}
+                events.append(_event("run", json.dumps(told)))
+        return events
+
+
+def _event(name: str, data: str, number: int | None = None) -> str:
+    mark = "" if number is None else f"id: {number}\n"
+    return f"{mark}event: {name}\ndata: {data}\n\n"
