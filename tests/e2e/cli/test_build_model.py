@@ -128,6 +128,7 @@ def test_a_model_of_a_python_file_is_tuned_with_its_sizes(tmp_path: Path, capfd:
         assert isinstance(stored.what, PrimFunc)
         assert workload_key(stored.what) == task.workload_key
         assert stored.model == "network"
+    capfd.readouterr()
     tuned = run_cli(capfd, "models", "tune", "network", "--trials", "1", "--quiet", "--json", "--db", db)
     assert json.loads(tuned.out)["run"] == 2
 
