@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads, which spin while others want the core
+os.environ.setdefault("TUNEFARM_DRAFT_CACHE", "")  # drafts of this run's code only, and none of it left behind
 
 import pytest
 

@@ -8,7 +8,7 @@ they are.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -31,12 +31,18 @@ def _nothing(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     return None
 
 
+def _not_prepared(funcs: Sequence[n.PrimFunc], target: Target) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSchedules:
-    """`find` looks a schedule up, `pick` chooses one that nobody has tried."""
+    """`find` looks a schedule up, `pick` chooses one that nobody has tried. `prepare` is told all kernels that `pick`
+    is going to be asked for: it may work on several at a time."""
 
     find: Question = _nothing
     pick: Question = _nothing
+    prepare: Callable[[Sequence[n.PrimFunc], Target], None] = _not_prepared
 
 
 _in_use: list[KernelSchedules | str] = [KernelSchedules()]
@@ -71,25 +77,48 @@ def asked() -> KernelSchedules:
 def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, n.PrimFunc]:
     """The kernels with schedules for `target`. A kernel that somebody scheduled keeps its own."""
     chosen = backend_of(target).complete(target)
-    return {name: _scheduled(func, chosen) for name, func in kernels.items()}
+    found = {name: _found(func, chosen) for name, func in kernels.items()}
+    unknown = [func for name, func in kernels.items() if found[name] is None]
+    asked().prepare([part for func in unknown for part in _to_pick_for(func, chosen)], chosen)
+    return {name: found[name] or _picked(func, chosen) for name, func in kernels.items()}
 
 
-def _scheduled(func: n.PrimFunc, target: Target) -> n.PrimFunc:
-    default = backend_of(target).default_schedule
-    work = schedulable_work(func)
-    if work is None:
-        return default(func)
-    schedules = asked()
-    found = schedules.find(func, target)
-    if found is None and work >= LEAST_WORK:
-        found = _by_parts(func, target) or schedules.pick(func, target)
-    return default(func) if found is None else found
+def _found(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
+    return None if schedulable_work(func) is None else asked().find(func, target)
+
+
+def _picked(func: n.PrimFunc, target: Target) -> n.PrimFunc:
+    """A kernel that no schedule is known for."""
+    made = _by_parts(func, target) or asked().pick(func, target) if _is_picked_for(func) else None
+    return backend_of(target).default_schedule(func) if made is None else made
+
+
+def separate_kernels(func: n.PrimFunc) -> list[n.PrimFunc]:
+    """The kernels that `func` is scheduled as on a CPU: itself, or its parts where it has several products or sums."""
+    return (parts_of(func) if _is_picked_for(func) else []) or [func]
 
 
 def _by_parts(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     """A kernel of several products or sums with each part scheduled as a kernel; None for one that has no parts."""
-    parts = parts_of(func) if target.is_cpu else []
-    return put_together(func, [_scheduled(part, target) for part in parts]) if parts else None
+    parts = _parts(func, target)
+    made = [_found(part, target) or _picked(part, target) for part in parts]
+    return put_together(func, made) if parts else None
+
+
+def _to_pick_for(func: n.PrimFunc, target: Target) -> list[n.PrimFunc]:
+    """The kernels that a schedule is going to be picked for: `func`, or its parts."""
+    unknown = [part for part in _parts(func, target) if _found(part, target) is None] or [func]
+    return list(filter(_is_picked_for, unknown))
+
+
+def _parts(func: n.PrimFunc, target: Target) -> list[n.PrimFunc]:
+    found = separate_kernels(func) if target.is_cpu else []
+    return found if len(found) > 1 else []
+
+
+def _is_picked_for(func: n.PrimFunc) -> bool:
+    work = schedulable_work(func)
+    return work is not None and work >= LEAST_WORK
 
 
 def schedulable_work(func: n.PrimFunc) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 from compiler.driver.kernel_schedules import KernelSchedules
@@ -14,7 +15,9 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.text.print_func import workload_key
 from tuner.faces.meta_schedule.database import Database
+from tuner.search.draft_cache import DraftCache, default_folder
 from tuner.search.drafted import drafted
+from tuner.search.drafting import drafted_traces
 
 
 def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
@@ -33,11 +36,30 @@ _picked: dict[tuple[str, str], str | None] = {}
 """Traces of drafts by workload and target: a kernel that was built before is not drafted again."""
 
 
+def _prepare(funcs: Sequence[n.PrimFunc], target: Target) -> None:
+    """Have drafts of all these kernels at hand."""
+    if not target.is_cpu:
+        return
+    chosen, cache = _with_cores(target), DraftCache(default_folder())
+    missing: dict[str, n.PrimFunc] = {}
+    for func in funcs:
+        key = workload_key(func)
+        if (key, str(chosen)) not in _picked:
+            kept = cache.find(key, str(chosen))
+            if kept is None:
+                missing.setdefault(key, func)
+            else:
+                _keep(key, chosen, *kept)
+    for key, trace in zip(missing, drafted_traces(list(missing.values()), chosen)):
+        _keep(key, chosen, trace)
+        cache.keep(key, str(chosen), trace)
+
+
 def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     """A draft for as many cores as the target has, or this process where it does not say."""
     if not target.is_cpu:
         return None
-    chosen = Target({**target.export(), "num-cores": target.num_cores or len(os.sched_getaffinity(0))})
+    chosen = _with_cores(target)
     key = workload_key(func), str(chosen)
     if key in _picked:
         trace = _picked[key]
@@ -46,10 +68,18 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
         with suppress(ScheduleError):  # blocks of an equal kernel may have other names
             return apply_trace(func, Trace.from_json(trace)).func
     made = drafted(func, chosen)
-    while len(_picked) >= _KEPT:
-        del _picked[next(iter(_picked))]
-    _picked[key] = None if made is None else made.trace.to_json()
+    _keep(key[0], chosen, None if made is None else made.trace.to_json())
     return None if made is None else made.func
 
 
-KERNEL_SCHEDULES = KernelSchedules(_find, _pick)
+def _keep(key: str, target: Target, trace: str | None) -> None:
+    while len(_picked) >= _KEPT:
+        del _picked[next(iter(_picked))]
+    _picked[key, str(target)] = trace
+
+
+def _with_cores(target: Target) -> Target:
+    return Target({**target.export(), "num-cores": target.num_cores or len(os.sched_getaffinity(0))})
+
+
+KERNEL_SCHEDULES = KernelSchedules(_find, _pick, _prepare)

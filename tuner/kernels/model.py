@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from compiler.driver.graph import unscheduled
-from compiler.driver.kernel_schedules import schedulable_work
+from compiler.driver.kernel_schedules import schedulable_work, separate_kernels
 from compiler.ir.module import IRModule
 from compiler.relax.nodes import Function
 from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
@@ -26,16 +26,13 @@ LEAST_WORK = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class ModelKernel:
-    """A kernel of a model. `weight` says how many of the model's calls it stands for, `names` what they call it."""
+    """A kernel of a model, or a part of one that is scheduled by itself. `weight` says how many of the model's calls it
+    stands for, `names` what they call it. Calls of a kernel of several parts are those of its largest part."""
 
+    name: str
     names: tuple[str, ...]
     func: n.PrimFunc
     weight: int
-
-    @property
-    def name(self) -> str:
-        """What its first call calls it."""
-        return self.names[0]
 
     @property
     def key(self) -> str:
@@ -46,7 +43,8 @@ class ModelKernel:
 def model_kernels(
     mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None
 ) -> tuple[ModelKernel, ...]:
-    """The kernels that a build of `mod` for `target` schedules, those with the most work first.
+    """The kernels that a build of `mod` for `target` schedules, those with the most work first. Parts of a kernel that
+    are scheduled apart, as those of attention, are kernels of their own.
 
     `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
     only known when they run are left out, and those of a few operations.
@@ -61,13 +59,19 @@ def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
     work: dict[str, float] = {}
     for gvar, count in calls.items():
         func = module.get(gvar)
-        each = schedulable_work(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
-        if not isinstance(func, n.PrimFunc) or each is None or each < LEAST_WORK:
+        if not isinstance(func, n.PrimFunc) or not _is_static(func):
             continue
-        key = workload_key(func)
-        before = found.get(key) or ModelKernel((), func, 0)
-        found[key] = ModelKernel((*before.names, gvar.name_hint), before.func, before.weight + count)
-        work[key] = each * found[key].weight
+        parts = separate_kernels(func)
+        largest = max(parts, key=lambda part: schedulable_work(part) or 0.0)
+        for number, part in enumerate(parts, 1):
+            each = schedulable_work(part)
+            if each is None or each < LEAST_WORK:
+                continue
+            key, name = workload_key(part), gvar.name_hint
+            before = found.get(key) or ModelKernel(f"{name}.{number}" if len(parts) > 1 else name, (), part, 0)
+            called = (name,) if part is largest else ()
+            found[key] = replace(before, names=(*before.names, *called), weight=before.weight + count)
+            work[key] = each * found[key].weight
     return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
 
 

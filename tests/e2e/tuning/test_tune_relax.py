@@ -45,11 +45,11 @@ def test_a_model_is_tuned_and_its_build_uses_the_records(tmp_path: Any) -> None:
         mod, None, TARGET, str(tmp_path), 6,
         runner=ms.runner.LocalRunner(timeout_sec=10, evaluator_config=QUICK), seed=1,
     )  # fmt: skip
-    for task in tasks:  # what an untuned build uses was measured first, and is there to be compared with
+    for task in tasks:  # what an untuned build uses was measured, and is there to be compared with
         draft = drafted(task.mod["main"], task.target)
         assert draft is not None
-        first = next(r for r in database.get_all_tuning_records() if r.workload == ms.database.Workload(task.mod))
-        assert first.schedule().func.script() == draft.func.script()
+        records = [r for r in database.get_all_tuning_records() if r.workload == ms.database.Workload(task.mod)]
+        assert draft.func.script() in {record.schedule().func.script() for record in records}
     found: list[bool] = []
 
     def find(func: Any, target: Any) -> Any:

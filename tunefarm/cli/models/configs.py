@@ -41,7 +41,7 @@ def schedules_of(known: Mapping[str, BestReply]) -> KernelSchedules:
             return backend_of(target).default_schedule(func)
         return apply_trace(func, Trace.from_json(reply.trace)).func
 
-    return KernelSchedules(find, asked().pick)
+    return KernelSchedules(find, asked().pick, asked().prepare)
 
 
 def stored_configs(
