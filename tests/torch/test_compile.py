@@ -16,8 +16,13 @@ import torch
 import compiler.frontend.torch.compile.backend as compile_backend
 from compiler.errors import ArgumentError
 from compiler.frontend.torch.compile.store import Store
+from rpc_server.box.server import Server
 from tests.kit.places import ROOT
+from tests.kit.web import running_app
+from tracker.server import Tracker
+from tunefarm.client import Client
 from tunefarm.contrib.torch_backend import backend, clear_reports, reports
+from tuner.records.store import RecordStore
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +202,34 @@ def test_trials_schedule_kernels(tmp_path: Path) -> None:
     check(lambda x, y: (x @ y).relu(), (torch.randn(64, 64), torch.randn(64, 64)), cache=str(tmp_path), trials=2)
     assert reports()[0].regions == 1
     assert any(file.stat().st_size for file in (tmp_path / "records").iterdir())
+
+
+def test_trials_are_measured_on_devices_of_a_tracker(tmp_path: Path) -> None:
+    with Tracker("127.0.0.1", port=0, silent=True) as tracker:
+        address = ("127.0.0.1", tracker.port)
+        with Server("127.0.0.1", port=0, silent=True, key="lab", tracker_addr=address):
+            check(
+                lambda x, y: (x @ y).relu(), (torch.randn(64, 64), torch.randn(64, 64)),
+                cache=str(tmp_path), trials=2, tracker=f"127.0.0.1:{tracker.port}", key="lab",
+            )  # fmt: skip
+    assert reports()[0].regions == 1
+    assert any(file.stat().st_size for file in (tmp_path / "records").iterdir())
+
+
+def test_the_web_app_is_asked_for_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    best_batch = Client.best_batch
+
+    def seen(self: Client, kernels: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.extend(str(kernel.attrs.get("global_symbol")) for kernel in kernels)
+        return best_batch(self, kernels, *args, **kwargs)
+
+    monkeypatch.setattr(Client, "best_batch", seen)
+    with RecordStore.open(str(tmp_path / "farm.db"), create=True) as store, running_app(store) as address:
+        api = address if address.startswith("http") else f"http://{address}"
+        check(lambda x, y: (x @ y).relu(), (torch.randn(64, 64), torch.randn(64, 64)), cache="", api=api)
+    assert len(asked) == 1
+    assert reports()[0].regions == 1
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
