@@ -181,6 +181,8 @@ class VMExecutable:
                 f"{func_name!r} is no function of machine code", hint='relax.build(…, exec_mode="compiled")'
             )
         code = self.program.kernels["cpu"]
+        if code.entry(function.native.entry).made:
+            raise ArtifactError(f"{func_name!r} gives results whose shapes its arguments do not tell: no trial fits it")
         blobs = dict(code.blobs)
         for number, held in enumerate(self.program.constants[: code.constants]):
             if isinstance(held, NDArray):

@@ -15,7 +15,7 @@ from onnx import helper as h
 
 import tunefarm as tvm
 from compiler.driver.graph import build_graph
-from compiler.errors import ArgumentError
+from compiler.errors import ArgumentError, ArtifactError
 from compiler.frontend.onnx.from_onnx import from_onnx
 from compiler.runtime.vm import interpreter
 from compiler.runtime.vm.builtins import VMError
@@ -61,6 +61,8 @@ def test_results_have_shapes_that_data_tell() -> None:
         check_interpreted(vm, [x, np.array(shape)], results_of(got))
     timed = vm.time_evaluator("main", tvm.cpu(), number=3)(tvm.nd.array(x), tvm.nd.array(np.array([3, 4])))
     assert timed.mean > 0
+    with pytest.raises(ArtifactError, match="shapes"):
+        build_graph(columns(), "llvm", exec_mode="compiled").measurable()
 
 
 @pytest.mark.parametrize("exec_mode", ["compiled", "bytecode"])
