@@ -10,12 +10,6 @@ import torch
 from tests.kit.torch.language import MODELS, OF_ONE_SIZE
 from tests.kit.torch.vision import NAMES, vision_model
 
-LEFT_OUT = {
-    "vgg11": "convolutions of 512 channels and a layer of 100 million weights; alexnet has the same operators",
-    "vgg11_bn": "vgg11 with the batch normalisation of resnet18",
-}
-"""Families that take too long for what they show, and why."""
-
 
 @dataclass(frozen=True)
 class Model:
@@ -30,7 +24,7 @@ class Model:
 def model_names() -> list[str]:
     """Every model that is tried; "llama[n]" is llama with sequences of any length."""
     symbolic = [f"{name}[n]" for name in MODELS if name not in OF_ONE_SIZE]
-    return [*(name for name in NAMES if name not in LEFT_OUT), *MODELS, *symbolic]
+    return [*NAMES, *MODELS, *symbolic]
 
 
 def torch_model(name: str) -> Model:
