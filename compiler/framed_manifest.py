@@ -57,7 +57,7 @@ class Framing:
         if version != self.version:
             raise ArtifactError(
                 f"the {self.what} has format version {version}; this tunefarm reads version {self.version}",
-                hint="build it again, or use the same tunefarm version on both sides",
+                hint="build it again with `tunefarm build`, or use the same tunefarm version on both sides",
             )
         end = _HEADER.size + length
         if length > self.most_bytes or end > len(view):

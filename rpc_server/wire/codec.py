@@ -121,7 +121,7 @@ def read_header(frame: Buffer) -> Header:
     if version != PROTOCOL_VERSION:
         raise ProtocolError(
             f"the peer speaks protocol version {version}, this side version {PROTOCOL_VERSION}",
-            hint="install the same tunefarm release on both sides",
+            hint="install the newer release on both sides: pip install --upgrade tunefarm",
         )
     if kind not in _KINDS or address not in _ADDRESSES or reserved:
         raise ProtocolError(f"unknown message kind {kind}, address {address} or reserved field {reserved}")
