@@ -29,11 +29,13 @@ _NAMES = {
     "relay": "tunefarm.relay",
     "rpc": "tunefarm.rpc",
     "runtime": "tunefarm.runtime",
+    "s_tir": "tunefarm.s_tir",
     "script": "tunefarm.script",
     "target": "tunefarm.target",
     "te": "tunefarm.te",
     "testing": "tunefarm.testing",
     "tir": "tunefarm.tir",
+    "tirx": "tunefarm.tirx",
     "topi": "tunefarm.topi",
     "transform": "tunefarm.transform",
     "IRModule": "compiler.ir.module:IRModule",
@@ -108,11 +110,13 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import relay as relay
     from tunefarm import rpc as rpc
     from tunefarm import runtime as runtime
+    from tunefarm import s_tir as s_tir
     from tunefarm import script as script
     from tunefarm import target as target
     from tunefarm import te as te
     from tunefarm import testing as testing
     from tunefarm import tir as tir
+    from tunefarm import tirx as tirx
     from tunefarm import topi as topi
     from tunefarm import transform as transform
     from tunefarm.driver.building import build as build

@@ -35,7 +35,19 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing: the import of our own module has run it."""
 
 
+_MOVED = [
+    ("tvm.s_tir.meta_schedule", "tunefarm.meta_schedule"),
+    ("tvm.s_tir.dlight", "tunefarm.dlight"),
+    ("tvm.s_tir.", "tunefarm.tir."),
+    ("tvm.tirx.", "tunefarm.tir."),
+]
+"""Where newer versions keep modules that others keep elsewhere."""
+
+
 def _ours(name: str) -> str:
+    for there, here in _MOVED:
+        if name.startswith(there):
+            return here + name.removeprefix(there)
     return "tunefarm" + name.removeprefix("tvm")
 
 

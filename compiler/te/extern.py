@@ -10,6 +10,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.te.layouts import written_by_address
+from compiler.te.tag import chosen
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
@@ -85,7 +86,7 @@ def extern(
             hint="build one with tir.ir_builder.create() and return ib.get()",
         )
     body, temporaries = lift_allocations(_reading(made, {b.data for b in ins}), where)
-    op = ExternOp(name, tag, dict(attrs or {}), span, tuple(tensors), ins, outs, body, temporaries)
+    op = ExternOp(name, chosen(tag), dict(attrs or {}), span, tuple(tensors), ins, outs, body, temporaries)
     _check_buffers(op)
     results = [op.output(i) for i in range(op.num_outputs)]
     return results if several else results[0]

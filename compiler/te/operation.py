@@ -13,6 +13,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Op, Span
 from compiler.ir.visit import walk
 from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
+from compiler.te.tag import chosen
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import ops
@@ -78,7 +79,7 @@ def compute(
         several = isinstance(result, tuple | list)
         body = tuple(_as_body(r) for r in (result if several else (result,)))
     _check_body(body, name, span)
-    op = ComputeOp(name, tag, dict(attrs or {}), span, axes, body)
+    op = ComputeOp(name, chosen(tag), dict(attrs or {}), span, axes, body)
     return [op.output(i) for i in range(op.num_outputs)] if several else op.output(0)
 
 

@@ -1,6 +1,11 @@
 """Small things that scripts written for the field's meta_schedule import."""
 
+import os
 from typing import TypeVar
+
+from compiler.ir.function import BaseFunc
+from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_hash
 
 C = TypeVar("C", bound=type)
 
@@ -10,4 +15,19 @@ def derived_object(cls: C) -> C:
     return cls
 
 
-__all__ = ["derived_object"]
+def cpu_count(logical: bool = True) -> int:
+    """How many cores this process may use; threads of a core count as cores of their own."""
+    return len(os.sched_getaffinity(0))
+
+
+def shash2hex(mod: IRModule | BaseFunc) -> str:
+    """The structural hash of a module as 16 hexadecimal digits."""
+    return f"{structural_hash(mod) & (1 << 64) - 1:016x}"
+
+
+def is_meta_schedule_enabled() -> bool:
+    """Whether builds of graphs take schedules from a database: they always do, where one is current."""
+    return True
+
+
+__all__ = ["cpu_count", "derived_object", "is_meta_schedule_enabled", "shash2hex"]

@@ -26,6 +26,7 @@ from compiler.runtime.core.device import (
 )
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack
+from compiler.runtime.core.ndarray import NDArray as Tensor
 from compiler.runtime.core.ndarray import array as tensor
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func, list_global_func_names, register_func, remove_global_func
@@ -63,6 +64,7 @@ __all__ = [
     "Report",
     "ShapeTuple",
     "String",
+    "Tensor",
     "affinity",
     "array",
     "cl",

@@ -11,10 +11,13 @@ from compiler.tir.text import vocabulary
 from compiler.tir.text.macro import macro
 from compiler.tir.text.parse_buffers import annotation as Buffer
 from compiler.tir.text.parse_func import prim_func
+from tunefarm.script.ir_builder import tir as frames
 
 __all__ = ["Buffer", "macro", "prim_func"]
 __script_namespace__ = "tir"
 
+_FRAMES = frozenset({"Else", "If", "Then", "While", "arg", "buffer_store", "func_name"})
+"""What builds a function inside an `IRBuilder`; texts write it otherwise."""
 _STATEMENTS = frozenset({
     "Assert", "LetStmt", "alloc_buffer", "allocate", "attr", "axis", "block", "block_attr", "buffer_decl",
     "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "Let", "match_buffer",
@@ -28,6 +31,8 @@ def __getattr__(name: str) -> Any:
         return found
     if name in _STATEMENTS:
         return _only_in_a_script(name)
+    if name in _FRAMES:
+        return getattr(frames, name)
     raise AttributeError(f"TVMScript has no T.{name}")
 
 

@@ -77,7 +77,8 @@ from compiler.tir.ops import (
     sub as subtract,
 )
 from tunefarm.compatibility import refusing
-from tunefarm.te import operation, schedule, tensor, tensor_intrin
+from tunefarm.te import operation, schedule, tag, tensor, tensor_intrin
+from tunefarm.te.tag import tag_scope
 
 __all__ = [
     "CommReducer",
@@ -158,6 +159,8 @@ __all__ = [
     "sqrt",
     "subtract",
     "sum",
+    "tag",
+    "tag_scope",
     "tan",
     "tanh",
     "tensor",

@@ -1,6 +1,6 @@
 """TensorIR: nodes, expression building, schedules."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compiler.arith.index_map import IndexMap
 from compiler.errors import ScheduleError
@@ -8,6 +8,7 @@ from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.te.reduction import comm_reducer, max, min, sum
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
+from compiler.tir.intrin.foreign import address_of, call_llvm_intrin, call_llvm_pure_intrin, call_pure_extern
 from compiler.tir.intrin.gpu import (
     atomic_add,
     atomic_max,
@@ -165,6 +166,8 @@ from compiler.tir.ops import floordiv as indexdiv
 from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
+from compiler.tir.text import vocabulary
+from compiler.tir.visit import seq as stmt_list
 from compiler.tir.visit import seq as stmt_seq
 from tunefarm.compatibility import refusing
 from tunefarm.tir import analysis, buffer, expr, function, ir_builder, schedule, stmt, stmt_functor, transform
@@ -233,6 +236,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "address_of",
     "all",
     "analysis",
     "any",
@@ -252,7 +256,10 @@ __all__ = [
     "buffer",
     "call_extern",
     "call_intrin",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
     "call_packed",
+    "call_pure_extern",
     "ceil",
     "ceildiv",
     "clz",
@@ -332,6 +339,7 @@ __all__ = [
     "sqrt",
     "stmt",
     "stmt_functor",
+    "stmt_list",
     "stmt_seq",
     "sum",
     "tan",
@@ -348,4 +356,9 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+    _refuse = refusing(__name__)
+
+    def __getattr__(name: str) -> Any:
+        """An operator that has no function of its own: `tir.tvm_access_ptr(…)` as a text has `T.tvm_access_ptr(…)`."""
+        found = None if name.startswith("_") else vocabulary.lookup(name)
+        return _refuse(name) if not callable(found) or isinstance(found, vocabulary.TypeName) else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -319,6 +320,26 @@ def _extern(g: Gen, call: n.Call) -> str:
         g.w.effect(text)
         return "null"
     return g.w.inline(text)
+
+
+@_for("call_llvm_intrin", "call_llvm_pure_intrin")
+def _llvm_intrinsic(g: Gen, call: n.Call) -> str:
+    """An intrinsic by LLVM's name; the overload is that of the result, unless the name spells one."""
+    name, *args = call.args
+    assert isinstance(name, n.StringImm)
+    result, types = llvm_type(call.dtype), [llvm_type(a.dtype) for a in args]
+    spelled = re.search(r"\.(v\d+)?[if]\d+$", name.value)
+    full = name.value if spelled else f"{name.value}.{_overload(call.dtype)}"
+    declared = g.module.declare(f"@{full}", f"{result} @{full}({', '.join(types)})")
+    text = f"call {result} {declared}({', '.join(f'{t} {g.value(a)}' for t, a in zip(types, args))})"
+    g.w.loaded.clear()
+    return g.w.inline(text)
+
+
+def _overload(dtype: str) -> str:
+    letter = "f" if code_of(dtype) in ("float", "bfloat") else "i"
+    lanes = f"v{lanes_of(dtype)}" if lanes_of(dtype) > 1 else ""
+    return f"{lanes}{letter}{bits_of(dtype)}"
 
 
 @_for("if_then_else")

@@ -89,11 +89,16 @@ for _name in ["call_extern", "tvm_storage_sync", "tvm_call_packed", "tvm_stack_m
 
 # Calls whose dtype does not follow from their arguments, so that text says it.
 TYPED_CALLS = frozenset({
-    "tir.reinterpret", "tir.call_extern", "tir.vectorlow", "tir.type_annotation", "tir.ptx_mma", "tir.ptx_ldmatrix",
-    "tir.ptx_cp_async", "tir.graph_constant", "tir.graph_value", "tir.graph_copy", "tir.graph_check",
+    "tir.reinterpret", "tir.call_extern", "tir.call_llvm_intrin", "tir.call_llvm_pure_intrin", "tir.vectorlow",
+    "tir.type_annotation", "tir.ptx_mma", "tir.ptx_ldmatrix", "tir.ptx_cp_async", "tir.graph_constant",
+    "tir.graph_value", "tir.graph_copy", "tir.graph_check",
 })  # fmt: skip
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
-_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple", "tir.tvm_call_packed"})
+_INT_CALLS = frozenset({
+    "tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple", "tir.tvm_call_packed", "tir.tvm_load_matrix_sync",
+    "tir.tvm_mma_sync", "tir.tvm_bmma_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync",
+    "tir.tvm_thread_allreduce", "tir.mma_fill", "tir.mma_store",
+})  # fmt: skip
 _HANDLE_CALLS = frozenset({"tir.tvm_access_ptr", "tir.tvm_stack_make_array", "tir.tvm_stack_make_shape"})
 
 

@@ -15,9 +15,9 @@ from compiler.dtype import parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op
 from compiler.target.target import Target
+from compiler.tir import composed, ops
 from compiler.tir import nodes as n
-from compiler.tir import ops
-from compiler.tir.intrin import intrin
+from compiler.tir.intrin import foreign, intrin
 from compiler.tir.nodes import PrimExpr
 
 _BINARY = (
@@ -247,6 +247,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "call_intrin": _call,
     "call_extern": intrin.call_extern,
     "call_packed": intrin.call_packed,
+    "call_pure_extern": foreign.call_pure_extern,
+    "call_llvm_intrin": foreign.call_llvm_intrin,
+    "call_llvm_pure_intrin": foreign.call_llvm_pure_intrin,
+    "address_of": foreign.address_of,
+    "acosh": composed.acosh,
+    "asinh": composed.asinh,
+    "atanh": composed.atanh,
     "var": _var,
     "Var": lambda name, dtype: _var(dtype),
     "iter_var": _iter_var,

@@ -70,7 +70,7 @@ class SplitSpace(TransformSpace[SplitEntity]):
         else:
             if candidate is not None:
                 raise ConfigError("a split with candidate= has policy='candidate'")
-            factors = [f for f in _factors(axis.length, policy) if f <= max_factor]
+            factors = [f for f in split_lengths(axis.length, policy) if f <= max_factor]
             whole = policy == "factors" if no_tail is None else no_tail
             inner = _fitting(factors, num_outputs - 1, axis.length, whole)
             found = [SplitEntity([-1, *reversed(lengths)]) for lengths in inner]
@@ -87,7 +87,8 @@ def _split_candidates(candidate: Sequence[Sequence[int]] | None, num_outputs: in
     return found
 
 
-def _factors(length: int, policy: str) -> list[int]:
+def split_lengths(length: int, policy: str) -> list[int]:
+    """The lengths that a policy offers for the inner loop of a split, in ascending order."""
     divisors = {d for d in range(1, int(length**0.5) + 1) if length % d == 0}
     divisors |= {length // d for d in divisors}
     powers = {1 << bit for bit in range(length.bit_length())}

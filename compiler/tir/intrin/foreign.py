@@ -1,0 +1,63 @@
+"""Calls that functions of other compilers make: LLVM's intrinsics, and whole fragments of tensor cores.
+
+The fragments' operators can be read, printed and passed on, so that such functions can be worked on. No backend makes
+code of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.dtype import parse_dtype
+from compiler.errors import IRError
+from compiler.ir.base import Op
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin.intrin import call_extern
+
+FRAGMENTS = (
+    "tvm_load_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync", "tvm_fill_fragment", "tvm_store_matrix_sync",
+    "tvm_thread_allreduce", "mma_fill", "mma_store",
+)  # fmt: skip
+for _name in FRAGMENTS:
+    Op.register(f"tir.{_name}", pure=False)
+Op.register("tir.call_llvm_intrin", pure=False)
+Op.register("tir.call_llvm_pure_intrin", pure=True)
+
+call_pure_extern = call_extern
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> n.Call:
+    """A call of the LLVM intrinsic `name`, such as "llvm.fma", which may have effects.
+
+    Its overload follows from `dtype`, unless `name` spells it ("llvm.fma.f32"). A first argument that says how many
+    arguments decide the overload, as older programs give it, is left out.
+    """
+    return _llvm("tir.call_llvm_intrin", dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> n.Call:
+    """As `call_llvm_intrin`, of an intrinsic without effects."""
+    return _llvm("tir.call_llvm_pure_intrin", dtype, name, args)
+
+
+def _llvm(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> n.Call:
+    parse_dtype(dtype)
+    if not isinstance(name, str) or not name.startswith("llvm."):
+        raise IRError(f"{name!r} is no LLVM intrinsic", hint='their names begin with "llvm."')
+    values = [ops.as_expr(arg) for arg in args]
+    if values and isinstance(values[0], n.IntImm) and values[0].dtype == "uint32":
+        values = values[1:]
+    return n.Call(dtype, Op.get(op), (n.StringImm(name), *values))
+
+
+def address_of(obj: n.Buffer | n.BufferLoad, span: Any = None) -> n.Call:
+    """The address of a buffer's first element, or of an element."""
+    if isinstance(obj, n.Buffer):
+        return obj.access_ptr("rw")
+    if not isinstance(obj, n.BufferLoad):
+        raise IRError(f"address_of takes a buffer or an element of one, not a {type(obj).__name__}")
+    offset = ops.const(0)
+    for index, step in zip(obj.indices, obj.buffer.steps()):
+        offset = ops.add(offset, ops.mul(index, step))
+    return obj.buffer.access_ptr("rw", offset=offset)

@@ -1,0 +1,71 @@
+"""Functions made with frames equal those that are read from texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.errors import IRError
+from compiler.ir.structural import assert_structural_equal
+from tunefarm.script import tir
+from tunefarm.script.ir_builder import IRBuilder
+from tunefarm.script.ir_builder import tir as T
+
+
+@tir.prim_func
+def matmul(A: tir.Buffer((8, 8), "float32"), B: tir.Buffer((8, 8), "float32"), C: tir.Buffer((8, 8), "float32")):
+    for i, j, k in tir.grid(8, 8, 8):
+        with tir.block("C"):
+            vi, vj, vk = tir.axis.remap("SSR", [i, j, k])
+            with tir.init():
+                C[vi, vj] = tir.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def test_a_block_with_an_initialisation() -> None:
+    with IRBuilder() as builder, T.prim_func():
+        T.func_name("matmul")
+        a, b, c = (T.arg(name, T.Buffer((8, 8), "float32")) for name in "ABC")
+        with T.grid(8, 8, 8) as (i, j, k), T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                T.buffer_store(c, 0, [vi, vj])
+            T.buffer_store(c, c[vi, vj] + a[vi, vk] * b[vk, vj], [vi, vj])
+    assert_structural_equal(builder.get(), matmul)
+
+
+@tir.prim_func
+def statements(A: tir.Buffer((8,), "int32"), n: tir.int32):
+    with tir.LetStmt(n * 2) as v:
+        for i in tir.unroll(2, 6):
+            if i < v:
+                A[i] = v
+            else:
+                tir.evaluate(A[i])
+    while A[0] > 0:
+        A[0] = A[0] - 1
+
+
+def test_loops_branches_and_lets() -> None:
+    with IRBuilder() as builder, T.prim_func():
+        T.func_name("statements")
+        a, n = T.arg("A", T.Buffer((8,), "int32")), T.arg("n", T.int32())
+        with T.LetStmt(n * 2) as v, T.unroll(2, 6) as i, T.If(i < v):
+            with T.Then():
+                T.buffer_store(a, v, [i])
+            with T.Else():
+                T.evaluate(a[i])
+        with T.While(a[0] > 0):
+            T.buffer_store(a, a[0] - 1, [0])
+    assert_structural_equal(builder.get(), statements)
+
+
+def test_frames_stand_where_they_belong() -> None:
+    with pytest.raises(IRError, match="only inside an IRBuilder"):
+        T.evaluate(0)
+    with IRBuilder() as builder:
+        with pytest.raises(IRError, match="a statement stands in a function"):
+            T.evaluate(0)
+        with pytest.raises(IRError, match=r"T\.where stands inside Block frames"), T.prim_func():
+            T.where(True)
+    with pytest.raises(IRError, match="has made nothing yet"):
+        builder.get()

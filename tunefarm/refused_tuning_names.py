@@ -1,0 +1,226 @@
+"""Why names of Apache TVM's runtime, farm and tuners are not here: what `tunefarm.compatibility` looks up."""
+
+from __future__ import annotations
+
+TUNING: list[tuple[str, str]] = [
+    (
+        "servers run on Linux; there is no launcher for iOS simulators",
+        "rpc.server_ios_launcher",
+    ),
+    (
+        (
+            "an internal of TVM's wire protocol, which is not spoken here; `rpc.connect`, `rpc.Server` and "
+            "`rpc.Tracker` are the way in"
+        ),
+        """
+        rpc.base rpc.minrpc rpc.server.PopenRPCServerState rpc.tornado_util rpc.tracker.PopenTrackerServerState
+        rpc.tracker.PriorityScheduler rpc.tracker.Scheduler rpc.tracker.TCPEventHandler
+        rpc.tracker.TrackerServerHandler
+        """,
+    ),
+    (
+        "a session without a network is `rpc.LocalSession`",
+        "rpc.PopenSession",
+    ),
+    (
+        "boxes behind a firewall dial out to a relay: `tunefarm relay`, see docs/farm.md",
+        "rpc.proxy",
+    ),
+    (
+        "there is no runtime for microcontrollers",
+        "runtime.executor runtime.name_transforms target.stm32 target.target.micro",
+    ),
+    (
+        "graphs run in `relax.VirtualMachine`, see docs/relax.md",
+        "runtime.profiler_vm runtime.vm",
+    ),
+    (
+        "a profiler takes devices themselves",
+        "runtime.profiling.DeviceWrapper",
+    ),
+    (
+        "an internal of TVM's containers",
+        "runtime.container.getitem_helper",
+    ),
+    (
+        "dtypes are fixed; a new one is added in `compiler.dtype`",
+        "target.datatype",
+    ),
+    (
+        "intrinsics are called by name: `T.call_llvm_intrin(dtype, name, …)`",
+        "target.codegen.llvm_get_intrinsic_name",
+    ),
+    (
+        "where a graph's arrays lie is said by `ir.VDevice`",
+        "target.VirtualDevice target.make_compilation_config",
+    ),
+    (
+        'write `Target("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon")`',
+        "target.rasp",
+    ),
+    (
+        "there is no backend for this hardware",
+        "target.target.adreno target.vta",
+    ),
+    (
+        ("an internal of TVM's rules; `dlight.ApplyDefaultSchedule` takes the rules that are here, and your own"),
+        "dlight",
+    ),
+    (
+        "layouts of a graph are chosen by `relax.transform.ConvertLayout`, see docs/passes.md",
+        "autotvm.apply_graph_best autotvm.graph_tuner",
+    ),
+    (
+        "nothing is downloaded; logs of TVM are imported with `tunefarm import`, see docs/records.md",
+        "autotvm.tophub",
+    ),
+    (
+        "an internal of TVM's log files; trials are records of a store, see docs/records.md",
+        """
+        autotvm.database autotvm.record.load_from_buffer autotvm.record.split_workload autotvm.task.attach_code_hash
+        autotvm.task.attach_code_hash_to_arg
+        """,
+    ),
+    (
+        "an internal of TVM's task extraction",
+        "autotvm.GLOBAL_SCOPE autotvm.env",
+    ),
+    (
+        "an internal of TVM's cost model; the model here learns from the records, see docs/models.md",
+        """
+        auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature
+        autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
+        autotvm.tuner.xgboost_cost_model meta_schedule.CostModel meta_schedule.FeatureExtractor
+        meta_schedule.cost_model meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model
+        meta_schedule.feature_extractor meta_schedule.measure_callback.UpdateCostModel
+        """,
+    ),
+    (
+        ("an internal of TVM's measuring; builders and devices are started by the tuning run, see docs/tuning.md"),
+        """
+        auto_scheduler.measure.BuildFunc auto_scheduler.measure.BuildResult auto_scheduler.measure.ProgramBuilder
+        auto_scheduler.measure.ProgramMeasurer auto_scheduler.measure.ProgramRunner
+        auto_scheduler.measure.local_build_worker auto_scheduler.measure.prepare_input_map
+        auto_scheduler.measure.prepare_runner_args auto_scheduler.utils.PropagatingThread
+        auto_scheduler.utils.call_func_with_thread auto_scheduler.utils.call_func_with_timeout
+        auto_scheduler.utils.check_remote auto_scheduler.utils.deserialize_args
+        auto_scheduler.utils.kill_child_processes auto_scheduler.utils.make_traceback_info
+        auto_scheduler.utils.request_remote auto_scheduler.utils.serialize_args autotvm.measure.Executor
+        autotvm.measure.default_module_loader autotvm.measure.executor
+        autotvm.measure.measure_methods.DefaultModuleLoader autotvm.measure.measure_methods.check_remote
+        autotvm.measure.measure_methods.gpu_verify_pass autotvm.measure.measure_methods.run_through_rpc
+        autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
+        autotvm.measure.request_remote meta_schedule.measure_callback.RemoveBuildArtifact
+        meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.PyRunnerFuture meta_schedule.runner.local_runner
+        meta_schedule.runner.rpc_runner meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
+        meta_schedule.utils.get_global_func_with_default_on_worker
+        """,
+    ),
+    (
+        ("a search that starts from a good config: `autotvm.tuner.GATuner`, or the default search of `meta_schedule`"),
+        "autotvm.tuner.DropletTuner",
+    ),
+    (
+        (
+            "tasks of a graph are found by `tunefarm tune` and by `meta_schedule`'s tuning of modules, see "
+            "docs/tuning.md"
+        ),
+        """
+        autotvm.task.TaskExtractEnv autotvm.task.extract_from_multiple_program autotvm.task.extract_from_program
+        """,
+    ),
+    (
+        "records go to the store of the run; `autotvm.callback.log_to_file` writes a log as well",
+        "autotvm.tuner.callback.log_to_database",
+    ),
+    (
+        "a log is thinned with `tunefarm export`, see docs/records.md",
+        "auto_scheduler.measure_record.main",
+    ),
+    (
+        "weights are packed by the rules of the search, see docs/spaces.md",
+        """
+        auto_scheduler.LayoutRewriteOption auto_scheduler.get_shape_from_rewritten_layout
+        auto_scheduler.remove_index_check auto_scheduler.rewrite_compute_body auto_scheduler.rewrite_tensor_shape
+        """,
+    ),
+    (
+        "rules of your own are `meta_schedule` schedule rules, see docs/meta_schedule.md",
+        "auto_scheduler.PreloadCustomSketchRule",
+    ),
+    (
+        "an internal of TVM's object system",
+        """
+        runtime.ObjectConvertible runtime.Scriptable runtime.container.ADT runtime.container.tuple_object
+        runtime.module.ModulePropertyMask runtime.script_printer
+        """,
+    ),
+    (
+        "paths into IR are made by `ir.structural` and printed in its errors",
+        "runtime.object_path",
+    ),
+    (
+        "sessions of other machines are `disco.RemoteSession`, see docs/disco.md",
+        "runtime.disco.SocketSession runtime.disco.process_pool",
+    ),
+    (
+        "a whole search state is a trace here; `SearchTask` and `TaskScheduler` find and apply it",
+        """
+        auto_scheduler.loop_state auto_scheduler.measure.recover_measure_input
+        auto_scheduler.search_policy.SearchCallback
+        """,
+    ),
+    (
+        "what a task's inputs hold does not matter here: kernels are measured on random values",
+        "auto_scheduler.register_task_input_check_func auto_scheduler.search_task",
+    ),
+    (
+        "workload functions are registered by the program that tunes, in the process that does",
+        "auto_scheduler.workload_registry",
+    ),
+    (
+        "progress is shown by the run itself, see docs/tuning.md",
+        """
+        auto_scheduler.task_scheduler autotvm.tuner.callback.Monitor meta_schedule.Profiler meta_schedule.logging
+        """,
+    ),
+    (
+        "spell it `auto_scheduler.SearchTask`",
+        "auto_scheduler.auto_schedule auto_scheduler.create_task",
+    ),
+    (
+        "schedules of a graph's kernels come from the store, see docs/relax.md",
+        """
+        auto_scheduler.ApplyHistoryBestOrSample auto_scheduler.dispatcher.FallbackContext
+        auto_scheduler.is_auto_scheduler_enabled auto_scheduler.utils.calc_workload_dis_factor
+        autotvm.apply_fixed_config autotvm.register_topi_compute autotvm.register_topi_schedule
+        autotvm.task.clear_fallback_cache autotvm.task.get_workload
+        """,
+    ),
+    (
+        "an internal of TVM's templates; `@autotvm.template` makes tasks, and counts their operations",
+        "autotvm.create autotvm.task.task autotvm.tuner.index_based_tuner.IndexBaseTuner",
+    ),
+    (
+        "rules of the search are those of docs/meta_schedule.md; the GPU's are chosen by the sketches",
+        """
+        meta_schedule.mutator.MutateThreadBinding meta_schedule.postproc meta_schedule.schedule
+        meta_schedule.schedule_rule.AutoBind meta_schedule.schedule_rule.CrossThreadReduction
+        meta_schedule.schedule_rule.MultiLevelTilingTensorCore meta_schedule.schedule_rule.MultiLevelTilingWideVector
+        meta_schedule.schedule_rule.MultiLevelTilingWithIntrin meta_schedule.trace_apply
+        """,
+    ),
+    (
+        "searches of your own are strategies, see docs/extending.md",
+        "meta_schedule.search_strategy.PySearchStrategy",
+    ),
+    (
+        "budgets are spent by expected gain over all tasks, see docs/tuning.md",
+        "meta_schedule.task_scheduler",
+    ),
+    (
+        "a text is plain; `show()` prints it",
+        "runtime.script_printer",
+    ),
+]
+"""A reason, and the names or modules that it is for."""

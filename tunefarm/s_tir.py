@@ -1,0 +1,15 @@
+"""What newer versions of Apache TVM call the blocks and schedules of `tunefarm.tir`."""
+
+from typing import Any
+
+from tunefarm import tir as _tir
+
+_RENAMED = {"SBlock": "Block", "SBlockRealize": "BlockRealize", "SBlockRV": "BlockRV"}
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_tir, _RENAMED.get(name, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*dir(_tir), *_RENAMED})

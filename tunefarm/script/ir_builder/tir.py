@@ -1,0 +1,457 @@
+"""Frames of TensorIR functions: `with T.prim_func():`, loops, blocks and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.visit import walk
+from compiler.tir import hooks, ops
+from compiler.tir import nodes as n
+from compiler.tir.ir_builder import closed
+from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
+from compiler.tir.text import vocabulary
+from compiler.tir.text.vocabulary import TypeName
+from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame
+from tunefarm.script.ir_builder.ir import ModuleFrame
+
+Buffer = buffer = n.decl_buffer
+
+
+def __getattr__(name: str) -> Any:
+    found = None if name.startswith("_") else vocabulary.lookup(name)
+    if found is None:
+        raise AttributeError(f"TVMScript has no T.{name}")
+    return found
+
+
+# ----------------------------------------------------------------------------------- frames
+
+
+class PrimFuncFrame(Frame):
+    """What is made inside is the body of a function."""
+
+    def __init__(self, is_private: bool) -> None:
+        super().__init__()
+        self.private = is_private
+        self.name: str | None = None
+        self.params: list[n.Var] = []
+        self.buffers: dict[n.Var, n.Buffer] = {}
+        self.attrs: dict[str, Any] = {}
+        self.allocated: list[n.Buffer] = []
+        self.ret: str | None = None
+
+    def close(self, builder: IRBuilder) -> None:
+        body = closed(self.items)
+        blocks = any(isinstance(node, n.BlockRealize) for node in walk(body))
+        if self.allocated or blocks:
+            root = n.Block((), (), (), "root", body, None, tuple(self.allocated))
+            body = n.BlockRealize((), ops.const(True), root)
+        if self.name and not self.private:
+            self.attrs.setdefault("global_symbol", self.name)
+        made = n.PrimFunc(tuple(self.params), body, self.ret, self.buffers, self.attrs)
+        if builder.frames and isinstance(builder.frames[-1], ModuleFrame):
+            builder.frames[-1].functions[self.name or "main"] = made
+        else:
+            builder.finish(made)
+
+
+class WrapFrame(Frame):
+    """What is made inside becomes part of one statement; `as` gives `given`."""
+
+    def __init__(self, wrap: Callable[[Stmt], Any], given: Any = None) -> None:
+        super().__init__()
+        self._wrap = wrap
+        self._given = given
+
+    def value(self) -> Any:
+        return self._given
+
+    def close(self, builder: IRBuilder) -> None:
+        _emit(self._wrap(closed(self.items)))
+
+
+class BlockFrame(Frame):
+    """What is made inside is the body of a block."""
+
+    def __init__(self, name: str, no_realize: bool) -> None:
+        super().__init__()
+        self.name = name
+        self.realized = not no_realize
+        self.axes: list[n.IterVar] = []
+        self.bindings: list[PrimExpr] = []
+        self.predicate: PrimExpr = ops.const(True)
+        self.accesses: dict[str, tuple[n.BufferRegion, ...]] = {}
+        self.annotations: dict[str, Any] = {}
+        self.allocated: list[n.Buffer] = []
+        self.matched: list[n.MatchBufferRegion] = []
+        self.init: Stmt | None = None
+
+    def close(self, builder: IRBuilder) -> None:
+        reads, writes = self.accesses.get("reads"), self.accesses.get("writes")
+        parts = self.init, tuple(self.allocated), tuple(self.matched), self.annotations
+        made = n.Block(tuple(self.axes), reads or (), writes or (), self.name, closed(self.items), *parts)
+        if reads is None or writes is None:
+            found = hooks.arithmetic().accesses(made)
+            reads, writes = found[0] if reads is None else reads, found[1] if writes is None else writes
+            made = n.Block(made.iter_vars, reads, writes, self.name, made.body, *parts)
+        _emit(n.BlockRealize(tuple(self.bindings), self.predicate, made) if self.realized else made)
+
+
+class InitFrame(Frame):
+    """What is made inside begins a reduction."""
+
+    def close(self, builder: IRBuilder) -> None:
+        frame(BlockFrame, "T.init").init = closed(self.items)
+
+
+class IfFrame(Frame):
+    """Holds `T.Then()` and `T.Else()`."""
+
+    def __init__(self, condition: Any) -> None:
+        super().__init__()
+        self.condition = ops.as_expr(condition)
+        self.branches: dict[str, Stmt] = {}
+
+    def close(self, builder: IRBuilder) -> None:
+        if "then" not in self.branches:
+            raise IRError("T.If holds a T.Then")
+        _emit(n.IfThenElse(self.condition, self.branches["then"], self.branches.get("else")))
+
+
+class BranchFrame(Frame):
+    """One side of `T.If`."""
+
+    def __init__(self, side: str) -> None:
+        super().__init__()
+        self.side = side
+
+    def close(self, builder: IRBuilder) -> None:
+        frame(IfFrame, f"T.{self.side.capitalize()}").branches[self.side] = closed(self.items)
+
+
+def _emit(item: Any) -> None:
+    frames = IRBuilder.current().frames
+    if not frames:
+        raise IRError("a statement stands in a function", hint="with T.prim_func(): …")
+    frames[-1].items.append(item)
+
+
+# -------------------------------------------------------------------------------- functions
+
+
+def prim_func(is_private: bool = False) -> PrimFuncFrame:
+    """A frame that makes a PrimFunc."""
+    return PrimFuncFrame(is_private)
+
+
+def func_name(name: str) -> None:
+    """Name the function."""
+    frame(PrimFuncFrame, "T.func_name").name = name
+
+
+def func_attr(attrs: Mapping[str, Any]) -> None:
+    """Give the function attributes."""
+    frame(PrimFuncFrame, "T.func_attr").attrs.update(attrs)
+
+
+def arg(name: str, obj: Any) -> Any:
+    """A parameter: a buffer, or a variable such as `T.int32()`. Gives it with its name."""
+    func = frame(PrimFuncFrame, "T.arg")
+    obj = obj() if isinstance(obj, TypeName) else obj
+    if isinstance(obj, n.Buffer):
+        var, named = (
+            n.Var(f"var_{name}", "handle"),
+            n.decl_buffer(obj.shape, obj.dtype, name, strides=obj.strides or None, scope=obj.scope),
+        )
+        func.buffers[var] = named
+        func.params.append(var)
+        return named
+    if not isinstance(obj, n.Var):
+        raise IRError(f"a parameter is a buffer or a variable, not a {type(obj).__name__}")
+    made = type(obj)(name, obj.dtype)
+    func.params.append(made)
+    return made
+
+
+def match_buffer(param: Any, shape: Any, dtype: str = "float32", **options: Any) -> n.Buffer:
+    """The buffer of a parameter, or a view of a region."""
+    made = n.decl_buffer(shape, dtype, getattr(param, "name", "buffer"), **options)
+    func = frame(PrimFuncFrame, "T.match_buffer")
+    if isinstance(param, n.Var):
+        func.buffers[param] = made
+    else:
+        frame(BlockFrame, "T.match_buffer").matched.append(n.MatchBufferRegion(made, _region(param)))
+    return made
+
+
+def alloc_buffer(shape: Any, dtype: str = "float32", **options: Any) -> n.Buffer:
+    """Memory of the block at hand, or of the function."""
+    made = n.decl_buffer(shape, dtype, options.pop("name", "buffer"), **options)
+    holder = next(f for f in reversed(IRBuilder.current().frames) if isinstance(f, BlockFrame | PrimFuncFrame))
+    holder.allocated.append(made)
+    return made
+
+
+def buffer_store(buffer: n.Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
+    """Store an element."""
+    given = ops.as_expr(value)
+    given = given if given.dtype == buffer.dtype else ops.cast(buffer.dtype, given)
+    point = tuple(map(ops.as_expr, indices if isinstance(indices, list | tuple) else [indices]))
+    _emit(n.BufferStore(buffer, given, point))
+
+
+def evaluate(value: Any) -> None:
+    """Evaluate an expression for its effect."""
+    _emit(n.Evaluate(ops.as_expr(value)))
+
+
+# ----------------------------------------------------------------------------------- blocks
+
+
+def block(name: str = "", no_realize: bool = False) -> BlockFrame:
+    """A frame that makes a block."""
+    return BlockFrame(name, no_realize)
+
+
+def init() -> InitFrame:
+    """A frame that makes the initialisation of a block."""
+    return InitFrame()
+
+
+def where(predicate: Any) -> None:
+    """Run the block at hand only where `predicate` holds."""
+    frame(BlockFrame, "T.where").predicate = ops.as_expr(predicate)
+
+
+def block_attr(attrs: Mapping[str, Any]) -> None:
+    """Annotate the block at hand."""
+    frame(BlockFrame, "T.block_attr").annotations.update(attrs)
+
+
+def reads(*buffer_slices: Any) -> None:
+    """Say what the block at hand reads."""
+    frame(BlockFrame, "T.reads").accesses["reads"] = tuple(map(_region, _flat(buffer_slices)))
+
+
+def writes(*buffer_slices: Any) -> None:
+    """Say what the block at hand writes."""
+    frame(BlockFrame, "T.writes").accesses["writes"] = tuple(map(_region, _flat(buffer_slices)))
+
+
+def _flat(items: tuple[Any, ...]) -> list[Any]:
+    return list(items[0]) if len(items) == 1 and isinstance(items[0], list | tuple) else list(items)
+
+
+def _region(given: Any) -> n.BufferRegion:
+    match given:
+        case n.BufferRegion():
+            return given
+        case n.BufferLoad():
+            return n.BufferRegion(
+                given.buffer, tuple(n.Range(index, ops.const(1, index.dtype)) for index in given.indices)
+            )
+        case n.Buffer():
+            return n.BufferRegion(given, tuple(n.Range(ops.const(0, size.dtype), size) for size in given.shape))
+    raise IRError(f"a region is an element, a slice or a buffer, not a {type(given).__name__}")
+
+
+class axis:
+    """Axes of the block at hand: `T.axis.spatial(extent, value)`, and `T.axis.remap("SR", [i, k])`."""
+
+    @staticmethod
+    def _of(kind: IterType, dom: Any, binding: Any) -> n.Var:
+        value = ops.as_expr(binding)
+        low, extent = (0, dom)
+        if isinstance(dom, list | tuple):
+            low, extent = dom[0], ops.sub(ops.as_expr(dom[1]), ops.as_expr(dom[0]))
+        var = n.Var("v", value.dtype)
+        bounds = (
+            dom
+            if isinstance(dom, n.Range)
+            else n.Range(ops.cast(value.dtype, ops.as_expr(low)), ops.cast(value.dtype, ops.as_expr(extent)))
+        )
+        parts = frame(BlockFrame, "T.axis")
+        parts.axes.append(n.IterVar(bounds, var, kind))
+        parts.bindings.append(value)
+        return var
+
+    @staticmethod
+    def spatial(dom: Any, binding: Any, dtype: str = "int32") -> n.Var:
+        """An axis whose elements are independent."""
+        return axis._of(IterType.DATA_PAR, dom, binding)
+
+    @staticmethod
+    def reduce(dom: Any, binding: Any, dtype: str = "int32") -> n.Var:
+        """An axis that is reduced over."""
+        return axis._of(IterType.COMM_REDUCE, dom, binding)
+
+    @staticmethod
+    def scan(dom: Any, binding: Any, dtype: str = "int32") -> n.Var:
+        """An axis whose order matters."""
+        return axis._of(IterType.ORDERED, dom, binding)
+
+    @staticmethod
+    def opaque(dom: Any, binding: Any, dtype: str = "int32") -> n.Var:
+        """An axis of which nothing is known."""
+        return axis._of(IterType.OPAQUE, dom, binding)
+
+    @staticmethod
+    def remap(kinds: str, bindings: list[n.Var], dtype: str = "int32") -> Any:
+        """An axis for each loop, of the kind that its letter says: S, R, O or Q."""
+        made = []
+        for kind, loop in zip(kinds, bindings, strict=True):
+            dom = _LOOPS.get(loop)
+            if dom is None:
+                raise IRError("T.axis.remap takes the variables of loops made here")
+            made.append({"S": axis.spatial, "R": axis.reduce, "O": axis.scan, "Q": axis.opaque}[kind](dom, loop))
+        return made[0] if len(made) == 1 else made
+
+    S, R = spatial, reduce
+
+
+# ------------------------------------------------------------------------------------ loops
+
+_LOOPS: dict[n.Var, n.Range] = {}
+
+
+def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> WrapFrame:
+    low, high = ops.match_types(start if stop is not None else 0, start if stop is None else stop)
+    extent = hooks.arithmetic().simplify(ops.sub(high, low))
+    var = n.Var("i", low.dtype)
+    binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), IterType.THREAD_INDEX, thread)
+    bounds = _LOOPS[var] = n.Range(low, extent)
+
+    def wrap(body: Stmt) -> Stmt:
+        _LOOPS.pop(var, None)
+        return n.For(var, bounds.min, bounds.extent, kind, body, binding, dict(annotations or {}))
+
+    return WrapFrame(wrap, var)
+
+
+def serial(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+    """A loop whose rounds follow each other."""
+    return _loop(ForKind.SERIAL, start, stop, annotations)
+
+
+def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+    """A loop whose rounds run on several threads."""
+    return _loop(ForKind.PARALLEL, start, stop, annotations)
+
+
+def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+    """A loop that becomes vector instructions."""
+    return _loop(ForKind.VECTORIZED, start, stop, annotations)
+
+
+def unroll(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+    """A loop whose rounds are written out."""
+    return _loop(ForKind.UNROLLED, start, stop, annotations)
+
+
+def thread_binding(
+    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Mapping[str, Any] | None = None
+) -> WrapFrame:
+    """A loop over the threads of a GPU."""
+    if isinstance(stop, str):
+        stop, thread = None, stop
+    if thread is None:
+        raise IRError('T.thread_binding names a thread: thread="threadIdx.x"')
+    return _loop(ForKind.THREAD_BINDING, start, stop, annotations, thread)
+
+
+class GridFrame(Frame):
+    """A nest of loops; `as` gives their variables."""
+
+    def __init__(self, extents: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.loops = [serial(extent) for extent in extents]
+
+    def value(self) -> Any:
+        found = [loop.value() for loop in self.loops]
+        return found[0] if len(found) == 1 else found
+
+    def close(self, builder: IRBuilder) -> None:
+        body = closed(self.items)
+        for loop in reversed(self.loops):
+            body = loop._wrap(body)
+        _emit(body)
+
+
+def grid(*extents: Any) -> GridFrame:
+    """A nest of loops from 0."""
+    return GridFrame(extents)
+
+
+# ------------------------------------------------------------------------ other statements
+
+
+def If(condition: Any) -> IfFrame:
+    """A branch: `with T.If(c): with T.Then(): …`."""
+    return IfFrame(condition)
+
+
+def Then() -> BranchFrame:
+    """What `T.If` does where its condition holds."""
+    return BranchFrame("then")
+
+
+def Else() -> BranchFrame:
+    """What `T.If` does where its condition does not hold."""
+    return BranchFrame("else")
+
+
+def While(condition: Any) -> WrapFrame:
+    """A loop that ends when its condition does not hold."""
+    test = ops.as_expr(condition)
+    return WrapFrame(lambda body: n.While(test, body))
+
+
+def Assert(condition: Any, message: Any) -> WrapFrame:
+    """What must hold for the statements inside."""
+    test, text = ops.as_expr(condition), ops.as_expr(message)
+    return WrapFrame(lambda body: n.AssertStmt(test, text, body))
+
+
+def LetStmt(value: Any, type_annotation: Any = None, *, var: n.Var | None = None) -> WrapFrame:
+    """A variable with a value for the statements inside; `as` gives it."""
+    given = ops.as_expr(value)
+    made = n.Var("v", given.dtype) if var is None else var
+    return WrapFrame(lambda body: n.LetStmt(made, given, body), made)
+
+
+def attr(node: Any, attr_key: str, value: Any) -> WrapFrame:
+    """An attribute of the statements inside."""
+    given = ops.as_expr(value)
+    return WrapFrame(lambda body: n.AttrStmt(node, attr_key, given, body))
+
+
+def allocate(
+    extents: Any, dtype: str, scope: str = "global", condition: Any = None, annotations: Any = None
+) -> WrapFrame:
+    """Memory for the statements inside; `as` gives its variable."""
+    var, sizes = n.Var("data", "handle"), tuple(map(ops.as_expr, extents))
+    test = ops.const(True) if condition is None else ops.as_expr(condition)
+    return WrapFrame(lambda body: n.Allocate(var, dtype, sizes, test, body, scope, dict(annotations or {})), var)
+
+
+def decl_buffer(shape: Any, dtype: str = "float32", data: n.Var | None = None, **options: Any) -> WrapFrame:
+    """A buffer for the statements inside: a view of `data`, or memory of its own; `as` gives it."""
+    made = n.decl_buffer(shape, dtype, "buffer", data=data, **options)
+    if data is not None:
+        return WrapFrame(lambda body: n.DeclBuffer(made, body), made)
+    return WrapFrame(lambda body: n.Allocate(made.data, dtype, made.shape, ops.const(True), body, made.scope, {}), made)
+
+
+def launch_thread(thread: Any, extent: Any) -> WrapFrame:
+    """A thread axis around the statements inside; `as` gives its variable."""
+    size = ops.as_expr(extent)
+    if isinstance(thread, str):
+        thread = n.IterVar(None, n.Var("v", size.dtype), IterType.THREAD_INDEX, thread)
+    return WrapFrame(lambda body: n.AttrStmt(thread, "thread_extent", size, body), thread.var)
+
+
+def env_thread(thread_tag: str, dtype: str = "int32") -> n.IterVar:
+    """A thread axis, for `launch_thread`."""
+    return n.IterVar(None, n.Var("v", dtype), IterType.THREAD_INDEX, thread_tag)

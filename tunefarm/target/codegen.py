@@ -1,0 +1,77 @@
+"""What LLVM knows of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from compiler.codegen.llvm.cpu_names import check_names
+from compiler.codegen.llvm.llvm import llvm_version
+from compiler.driver.build import build as build_module
+from compiler.errors import TargetError
+from compiler.target.cpu_features import host_cpu
+from compiler.target.target import Target
+from tunefarm.compatibility import refusing
+
+__all__ = [
+    "build_module",
+    "llvm_cpu_has_features",
+    "llvm_get_cpu_features",
+    "llvm_get_system_cpu",
+    "llvm_get_system_triple",
+    "llvm_get_vector_width",
+    "llvm_is_valid_cpu",
+    "llvm_version_major",
+    "target_has_features",
+]
+
+__getattr__ = refusing(__name__)
+
+
+def llvm_version_major(allow_none: bool = False) -> int:
+    """The first number of LLVM's version."""
+    return int(llvm_version().partition(".")[0])
+
+
+def llvm_get_system_cpu() -> str:
+    """LLVM's name of this machine's CPU."""
+    return host_cpu().name
+
+
+def llvm_get_system_triple() -> str:
+    """LLVM's triple of this machine."""
+    return str(llvm.get_default_triple())
+
+
+def llvm_get_cpu_features(target: Any = None) -> list[str]:
+    """The features of a target's CPU, sorted."""
+    return sorted(_target(target).features)
+
+
+def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Any = None) -> bool:
+    """Whether a target's CPU has all of some features."""
+    wanted = [cpu_features] if isinstance(cpu_features, str) else cpu_features
+    return set(wanted) <= _target(target).features
+
+
+target_has_features = llvm_cpu_has_features
+
+
+def llvm_get_vector_width(target: Any = None) -> int:
+    """The widest vectors of a target's CPU, in bits."""
+    return _target(target).vector_bits
+
+
+def llvm_is_valid_cpu(cpu: str, triple: str) -> bool:
+    """Whether LLVM knows a CPU of this name for a triple."""
+    try:
+        check_names(Target({"kind": "llvm", "mcpu": cpu, "mtriple": triple}), triple)
+    except TargetError:
+        return False
+    return True
+
+
+def _target(given: Any) -> Target:
+    return (Target.current_or_default() if given is None else Target(given)).resolved()

@@ -1,0 +1,13 @@
+"""What newer versions of Apache TVM call `tunefarm.tir`."""
+
+from typing import Any
+
+from tunefarm import tir as _tir
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_tir, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_tir)
