@@ -109,7 +109,7 @@ docs: $(SITE)            ## the documentation as a site in webui/site, which the
 	@$(BIN)/python .ci/site_check.py webui/site
 
 tutorial: $(STAMP)       ## the commands of docs/tutorial.md, typed with TRIALS=4 for each kernel
-	@$(BIN)/python -m tests.e2e.tutorial $(TRIALS)
+	@$(BIN)/python -m tests.e2e.afternoons.tutorial $(TRIALS)
 
 bench: $(STAMP)          ## every benchmark, one after the other (QUICK=1: the shortest form of each); PEER=/path/to/python with apache-tvm adds its numbers
 	@$(BIN)/python .ci/bench.py $(if $(QUICK),--quick) $(if $(PEER),--peer $(PEER)) $(ONLY)

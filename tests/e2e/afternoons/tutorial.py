@@ -1,4 +1,4 @@
-"""The tutorial, typed as its page says, with fewer trials: `python -m tests.e2e.tutorial [TRIALS]`.
+"""The tutorial, typed as its page says, with fewer trials: `python -m tests.e2e.afternoons.tutorial [TRIALS]`.
 
 Services get ports of their own instead of the default ones, and `--cores` that this machine has.
 """
