@@ -235,7 +235,7 @@ COMPILER: list[tuple[str, str]] = [
     (
         "nodes of TVM's older lowering, which produce nothing here; stages become blocks at once",
         """
-        script.tir.allocate_const script.tir.customized_code script.tir.realize tir.AllocateConst tir.Any
+        script.tir.allocate_const script.tir.customized_code script.tir.realize tir.AllocateConst
         tir.BufferRealize tir.CustomizedCode tir.DataProducer tir.Prefetch tir.ProducerRealize tir.ProducerStore
         """,
     ),
@@ -270,7 +270,7 @@ COMPILER: list[tuple[str, str]] = [
         s_tir.analysis.TensorRegion tir.CallEffectKind tir.expr.div_ambiguity_error tir.generic
         tir.ir_builder.WithScope tirx.AllocBuffer tirx.Bind tirx.BufferAccessKind tirx.BufferRegionType
         tirx.BufferType tirx.Expr tirx.LambdaExpr tirx.buffer_data tirx.buffer_data_pointer_type
-        tirx.ignore_loop_partition tirx.is_buffer_var tirx.masked_load tirx.op.masked_load tirx.op.masked_store
+        tirx.ignore_loop_partition tirx.is_buffer_var tirx.op.masked_load tirx.op.masked_store
         tirx.register_intrin_lowering tirx.script.Bind tirx.script.ignore_loop_partition tirx.script.masked_load
         tirx.script.masked_store
         """,
