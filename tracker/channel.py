@@ -34,6 +34,7 @@ from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.sockets import endpoint, prepare, resolve
 from rpc_server.wire.tracker_messages import LIMITS, Admin, FromClient, Query, ToClient, to_client, to_tracker
+from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("tracker.client")
 
@@ -68,7 +69,6 @@ class Channel:
         self._outbox: SimpleQueue[tuple[FromClient, Future[ToClient] | None]] = SimpleQueue()
         self._asked: dict[int, Future[ToClient]] = {}
         self._next_id = 1
-        self._wake_lock = threading.RLock()  # a finalizer may interrupt its holder
         self._last_words = last_words
         self._closing = False
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -79,10 +79,9 @@ class Channel:
             raise
         self._turn_lock = threading.Lock()  # its holder uses the socket
         self._waiter_lock = threading.Lock()  # its holder is in `await_news`
-        self._waiter_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._waiter_watch = _watch(self._socket, self._waiter_fd)
-        self._wake_fd: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._thread_watch = _watch(self._socket, self._wake_fd)
+        self._waiter, self._waker = Waker(), Waker()
+        self._waiter_watch = _watch(self._socket, self._waiter)
+        self._thread_watch = _watch(self._socket, self._waker)
         self._thread = threading.Thread(target=self._run, name="tracker-channel", daemon=True)
         self._thread.start()
         _open.add(self)
@@ -105,8 +104,8 @@ class Channel:
             deadline = time.monotonic() + timeout_s
             while not news.is_set() and not self._closing and (left := deadline - time.monotonic()) > 0:
                 for fd, _ in self._waiter_watch.poll(left):
-                    if fd == self._waiter_fd:
-                        _clear(fd)
+                    if fd == self._waiter.fd:
+                        self._waiter.clear()
                 self._take_turn(nudge=False)
         finally:
             self._waiter_lock.release()
@@ -134,7 +133,7 @@ class Channel:
     def end(self) -> None:
         """Have the thread say the last words and end. Does not wait, so a finalizer may call it."""
         self._closing = True
-        self._wake()
+        self._waker.wake()
 
     def close(self) -> None:
         """`end`, and wait for it. Harmless when done already."""
@@ -143,18 +142,13 @@ class Channel:
         self.end()
         self._thread.join(timeout=5.0)
 
-    def _wake(self) -> None:
-        with self._wake_lock:
-            if self._wake_fd is not None:
-                os.eventfd_write(self._wake_fd, 1)
-
     # Turns, in whichever thread
 
     def _submit(self, message: FromClient, answer: Future[ToClient] | None) -> None:
         """Say something now, or have the thread say it when it is another's turn."""
         self._outbox.put((message, answer))
         if not self._take_turn(wait=False):
-            self._wake()
+            self._waker.wake()
 
     def _take_turn(self, *, wait: bool = True, nudge: bool = True) -> bool:
         """Say what is to be said, take in what has come, and `nudge` who waits for that. False when it is another's
@@ -170,12 +164,12 @@ class Channel:
             while taken < _BURST and self._receive():
                 taken += 1
             if taken == _BURST:
-                self._wake()
+                self._waker.wake()
             if taken and nudge and self._waiter_lock.locked():
-                os.eventfd_write(self._waiter_fd, 1)
+                self._waiter.wake()
         except Exception:  # a defect must not silently end the renewal of leases
             logger.exception("the line to the tracker failed; it goes on")
-            self._wake()
+            self._waker.wake()
         finally:
             self._turn_lock.release()
         return True
@@ -232,8 +226,8 @@ class Channel:
         try:
             while not self._closing:
                 for fd, _ in self._thread_watch.poll(max(0.0, beat_at - time.monotonic())):
-                    if fd == self._wake_fd:
-                        _clear(fd)
+                    if fd == self._waker.fd:
+                        self._waker.clear()
                 self._take_turn()
                 if time.monotonic() >= beat_at:
                     beat_at = time.monotonic() + BEAT_S
@@ -259,29 +253,19 @@ class Channel:
             self._socket.close(linger=500)
         for answer in self._asked.values():
             answer.set_exception(ConnectError(f"the session with the tracker at {self.address} is closed"))
-        os.eventfd_write(self._waiter_fd, 1)
+        self._waiter.wake()
         with self._waiter_lock:  # whoever waited has gone
             self._waiter_watch.close()
-            os.close(self._waiter_fd)
-        with self._wake_lock:
-            assert self._wake_fd is not None
-            self._thread_watch.close()
-            os.close(self._wake_fd)
-            self._wake_fd = None
+        self._thread_watch.close()
         self._context.term()
 
 
-def _watch(sock: zmq.Socket[bytes], own_fd: int) -> select.epoll:
-    """Tells of messages, unless one that was made before and is waited on does, and of what is written to `own_fd`."""
+def _watch(sock: zmq.Socket[bytes], own: Waker) -> select.epoll:
+    """Tells of messages, unless one that was made before and is waited on does, and of `own`."""
     watch = select.epoll()
     watch.register(int(sock.getsockopt(zmq.FD)), select.EPOLLIN | select.EPOLLEXCLUSIVE)
-    watch.register(own_fd, select.EPOLLIN)
+    watch.register(own.fd, select.EPOLLIN)
     return watch
-
-
-def _clear(eventfd: int) -> None:
-    with contextlib.suppress(BlockingIOError):
-        os.eventfd_read(eventfd)
 
 
 _open: weakref.WeakSet[Channel] = weakref.WeakSet()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import sys
 import time
@@ -49,6 +48,7 @@ from rpc_server.wire.tracker_messages import (
     from_tracker,
     to_tracker,
 )
+from rpc_server.wire.waker import Waker
 from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
@@ -171,17 +171,17 @@ class TrackerLoop:
         self._sweep_at = self._now + _ROUTE_IDLE_S
         self._look_at = self._now
         self._stop_reason: str | None = None
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waker = Waker()
 
     def stop(self, reason: str) -> None:
         """End `run`. Safe in signal handlers and other threads while it runs."""
         self._stop_reason = reason
-        os.eventfd_write(self._wake_fd, 1)
+        self._waker.wake()
 
     def run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._front, zmq.POLLIN)
-        poller.register(self._wake_fd, zmq.POLLIN)
+        poller.register(self._waker.fd, zmq.POLLIN)
         poller.register(self._guard.socket, zmq.POLLIN)
         while self._stop_reason is None:
             try:

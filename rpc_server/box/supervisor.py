@@ -81,6 +81,7 @@ from rpc_server.wire.messages import (
 )
 from rpc_server.wire.polling import PollTable, poll_ms
 from rpc_server.wire.sockets import came_before, receive_frames, send_frames
+from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("rpc_server")
 
@@ -147,7 +148,7 @@ class Supervisor:
         self._next_sample = 0.0
         self._next_disk_sample = 0.0
         self._stop_reason = ""
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waker = Waker()
         self.on_executor_end: Callable[[ExitReport], None] = lambda _report: None
         if leases is not None:
             leases.on_change_of_known(self.wake)
@@ -156,8 +157,7 @@ class Supervisor:
 
     def wake(self) -> None:
         """Make the loop look at the leases and the stop flag. Safe in any thread and in signal handlers."""
-        with contextlib.suppress(OSError):
-            os.eventfd_write(self._wake_fd, 1)
+        self._waker.wake()
 
     def stop(self, reason: str) -> None:
         self._stop_reason = reason
@@ -169,7 +169,7 @@ class Supervisor:
         self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._poll.watch(self._front, self._on_front)
         self._poll.watch(self._guard.socket, lambda _: self._guard.drain())
-        self._poll.watch(self._wake_fd, lambda _: self._on_wake())
+        self._poll.watch(self._waker.fd, lambda _: self._on_wake())
         stopping = False
         try:
             self._handle(TimePassed())
@@ -189,7 +189,6 @@ class Supervisor:
             self._executors.finish()
             self._guard.close()
             self._front.close(linger=500)
-            os.close(self._wake_fd)
 
     def _turn(self) -> None:
         self._executors.flush()
@@ -237,8 +236,7 @@ class Supervisor:
                 self._handle(ExecutorDisk(number, self._executors.disk_used(number)))
 
     def _on_wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
+        self._waker.clear()
         if self._leases is not None:
             self._end_leases()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import threading
 import time
@@ -32,6 +31,7 @@ from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.sockets import Liveness, endpoint, prepare, resolve
 from rpc_server.wire.tracker_messages import LIMITS, to_box, to_tracker
 from rpc_server.wire.tracker_records import Attribute, DeviceSpec, Scores
+from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("rpc_server.registrar")
 
@@ -149,8 +149,7 @@ class Registrar:
         self._checked: SimpleQueue[tuple[int, Health]] = SimpleQueue()
         self._checking: set[int] = set()
         self._suspects: SimpleQueue[tuple[int, str]] = SimpleQueue()
-        self._wake_lock = threading.Lock()
-        self._wake_fd: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waker = Waker()
         self._stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
 
@@ -173,11 +172,6 @@ class Registrar:
         self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-        if not self._thread.is_alive():
-            with self._wake_lock:
-                if self._wake_fd is not None:
-                    os.close(self._wake_fd)
-                self._wake_fd = None
 
     def suspect(self, slot: int, reason: str) -> None:
         """Ask that a device be lent no more until it passes a check. Safe in any thread."""
@@ -186,9 +180,7 @@ class Registrar:
 
     def wake(self) -> None:
         """Make the thread look at everything again. Safe in any thread."""
-        with self._wake_lock:
-            if self._wake_fd is not None:
-                os.eventfd_write(self._wake_fd, 1)
+        self._waker.wake()
 
     # The thread
 
@@ -222,11 +214,9 @@ class Registrar:
         return sock
 
     def _talk(self, sock: zmq.Socket[bytes]) -> None:
-        wake_fd = self._wake_fd
-        assert wake_fd is not None
         poller = zmq.Poller()
         poller.register(sock, zmq.POLLIN)
-        poller.register(wake_fd, zmq.POLLIN)
+        poller.register(self._waker.fd, zmq.POLLIN)
         while self._stop_reason is None:
             self._take_news(sock)
             now = time.monotonic()
@@ -238,8 +228,7 @@ class Registrar:
             if self._core.is_ending:
                 wait_s = min(wait_s, _REPORT_POLL_S)
             poller.poll(int(wait_s * 1000) + 1)
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(wake_fd)
+            self._waker.clear()
             self._receive(sock)
         self._obey(sock, self._core.stop(self._stop_reason))
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import itertools
 import logging
-import os
 import select
 import time
 from collections.abc import Callable
 
 import zmq
+
+from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("rpc_server")
 
@@ -47,25 +47,21 @@ class EventLoop:
         self._sockets: dict[zmq.Socket[bytes], Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waker = Waker()
         self._calls: list[Callable[[], None]] = []
         self.stop_reason: str | None = None
-        self.watch(self._wake_fd, self._on_wake)
+        self.watch(self._waker.fd, self._on_wake)
 
     # --- from any thread ----------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
-        self._wake()
+        self._waker.wake()
 
     def call(self, callback: Callable[[], None]) -> None:
         """Have the loop's thread call back."""
         self._calls.append(callback)
-        self._wake()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            os.eventfd_write(self._wake_fd, 1)
+        self._waker.wake()
 
     # --- what it looks after ------------------------------------------------------------------------------
 
@@ -114,7 +110,6 @@ class EventLoop:
     def close(self) -> None:
         """After `run`."""
         self._epoll.close()
-        os.close(self._wake_fd)
 
     def _wait_s(self) -> float:
         while self._timers and self._timers[0][2].callback is None:
@@ -142,8 +137,7 @@ class EventLoop:
         return more
 
     def _on_wake(self, _events: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
+        self._waker.clear()
         calls, self._calls = self._calls, []
         for callback in calls:
             _safely(callback)
