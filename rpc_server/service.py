@@ -9,6 +9,7 @@ import contextlib
 import errno
 import logging
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -48,6 +49,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     keys: str = ""
     port_file: str = ""
     lifeline_fd: int = -1
+    parent: int = 0
     silent: bool = False
 
 
@@ -195,7 +197,7 @@ def announce(options: ServiceOptions, port: int) -> None:
 def stoppable(options: ServiceOptions, stop: Stop) -> Iterator[None]:
     """Call `stop` on a signal and at the end of the lifeline."""
     with _stop_on_signals(stop):
-        _watch_lifeline(options.lifeline_fd, stop)
+        _watch_lifeline(options.lifeline_fd, options.parent, stop)
         yield
 
 
@@ -216,13 +218,19 @@ def _stop_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch_lifeline(fd: int, stop: Stop) -> None:
-    """Stop when the other end of a pipe closes, however its holder died. Does nothing for a negative `fd`."""
+def _watch_lifeline(fd: int, parent: int, stop: Stop) -> None:
+    """Stop when the other end of a pipe closes, or the process `parent` ends, however that died. A process that it
+    forked has the pipe, too, and may outlive it. Does nothing for a negative `fd`."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):
-            while os.read(fd, 64):
-                pass
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            if parent:
+                poll.register(os.pidfd_open(parent), select.POLLIN)
+            if not parent or os.getppid() == parent:  # else it ended before it was watched
+                while all(ready == fd and os.read(fd, 64) for ready, _ in poll.poll()):
+                    pass
         stop("the process that started it is gone")
 
     if fd >= 0:
@@ -232,12 +240,13 @@ def _watch_lifeline(fd: int, stop: Stop) -> None:
 def start_child(
     module: str, make_options: Callable[[int], bytes], *, silent: bool = False
 ) -> tuple[subprocess.Popen[str], int]:
-    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it. `make_options` gives the JSON for
-    the child's end of that."""
+    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it, as this process's end does.
+    `make_options` gives the JSON for the child's end of that."""
     read_end, lifeline = os.pipe()
     try:
+        options = {**msgspec.json.decode(make_options(read_end)), "parent": os.getpid()}
         process = subprocess.Popen(
-            [*PYTHON, "-m", module, make_options(read_end).decode()],
+            [*PYTHON, "-m", module, msgspec.json.encode(options).decode()],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -223,6 +223,12 @@ class Supervisor:
             self._guard.look(now)
         self._sample(now)
 
+    def _sample_later(self) -> None:
+        """Leave a session alone while it begins: looking at its memory holds up its first call, and finds nothing."""
+        now = time.monotonic()
+        self._next_sample = max(self._next_sample, now + MEMORY_SAMPLE_S)
+        self._next_disk_sample = max(self._next_disk_sample, now + MEMORY_SAMPLE_S)
+
     def _sample(self, now: float) -> None:
         """What the sessions that run something take of memory and disk."""
         if self._config.memory_limit is not None and now >= self._next_sample:
@@ -427,6 +433,7 @@ class Supervisor:
                 self._executors.kill(command.executor)
             case BeginSession():
                 self._executors.begin(command.executor, command.session)
+                self._sample_later()
             case ForgetSession():
                 self._executors.forget(command.session)
             case SupervisorReport():

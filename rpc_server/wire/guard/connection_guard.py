@@ -187,21 +187,20 @@ class ConnectionGuard:
     def _opened(self, fd: int, now: float) -> None:
         self._accepted += 1
         self._forget(self._by_fd.get(fd))
-        seen = identify(fd)
+        seen = identify(fd, granted := _HANDSHAKE + self.budget.stranger_bytes)
         if seen is None:  # it is gone already; who is fast at it anyway pays
             if self._fastest:
                 self._slow_down(self._fastest, now)
             return
         inode, holder, first = seen
         peer = Peer(fd, inode, holder, now)
-        peer.first = first
-        self._grant(peer, now)
+        peer.first, peer.granted, peer.grant_at = first, granted, self.budget.stranger_bytes // 8
+        if not self._by_fd and not self._refused:  # a look that nobody needed until now is not due at once
+            self._next_look = now + _LOOK_AT_STRANGERS_S
         self._by_fd[fd] = peer
         self._strangers[peer] = None
         self._count(peer.holder, 1)
         self._slow_down(peer.holder, now)
-        if not self._next_look:
-            self._next_look = now + _LOOK_AT_STRANGERS_S
         if len(self._strangers) > self.budget.strangers:
             self.cut(next(iter(self._strangers)), "more connections than may be silent at a time")
         self._make_room(peer)

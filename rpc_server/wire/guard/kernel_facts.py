@@ -11,7 +11,7 @@ import termios
 
 import zmq
 
-from rpc_server.wire.guard.socket_filter import first_number
+from rpc_server.wire.guard.socket_filter import first_number, let_in
 
 _TCP_INFO_SIZE = 136
 _BYTES = struct.Struct("=QQ")  # tcpi_bytes_acked, tcpi_bytes_received
@@ -34,13 +34,17 @@ def last_given_id(sock: zmq.Socket[bytes]) -> int | None:
     return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
 
 
-def identify(fd: int) -> tuple[int, str, int | None] | None:
-    """The inode of a connection's socket, the address of its other end, and the number of its first byte."""
+def identify(fd: int, granted: int) -> tuple[int, str, int | None] | None:
+    """The inode of a connection's socket, the address of its other end, and the number of its first byte; the kernel
+    takes in `granted` bytes of it then. A number of None: it bounds nothing."""
     try:
-        with socket.socket(fileno=os.dup(fd)) as sock:
+        # Python asks the kernel for a family that is not said; the one with the longest addresses serves for all.
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=os.dup(fd)) as sock:
             address = sock.getpeername()
             host = str(address[0]) if isinstance(address, tuple) else "this machine"
-            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first_number(sock)
+            if (first := first_number(sock)) is not None:
+                let_in(sock, first, granted)
+            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first
     except OSError:
         return None
 
@@ -71,5 +75,8 @@ def waiting_in_kernel(fd: int) -> int:
 
 
 def resident_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE
+    fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int(os.read(fd, 256).split()[1]) * _PAGE
+    finally:
+        os.close(fd)

@@ -83,6 +83,16 @@ _PAYLOAD = (
 )
 
 
+_CREDIT_BEGIN = b"".join(
+    [
+        *_PAYLOAD,
+        _if_equal(0, 4, 0),  # nothing but an acknowledgement
+        _load_word(_SEQUENCE),
+    ]
+)
+_CREDIT_END = _if_any_bit(_HALF, 1, 0) + _return(0) + _return(_WHOLE)  # before it, modulo 2**32
+
+
 def prepare_listener(sock: socket.socket) -> bool:
     """Call before a socket listens, so that `first_number` is known of its connections, and big packets wait until they
     have been given a filter. False where the kernel cannot."""
@@ -135,17 +145,7 @@ def let_all_in(sock: socket.socket) -> bool:
 
 def credit_program(end: int) -> bytes:
     """A BPF program that drops packets whose first byte has the number `end`, or lies behind it."""
-    drop_or_keep = [_return(0), _return(_WHOLE)]
-    return b"".join(
-        [
-            *_PAYLOAD,
-            _if_equal(0, 4, 0),  # nothing but an acknowledgement
-            _load_word(_SEQUENCE),
-            _subtract(end),
-            _if_any_bit(_HALF, 1, 0),  # before it, modulo 2**32
-            *drop_or_keep,
-        ]
-    )
+    return _CREDIT_BEGIN + _subtract(end) + _CREDIT_END
 
 
 def listener_program(addresses: Collection[str]) -> bytes:
@@ -197,7 +197,7 @@ def open_again(fd: int, inode: int) -> socket.socket | None:
         return None
     try:
         if os.fstat(copy).st_ino == inode:
-            return socket.socket(fileno=copy)
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=copy)  # so that nothing is asked
     except OSError:
         pass
     os.close(copy)

@@ -211,6 +211,29 @@ def test_a_server_dies_with_its_owner(tmp_path):
     wait_until(lambda: not list(tmp_path.glob("tunefarm-server-*")))
 
 
+def test_a_server_dies_with_its_owner_though_a_fork_of_it_lives_on(tmp_path):
+    """A worker of multiprocessing has the pipe that the server watches, and may wait for ever for its dead parent."""
+    code = f"""
+        import os, time
+        from rpc_server.box.server import Server
+        server = Server(port=0, folder={str(tmp_path)!r})
+        fork = os.fork()
+        if fork:
+            print(server.pid, fork, flush=True)
+        time.sleep(600)
+    """
+    owner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True)
+    pid, fork = map(int, owner.stdout.readline().split())
+    try:
+        owner.kill()
+        owner.wait()
+        wait_until(lambda: not is_alive(pid))
+        assert is_alive(fork)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        owner.stdout.close()
+
+
 def test_a_stopping_server_tells_its_clients():
     server = Server(port=0)
     session = open_session("127.0.0.1", server.port, wait_s=60)
