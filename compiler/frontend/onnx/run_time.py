@@ -161,6 +161,23 @@ def sizes_by(
     return g.sizes_at_run_time(g.te(kernel, *args, name=name), count)
 
 
+def fitting_sizes(g: GraphBuilder, vector: RelaxExpr, count: int, size: PrimExpr, *, whole: bool) -> list[PrimExpr]:
+    """Names for the sizes of `count` parts of a dimension that a vector tells.
+
+    A part below 0 or too large becomes -1, which is an error when the program runs. So do all of them where `whole`,
+    and their sum is another than the dimension.
+    """
+
+    def fitting(dims: Sequence[PrimExpr], parts: Tensor) -> list[PrimExpr]:
+        values = [element(parts, k) for k in range(count)]
+        fits = [ops.logical_and(ops.greater_equal(v, i64(0)), ops.less_equal(v, i64(dims[0]))) for v in values]
+        if whole:
+            fits = [reduce(ops.logical_and, [ops.equal(added(values), i64(dims[0])), *fits])] * count
+        return [Select(good, value, i64(-1)) for good, value in zip(fits, values)]
+
+    return sizes_by(g, fitting, count, [size], vector, name="fitting")
+
+
 def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]:
     """The operands of an operator that broadcasts. Dimensions that may or may not be 1 are spread out before."""
     shapes = [g.shape(x) for x in operands]

@@ -23,9 +23,6 @@ class MadeResults:
         first = len(entry.args) - entry.results
         self._made: Mapping[int, MadeResult] = {result.index - first: result for result in entry.made}
 
-    def __bool__(self) -> bool:
-        return bool(self._made)
-
     def begin(self, outs: Sequence[NDArray]) -> None:
         """Have the cells among the arrays for results hold nothing."""
         for number in self._made:

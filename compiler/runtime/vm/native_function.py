@@ -35,7 +35,10 @@ class NativeFunction:
     """
 
     def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, memory: ResultMemory) -> None:
-        """`result` is what the function gives; `memory` makes the arrays for it."""
+        """`result` is what the function gives; `memory` makes the arrays for it.
+
+        `makes_results`: whether it makes memory for some results itself, as their shapes are not known before.
+        """
         self.name = name
         self._known: dict[tuple[Any, ...], Known] = {}
         self._last: tuple[tuple[Any, ...], Known] | tuple[None, None] = (None, None)
@@ -47,7 +50,8 @@ class NativeFunction:
         self._pack_pointers = struct.Struct(f"={slots}q").pack
         self._numbers = native.results
         self._made = MadeResults(code.entry)
-        self._single = not self._made and not isinstance(result, TupleInfo) and native.results == (0,)
+        self.makes_results = bool(code.entry.made)
+        self._single = not self.makes_results and not isinstance(result, TupleInfo) and native.results == (0,)
         self._result = result
 
     def __call__(self, *args: Any) -> Any:
@@ -75,22 +79,19 @@ class NativeFunction:
     def again(self, arrays: tuple[NDArray, ...], known: Known) -> Any:
         """Run on arrays that `look_up` has found."""
         results, implicit = known
-        outs = self._memory(results)
+        outs = list(map(self._take, results))
+        if self.makes_results:
+            self._made.begin(outs)
         slots = self._pack_pointers(*map(_pointer, arrays), *map(_pointer, outs), *implicit)
         status = self._code._call(slots)
         if self._single and not status:
             return outs[0]
         return self._finish(status, arrays, outs)
 
-    @property
-    def makes_results(self) -> bool:
-        """Whether it makes memory for some results itself, as their shapes are not known before."""
-        return bool(self._made)
-
     def _memory(self, results: Results) -> list[NDArray]:
         """Arrays for the results."""
         outs = list(map(self._take, results))
-        if self._made:
+        if self.makes_results:
             self._made.begin(outs)
         return outs
 
@@ -133,7 +134,7 @@ class NativeFunction:
         if status:
             self._made.drop(outs)
             raise self._failure(status, flat)
-        if self._made:
+        if self.makes_results:
             outs = self._made.taken(outs)
         return _nested(self._result, iter([outs[i] if i >= 0 else flat[-1 - i] for i in self._numbers]))
 

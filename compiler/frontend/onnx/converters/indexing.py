@@ -13,7 +13,7 @@ from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
-from compiler.frontend.onnx.run_time import element, i64, sizes_by, vector_of
+from compiler.frontend.onnx.run_time import element, fitting_sizes, i64, sizes_by, vector_of
 from compiler.frontend.onnx.values import TensorValue
 from compiler.relax import op
 from compiler.relax.nodes.dims import simplified
@@ -120,7 +120,7 @@ def split(g: GraphBuilder, node: Node) -> Result:
     given = node.optional(1)
     parts: list[Any]
     if given is not None and not given.is_constant:
-        parts = list(g.sizes_at_run_time(g.expr(given), len(node.outputs)))
+        parts = fitting_sizes(g, g.expr(given), len(node.outputs), size, whole=True)
     else:
         wanted = node.ints("split") if given is None else g.static_ints(given, "split")
         if wanted is None:

@@ -11,7 +11,7 @@ from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import compacted, distinct, elements, leading
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
-from compiler.frontend.onnx.run_time import i64
+from compiler.frontend.onnx.run_time import fitting_sizes, i64
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
@@ -29,7 +29,8 @@ def top_k(g: GraphBuilder, node: Node) -> Result:
     if node.given(1):
         given = node.value(1)
         known = g.known_ints(given)
-        count: Any = known[0] if known is not None else g.sizes_at_run_time(_vector(g, given), 1)[0]
+        size = g.shape(x)[axis % g.rank(x)]
+        count: Any = known[0] if known is not None else fitting_sizes(g, _vector(g, given), 1, size, whole=False)[0]
     else:
         count = int(node.required("k"))
     made = g.te(topi.topk, x, count, axis, "both", not largest, "int64", name="topk")
@@ -110,15 +111,24 @@ def compress(g: GraphBuilder, node: Node) -> Result:
         axis = node.int("axis", 0) % g.rank(x)
     else:
         data, axis = g.emit(op.reshape(data, g.shape_expr([product(g.shape(x))]))), 0
-    places, size = _true_places(g, g.expr(flags))
+    given, there = g.expr(flags), g.shape(data)[axis]
+    length, most = (ops.as_int(size) for size in (g.shape(given)[0], there))
+    if length is not None and most is not None and length > most:
+        node.fail(f"the condition has {length} elements, and the dimension {most}")
+    if length is None or most is None:
+        given = g.te(_within, [there], given, name="within")
+    places, size = _true_places(g, given)
     return like(node, g, g.te(_taken, data, places, axis, size, name="compress"))
+
+
+def _within(dims: Sequence[PrimExpr], flags: Tensor) -> Tensor:
+    """The flags of places that a dimension has; those behind it are false."""
+    return elements(flags.shape, lambda i: ops.logical_and(ops.less(i64(i), i64(dims[0])), flags(i)), name="within")
 
 
 def _taken(x: Tensor, places: Tensor, axis: int, count: Any) -> Tensor:
     shape = [count if d == axis else size for d, size in enumerate(x.shape)]
-    return elements(
-        tuple(shape), lambda *i: x(*[places(p) if d == axis else p for d, p in enumerate(i)]), name="taken"
-    )
+    return elements(tuple(shape), lambda *i: x(*[places(p) if d == axis else p for d, p in enumerate(i)]), name="taken")
 
 
 @converter("Unique")

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from compiler.driver.graph import build_graph
+from compiler.errors import ArgumentError
 from compiler.frontend.onnx import model_source
 from compiler.frontend.onnx.errors import NeedsValueError, OnnxFileError, OnnxImportError, UnsupportedOperatorsError
 from compiler.frontend.onnx.from_onnx import from_onnx
@@ -20,7 +21,7 @@ from compiler.relax.nodes import TensorStructInfo
 from compiler.runtime.core.device import cpu
 from compiler.runtime.vm.machine import VirtualMachine
 
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
 def model(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], weights: dict[str, Any] | None = None,
@@ -87,6 +88,33 @@ def test_a_shape_that_comes_when_the_program_runs(shape: list[int]) -> None:
     x = np.arange(24, dtype="float32").reshape(2, 3, 4)
     wanted = x.reshape([x.shape[d] if size == 0 else size for d, size in enumerate(shape)])
     np.testing.assert_array_equal(compiled(module, x, np.array(shape)).numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("op", "outputs", "values"),
+    [
+        ("TopK", "y z", [[99], [-3]]),
+        ("Split", "y z", [[9, 9], [-1, 5], [1, 1]]),
+        ("Tile", "y", [[-1, 2], [1 << 40, 1 << 40]]),
+        ("Reshape", "y", [[5, 5], [-1, 7]]),
+    ],
+)
+def test_sizes_that_do_not_fit_are_errors_when_the_program_runs(op: str, outputs: str, values: list[Any]) -> None:
+    attrs = {"axis": 1} if op == "Split" else {}
+    made = model([node(op, "x s", outputs, **attrs)], {"x": [3, 4], "s": (INT64, [len(values[0])])}, outputs.split())
+    machine = VirtualMachine(build_graph(from_onnx(made), "llvm", exec_mode="compiled"), cpu(0))
+    for sizes in values:
+        with pytest.raises(ArgumentError, match=r"shape|below 0"):
+            machine["main"](np.ones((3, 4), "float32"), np.array(sizes))
+
+
+def test_conditions_longer_than_the_dimension_read_nothing_behind_it() -> None:
+    nodes = [node("Compress", "x c", "y", axis=0)]
+    with pytest.raises(OnnxImportError, match="9 elements"):
+        from_onnx(model(nodes, {"x": [3, 4], "c": (BOOL, [9])}, ["y"]))
+    made = from_onnx(model(nodes, {"x": ["n", 4], "c": (BOOL, ["m"])}, ["y"]))
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    np.testing.assert_array_equal(compiled(made, x, np.ones(9, bool)).numpy(), x)
 
 
 def test_one_artifact_serves_every_axis() -> None:
