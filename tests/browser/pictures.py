@@ -85,6 +85,7 @@ def paths(store: RecordStore) -> list[str]:
     found += [f"/trials/{trial}", "/workloads", f"/workloads/{config.workload_key}", "/best", f"/best/{config.id}"]
     releases = store.releases.newest(limit=1)
     found += [f"/devices/{device}", "/releases", *(f"/releases/{release.name}" for release in releases)]
+    found += ["/families", *(f"/families/{family.id}" for family in store.families.newest(limit=1))]
     benchmarks = store.benches.newest(limit=1)
     return [*found, "/benchmarks", *(f"/benchmarks/{run.id}" for run in benchmarks), "/nowhere"]
 

@@ -20,7 +20,7 @@ def every_page(ids: Seeded) -> tuple[str, ...]:
     runs = ("/runs", f"/runs/{ids.finished}", f"/runs/{ids.interrupted}", "/trials/3")
     compared = f"/compare?a={ids.finished}"
     looks = (f"/runs/{ids.finished}/choices", compared, f"{compared}&b={ids.running}")
-    best = ("/workloads", f"/workloads/{ids.matmul.key}", "/best", "/best/1")
+    best = ("/families", "/families/1?size=20", "/workloads", f"/workloads/{ids.matmul.key}", "/best", "/best/1")
     released = ("/releases", "/releases/2026.10", "/releases/2026.11/diff?old=2026.10")
     series = f"/benchmarks/series?kernel={ids.matmul.name}&device=rack1-01/0"
     return ("/", *runs, *looks, *best, *released, "/benchmarks", "/benchmarks/1", series, "/devices/rack1-02/0")

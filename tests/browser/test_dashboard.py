@@ -250,3 +250,16 @@ UNNAMED = """() => [...document.querySelectorAll(
   .filter((e) => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim()
     || e.closest('label') || e.querySelector('caption')))
   .map((e) => e.outerHTML.slice(0, 80))"""
+
+
+def test_a_family_says_what_is_picked_where(page: Page, root: str) -> None:
+    page.goto(root)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Families").click()
+    page.get_by_role("link", name="dense:M,3072,768:float32").click()
+    columns = page.locator(".figure.family .column")
+    expect(columns).to_have_count(10)
+    columns.nth(3).hover()
+    expect(columns.nth(3).locator("title")).to_contain_text("M=17: panels+pack")
+    page.get_by_label("M", exact=True).fill("24")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("the nearest measured size is")).to_be_visible()

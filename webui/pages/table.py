@@ -27,6 +27,7 @@ PAGES: list[Page] = [
     Page("Overview", "/", "webui.pages.overview:router"),
     Page("Runs", "/runs", "webui.pages.runs:router"),
     Page("Workloads", "/workloads", "webui.pages.workloads:router"),
+    Page("Families", "/families", "webui.pages.families:router"),
     Page("Best configs", "/best", "webui.pages.configs:router"),
     Page("Releases", "/releases", "webui.pages.releases:router"),
     Page("Benchmarks", "/benchmarks", "webui.pages.benchmarks:router"),

@@ -22,6 +22,7 @@ from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.tracker_messages import FarmNumbers
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
 from rpc_server.wire.trial_messages import FailureKind
+from tests.kit.records.seed_family import seed_family
 from tests.kit.records.seed_models import seed_model
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
@@ -143,6 +144,7 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     _events(store, devices[1], now)
     benchmark = _benchmarks(store, (matmul, conv), target, devices[:2], now, rng)
     _releases(store)
+    seed_family(store, TARGET, ZEN3)
     model = seed_model(store, (matmul, conv, softmax), devices, TARGET, first.id, now)
     return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices, benchmark, model)
 
@@ -161,7 +163,11 @@ def _events(store: RecordStore, device: int, now: datetime) -> None:
 
 
 def _benchmarks(
-    store: RecordStore, workloads: tuple[Workload, ...], target: int, devices: tuple[int, ...], now: datetime,
+    store: RecordStore,
+    workloads: tuple[Workload, ...],
+    target: int,
+    devices: tuple[int, ...],
+    now: datetime,
     rng: random.Random,
 ) -> int:
     """Two weeks of a nightly suite, in the last days of which the matmul is slower on the first device."""

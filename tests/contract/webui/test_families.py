@@ -1,0 +1,59 @@
+"""Pages of families: the list, the picture of time over size, and what the rule says of a size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.kit.records.seed_family import believable, seed_family
+from tuner.families.sizes import SizeList
+from tuner.records.store import RecordStore
+from webui.app import create_app
+from webui.pages.family_picture import family_picture, pick_text
+
+TARGET = "llvm -mcpu=znver3"
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        seed_family(store, TARGET, "zen")
+        yield TestClient(create_app(store), base_url="http://127.0.0.1")
+
+
+def test_the_list_and_a_family(client: TestClient) -> None:
+    assert "/families/1" in client.get("/families").text
+    page = client.get("/families/1")
+    assert page.status_code == 200
+    assert page.text.count('class="column"') == 10
+    assert page.text.count("<title>M=16: ") == 1
+    assert "OpenBLAS" in page.text
+    assert client.get("/families/9").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("17", "this size was measured"),
+        ("24", "the nearest measured size is"),
+        ("x", "is no size"),
+        ("1x2", "has 1 numbers"),
+    ],
+)
+def test_a_size_is_explained(client: TestClient, size: str, said: str) -> None:
+    assert said in client.get(f"/families/1?size={size}").text
+
+
+def test_the_picture() -> None:
+    record = believable(TARGET)
+    picture = family_picture(record)
+    assert picture is not None
+    assert [line.kind for line in picture.lines] == ["config0", "config1", "config2", "library", "best", "portfolio"]
+    assert all(a.x2 == b.x1 for a, b in zip(picture.columns, picture.columns[1:]))
+    assert all(column.y is not None for column in picture.columns)
+    assert "over the best" in pick_text(record, 0)
+    one = SizeList(("M",), ((5,),))
+    assert one.text((5,)) == "M=5"
