@@ -16,13 +16,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from compiler.artifact import Artifact
+from compiler.artifact import ArgSpec, Artifact
 from compiler.driver.build import compile_artifact
 from compiler.driver.kernel_schedules import scheduled
 from compiler.errors import ArgumentError, TunefarmError
@@ -127,8 +127,7 @@ class FamilyKernel:
         """
         if self._refresh_s and time.monotonic() - self._asked > self._refresh_s:
             self._refresh_later()
-        state = self._state
-        assert state is not None
+        state = self._built_state
         entry = state.artifact.entries[0]
         inputs = len(entry.args) - len(entry.outputs)
         if len(arrays) not in (inputs, len(entry.args)):
@@ -137,25 +136,43 @@ class FamilyKernel:
                 hint=", ".join(f"{arg.name}: {arg.dtype}{list(arg.shape or ())}" for arg in entry.args),
             )
         given = [_taken(array) for array in arrays]
-        sizes = self._sizes(state, given)
+        sizes = self._sizes(state, [array.shape for array in given])
         run = self._function_at(state, tuple(sizes[symbol] for symbol in state.symbols))
         if len(arrays) == len(entry.args):
             run(*given)
             _give_back(arrays[-1], given[-1])
             return None
-        shape = tuple(e if isinstance(e, int) else parse_extent(e).value(sizes) for e in entry.args[-1].shape or ())
-        out = empty(shape, entry.args[-1].dtype)
+        out = empty(_extents(entry.args[-1], sizes), entry.args[-1].dtype)
         run(*given, out)
         return np.from_dlpack(out) if isinstance(arrays[0], np.ndarray) else out
 
-    def _sizes(self, state: _Built, given: list[NDArray]) -> dict[str, int]:
+    @property
+    def inputs(self) -> tuple[ArgSpec, ...]:
+        """Its inputs in order; extents that a call tells are text."""
+        return self._built_state.artifact.entries[0].args[:-1]
+
+    @property
+    def output(self) -> ArgSpec:
+        """Its result."""
+        return self._built_state.artifact.entries[0].args[-1]
+
+    def result_shape(self, *shapes: Sequence[int]) -> tuple[int, ...]:
+        """The result's shape for inputs of these shapes. Raises ArgumentError for ones of other dimensions."""
+        return _extents(self.output, self._sizes(self._built_state, shapes))
+
+    @property
+    def _built_state(self) -> _Built:
+        assert self._state is not None
+        return self._state
+
+    def _sizes(self, state: _Built, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The value of each symbol, from where it stands as an extent alone. The kernel checks all extents."""
         sizes: dict[str, int] = {}
-        for spec, array in zip(state.artifact.entries[0].args, given):
+        for spec, given in zip(state.artifact.entries[0].args, shapes):
             shape = spec.shape or ()
-            if len(shape) != len(array.shape):
-                raise ArgumentError(f"{self.spec}: {spec.name} has {len(shape)} dimensions, not {len(array.shape)}")
-            for extent, actual in zip(shape, array.shape):
+            if len(shape) != len(given):
+                raise ArgumentError(f"{self.spec}: {spec.name} has {len(shape)} dimensions, not {len(given)}")
+            for extent, actual in zip(shape, given):
                 if isinstance(extent, str) and parse_extent(extent).is_name:
                     sizes.setdefault(extent, actual)
         return sizes
@@ -200,8 +217,7 @@ class FamilyKernel:
         if set(sizes) != set(self.spec.symbols):
             raise FamilyError(f"{self.spec} has sizes for {', '.join(self.spec.symbols)}, not {', '.join(sizes)}")
         size = tuple(sizes[symbol] for symbol in self.spec.symbols)
-        state = self._state
-        assert state is not None
+        state = self._built_state
         if state.record is None:
             reasons = (
                 f"nobody has tuned {self.spec} for {self.target}: its schedule is a draft that was not measured",
@@ -300,6 +316,12 @@ class _Built:
         if self.record is None:
             return False
         return self.is_measured(size) or self.record.rule.pick(self.known_as(size)) in self._general
+
+
+def _extents(spec: ArgSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """An argument's shape. A name stands for its size as it is: for torch that may be a symbol of its own."""
+    shape = spec.shape or ()
+    return tuple(e if isinstance(e, int) else sizes[e] if e in sizes else parse_extent(e).value(sizes) for e in shape)
 
 
 def _built(record: FamilyRecord) -> Artifact:

@@ -66,7 +66,6 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
         return
     from rich.table import Table
 
-
     table = Table("name", "configs", "digest", "made", "by", "approved", "note", box=None)
     for r in found:
         approved = f"{r.approved_at:%Y-%m-%d} {r.approved_by}" if r.approved_at else "no"
