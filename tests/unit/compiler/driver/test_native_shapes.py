@@ -1,5 +1,6 @@
 """Machine code of graphs whose shapes follow from data, and of loops: no step and no call needs the interpreter."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,26 @@ def test_shapes_that_cannot_be_are_errors(exec_mode: str) -> None:
     for shape in ((5, 5), (-3, -4), (1 << 40, 1 << 40), (1 << 62, 4)):
         with pytest.raises(ArgumentError, match=r"shape|below 0"):
             main(np.ones(12, "float32"), np.array(shape))
+
+
+@needs_cc
+def test_saved_models_make_results_too(tmp_path: Path) -> None:
+    executable, x = build_graph(columns(), "llvm", exec_mode="compiled"), np.arange(12, dtype="float32") / 12
+    for name in ("model.tunefarm", "model.so"):
+        executable.export_library(str(tmp_path / name))
+        loaded = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / name)), tvm.cpu())
+        got = loaded["main"](x, np.array([3, 4])).numpy()
+        np.testing.assert_allclose(got, np.exp(x.reshape(3, 4).sum(0) * 2), rtol=1e-5)
+
+
+def test_entries_whose_results_are_no_cells_are_refused() -> None:
+    entry = build_graph(columns(), "llvm", exec_mode="compiled").program.kernels["cpu"].entry("main")
+    (made,) = entry.made
+    for wrong in (replace(made, index=0), replace(made, index=9), replace(made, ndim=made.ndim + 1)):
+        with pytest.raises(ArtifactError, match="no cell"):
+            replace(entry, made=(wrong,))
+    with pytest.raises(ArtifactError, match="dimensions"):
+        replace(made, ndim=-1)
 
 
 def resident_mib() -> float:
