@@ -18,6 +18,7 @@ from compiler.runtime.files.elf_section import RELOCATABLE, SHARED, elf_kind, re
 from compiler.runtime.files.model_library import model_in
 from compiler.runtime.files.shared_library import SharedLibrary
 from compiler.runtime.vm import model_file
+from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.vm_executable import VMModule
 from compiler.target.target import Target
 
@@ -46,9 +47,9 @@ def load_module(path: str, fmt: str = "") -> Module:
     try:
         with file.open("rb") as opened:
             if model_file.is_model(opened.read(8)):
-                return VMModule(model_file.read_file(file))
+                return _model(model_file.read_file(file))
         if (model := _model_library(file)) is not None:
-            return VMModule(model_file.read(model))
+            return _model(model_file.read(model))
         data = file.read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
@@ -65,6 +66,14 @@ def load_module(path: str, fmt: str = "") -> Module:
         f"cannot load {str(path)!r}: it is no tunefarm artifact, object, shared library or tar file",
         hint='save modules with `module.save("name.tunefarm")` or `module.export_library("name.so")`',
     )
+
+
+def _model(program: Program) -> VMModule:
+    """An executable with the modules it imports."""
+    module = VMModule(program)
+    for imported in program.modules:
+        module.import_module(unbundle(imported))
+    return module
 
 
 def _model_library(file: Path) -> memoryview | None:

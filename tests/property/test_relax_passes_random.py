@@ -183,7 +183,6 @@ ELSEWHERE = {
     "AttachExternModules": "it changes no function",
     "FuseOpsByPattern": "patterns of its own: tests of code generators",
     "Gradient": "results are numbers: test_relax_gradients_random.py",
-    "RewriteCUDAGraph": "the interpreter knows no memory that is kept: test_cuda_graph.py runs random graphs",
     "LowerRuntimeBuiltin": "it is VMBuiltinLower",
     "MergeCompositeFunctions": "composite functions are needed: tests of code generators",
     "RunCodegen": "a code generator is needed: tests of code generators",

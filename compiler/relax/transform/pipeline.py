@@ -122,6 +122,7 @@ LOWERING: tuple[PassFunction, ...] = (
     static_plan_block_memory,
     lower_alloc_tensor,
     kill_after_last_use,
+    rewrite_cuda_graph,
     vm_builtin_lower,
     vm_shape_lower,
     attach_global_symbol,
@@ -212,7 +213,6 @@ CODEGEN: tuple[PassFunction, ...] = (
 ON_REQUEST: tuple[PassFunction, ...] = (
     attach_layout_free_buffers,
     lower_runtime_builtin,
-    rewrite_cuda_graph,
     *CODEGEN,
     *DATAFLOW,
     *DEVICES,

@@ -42,7 +42,10 @@ def bundle(module: Exported, depth: int = 0, addons: Sequence[bytes] = ()) -> Ar
     """
     artifact = getattr(module, "artifact", None)
     if not isinstance(artifact, Artifact):
-        raise ArtifactError(f"a {type(module).__name__} cannot be written into a library: it has no artifact")
+        raise ArtifactError(
+            f"a {type(module).__name__} cannot be written to a file: it has no artifact",
+            hint="modules that `tvm.build` made have one; others are imported again after loading",
+        )
     if depth > MOST_NESTED:
         raise ArtifactError(f"modules that import modules more than {MOST_NESTED} deep cannot be written")
     blobs = {name: blob for name, blob in artifact.blobs.items() if not name.startswith(IMPORT)}

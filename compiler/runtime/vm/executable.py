@@ -40,8 +40,8 @@ class Program:
 
     A kernel is an entry point of one of `kernels`: the artifact that runs on that type of device ("cpu", "cuda").
     `target` is the canonical text of what it was built for, empty for programs without kernels. `interpreted`: of a
-    build for machine code, the functions that stayed bytecode, and why. Raises ArtifactError if an instruction names
-    what is not there.
+    build for machine code, the functions that stayed bytecode, and why. `modules`: in a file, those that the executable
+    imports. Raises ArtifactError if an instruction names what is not there.
     """
 
     functions: tuple[VMFunction, ...]
@@ -50,6 +50,7 @@ class Program:
     target: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     interpreted: tuple[str, ...] = ()
+    modules: tuple[Artifact, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.functions) > MAX_FUNCTIONS:

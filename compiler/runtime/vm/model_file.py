@@ -1,4 +1,4 @@
-"""An executable in a file: instructions, kernels and constants, laid out so that constants are mapped, not copied.
+"""An executable in a file: instructions, kernels, constants, imported modules. Constants are mapped, not copied.
 
 A header and a manifest (see `framed_manifest`); zeros up to a multiple of 4096; then the blobs, each at a multiple of
 64 bytes. Equal programs give equal bytes. Equal constants are stored once.
@@ -90,6 +90,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     blobs: tuple[_Blob, ...]
     meta: dict[str, str]
     interpreted: tuple[str, ...] = ()
+    modules: tuple[int, ...] = ()
 
 
 _manifest_decoder = msgspec.json.Decoder(_Manifest)
@@ -141,6 +142,7 @@ def layout(program: Program) -> Layout:
     code = blobs.add(_code_encoder.encode(program.functions))
     kernels = tuple(_Kernels(device, blobs.add(made.to_bytes())) for device, made in sorted(program.kernels.items()))
     constants = tuple(_record(constant, blobs) for constant in program.constants)
+    modules = tuple(blobs.add(module.to_bytes()) for module in program.modules)
     described = _Manifest(
         FORMAT_VERSION,
         program.target,
@@ -150,8 +152,12 @@ def layout(program: Program) -> Layout:
         tuple(blobs.records),
         dict(program.meta),
         program.interpreted,
+        modules,
     )
-    head = _FRAMING.begin(msgspec.to_builtins(described))
+    manifest = msgspec.to_builtins(described)
+    if not modules:  # versions that know of none read such files
+        del manifest["modules"]
+    head = _FRAMING.begin(manifest)
     parts: list[bytes | memoryview] = [head]
     at = len(head)
     start = _aligned(at, _PAGE)
@@ -242,7 +248,8 @@ def read(data: bytes | memoryview) -> Program:
         raise ArtifactError(f"the model's instructions are not valid: {error}") from None
     kernels = {item.device: Artifact.from_bytes(contents.checked(item.blob)) for item in manifest.kernels}
     constants = tuple(_constant(record, contents) for record in manifest.constants)
-    return Program(functions, constants, kernels, manifest.target, manifest.meta, manifest.interpreted)
+    modules = tuple(Artifact.from_bytes(contents.checked(index)) for index in manifest.modules)
+    return Program(functions, constants, kernels, manifest.target, manifest.meta, manifest.interpreted, modules)
 
 
 def verify(data: bytes | memoryview) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.files.export import bundle
 from compiler.runtime.files.header import header
 from compiler.runtime.files.model_library import export_model
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
@@ -76,14 +78,22 @@ class VMModule(Module):
         raise ArtifactError(f"an executable has no source in format {fmt!r}", hint="formats: text, python, h")
 
     def save(self, file_name: str, fmt: str = "") -> None:
-        """Write the executable to a file that `load_module` reads, or its C header (".h")."""
+        """Write the executable to a file that `load_module` reads, or its C header (".h").
+
+        Imported modules, such as code generators make, go with it. Raises ArtifactError for one that has no code of
+        tunefarm's to write.
+        """
         path = Path(file_name)
         if (fmt or path.suffix.removeprefix(".")).lower() == "h":
             path.write_text(self.get_source("h"), "utf-8")
             return
         if (fmt or path.suffix.removeprefix(".") or "tunefarm").lower() not in ("tunefarm", "ro", "vm"):
             raise ArtifactError(f"an executable cannot be saved as {fmt or path.suffix!r}", hint='use ".tunefarm"')
-        model_file.write(self.program, path)
+        model_file.write(self._whole(), path)
+
+    def _whole(self) -> Program:
+        """The program with the modules that are imported. Raises ArtifactError for one that cannot be written."""
+        return replace(self.program, modules=tuple([bundle(module) for module in self.imported_modules]))
 
     def export_library(
         self,
@@ -105,7 +115,7 @@ class VMModule(Module):
             return None
         if path.suffix == ".tar":
             raise ArtifactError("an executable cannot be written as a tar file", hint='use ".tunefarm" or ".so"')
-        made = model_file.layout(self.program)
+        made = model_file.layout(self._whole())
         return export_model(
             path,
             self._cpu_code(),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
+from compiler.ir.transform.config import register_option, truth
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
 from compiler.relax.names import Names
@@ -42,6 +43,10 @@ _KILL_STORAGE, _KILL_TENSOR = "relax.memory.kill_storage", "relax.memory.kill_te
 LEAST_KERNELS = 2
 """Kernels from which on starting them as a whole can gain anything."""
 
+USE_CUDA_GRAPH = register_option(
+    "relax.backend.use_cuda_graph", "a truth value", "whether kernels in memory that stays become functions", truth, False
+)
+
 
 @relax_pass("RewriteCUDAGraph")
 def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
@@ -60,11 +65,13 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
                                                           run_or_capture(cls.cuda_graph_capture, (a, b), 0)
                                                           _ = cls.exp(a, out)
 
-    Comes after memory is planned (StaticPlanBlockMemory, LowerAllocTensor, KillAfterLastUse) and before
-    VMBuiltinLower. Parameters behind the first "num_input" are weights, the same at every call. Memory that a function
-    returns, or that anything but a kernel reads, is left alone. The machine
-    keeps memory for each thread that calls, and runs such a function like any other.
+    Where the option "relax.backend.use_cuda_graph" says so. Comes after memory is planned (StaticPlanBlockMemory,
+    LowerAllocTensor, KillAfterLastUse) and before VMBuiltinLower, as builds have it. Parameters behind the first
+    "num_input" are weights, the same at every call. Memory that a function returns, or that anything but a kernel
+    reads, is left alone. The machine keeps memory for each thread that calls, and runs such a function like any other.
     """
+    if not USE_CUDA_GRAPH.value(context):
+        return mod
     functions = dict(mod.functions)
     names = Names()
     for gvar in functions:

@@ -1,13 +1,14 @@
 """FuseOpsByPattern, MergeCompositeFunctions and RunCodegen, with code generators of a user's own, to the machine."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tunefarm as tvm
-from compiler.errors import ArgumentError
+from compiler.errors import ArgumentError, ArtifactError
 from compiler.relax.analysis import problems
 from compiler.relax.fusion import backends
 from compiler.relax.interp import run
@@ -183,7 +184,7 @@ def test_kernels_of_a_generators_own_run_in_the_machine() -> None:
         same_values(machine["main"](*inputs()).numpy(), run(as_module(network), *inputs()), 1e-3, 1e-3)
 
 
-def test_packed_functions_and_modules_run_in_the_machine() -> None:
+def test_packed_functions_and_modules_run_in_the_machine(tmp_path: Path) -> None:
     """Functions of the runtime: registered ones by name, or those of modules that the generator gives."""
     calls: list[str] = []
 
@@ -220,8 +221,16 @@ def test_packed_functions_and_modules_run_in_the_machine() -> None:
         as_module(network)
     )
     made = transform.RunCodegen()(alone)
-    machine = relax.VirtualMachine(relax.build(made, "llvm"), tvm.cpu())
-    same_values(machine["main"](*inputs()).numpy(), run(as_module(network), *inputs()), 1e-3, 1e-3)
+    executable = relax.build(made, "llvm")
+    for suffix in ("", ".tunefarm", ".so"):  # modules of generators are saved with it
+        if suffix:
+            executable.export_library(str(tmp_path / f"model{suffix}"))
+        held = tvm.runtime.load_module(str(tmp_path / f"model{suffix}")) if suffix else executable
+        machine = relax.VirtualMachine(held, tvm.cpu())
+        same_values(machine["main"](*inputs()).numpy(), run(as_module(network), *inputs()), 1e-3, 1e-3)
+    executable.mod.import_module(relax.build(as_module(network), "llvm").mod)
+    with pytest.raises(ArtifactError, match="cannot be written to a file: it has no artifact"):
+        executable.save(str(tmp_path / "model.tunefarm"))
 
 
 def test_generators_that_are_not_there() -> None:

@@ -10,9 +10,6 @@ import tunefarm as tvm
 from compiler.ir.structural import assert_structural_equal
 from compiler.relax.analysis import problems
 from compiler.relax.interp import run
-from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
-from compiler.relax.transform.passes import pass_of
-from compiler.relax.transform.pipeline import PIPELINES
 from tests.kit.compiler.pass_checks import same_values
 from tests.kit.compiler.random_graphs import random_graph
 from tunefarm import relax
@@ -20,6 +17,8 @@ from tunefarm.relax import transform
 from tunefarm.script import ir as I
 from tunefarm.script import relax as R
 from tunefarm.script import tir as T
+
+WITH_GRAPHS = tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True})
 
 
 @I.ir_module
@@ -95,11 +94,13 @@ class After:
 
 
 def test_kernels_in_memory_that_stays_become_a_function() -> None:
-    with tvm.target.Target("cuda"):
+    assert transform.RewriteCUDAGraph()(Before) is Before
+    with tvm.target.Target("cuda"), WITH_GRAPHS:
         made = transform.RewriteCUDAGraph()(Before)
     assert problems(made) == []
     assert_structural_equal(made, After)
-    assert_structural_equal(transform.RewriteCUDAGraph()(_symbolic()), _symbolic())
+    with WITH_GRAPHS:
+        assert_structural_equal(transform.RewriteCUDAGraph()(_symbolic()), _symbolic())
 
 
 def _symbolic() -> Any:
@@ -115,22 +116,13 @@ def _symbolic() -> Any:
     return tvm.IRModule({"main": main})
 
 
-def with_graphs() -> Any:
-    """The build's passes with this one between."""
-    passes = []
-    for function in PIPELINES["default_build"]:
-        passes.append(pass_of(function).make())
-        if function is kill_after_last_use:
-            passes.append(transform.RewriteCUDAGraph())
-    return tvm.transform.Sequential(passes)
-
-
 @pytest.mark.parametrize("seed", [14, 18])
 def test_random_graphs_compute_what_they_did_from_several_threads(seed: int) -> None:
     graph = random_graph(seed, count=12, symbolic=False)
     weights = graph.module.with_functions({"main": graph.module["main"].with_attr("num_input", 1)})
     wanted = run(graph.module, *graph.args)
-    executable = relax.build(weights, "llvm", relax_pipeline=with_graphs(), tir_pipeline=None)
+    with WITH_GRAPHS:
+        executable = relax.build(weights, "llvm", tir_pipeline=None)
     assert "vm.builtin.cuda_graph.run_or_capture" in executable.as_text()
     machine = relax.VirtualMachine(executable, tvm.cpu())
     with ThreadPoolExecutor(2) as pool:
