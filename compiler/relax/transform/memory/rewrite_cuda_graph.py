@@ -44,7 +44,7 @@ LEAST_KERNELS = 2
 """Kernels from which on starting them as a whole can gain anything."""
 
 USE_CUDA_GRAPH = register_option(
-    "relax.backend.use_cuda_graph", "a truth value", "whether kernels in memory that stays become functions", truth, False
+    "relax.backend.use_cuda_graph", "a truth value", "kernels in memory that stays become functions", truth, False
 )
 
 
