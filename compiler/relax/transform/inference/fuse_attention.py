@@ -13,6 +13,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.relax.nodes import Call, Constant, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
 from compiler.relax.op.elementwise.binary import add, divide, multiply
+from compiler.relax.op.elementwise.unary import isnan
 from compiler.relax.op.movement.dimensions import expand_dims, squeeze
 from compiler.relax.op.movement.manipulate import permute_dims
 from compiler.relax.op.nn.attention import attention
@@ -40,7 +41,8 @@ def fuse_attention(mod: IRModule, context: PassContext) -> IRModule:
     Where nothing else reads a value between. Scores may be scaled by single numbers, and masks added to them after
     that; one that is no constant scales queries. Scores that a condition replaces by a very low number are masked, too.
     Heads come before lengths in what is written out, and after them in the operator: transpositions for that vanish
-    against those that brought heads to the front.
+    against those that brought heads to the front. Zeros in the place of shares that are no numbers become zeros in the
+    place of results that are none.
     """
     return rewrite_calls(mod, {"relax.matmul": _fused, "relax.permute_dims": _straight})
 
@@ -56,36 +58,58 @@ class _Scores:
     factors: tuple[tuple[Callable[..., Call], RelaxExpr], ...] = ()
     """Numbers that queries are multiplied with or divided by, known when the model runs."""
     mask: RelaxExpr | None = None
+    guarded: bool = False
+    """Whether shares that are no numbers are zeros."""
 
-    def attention(self, query: RelaxExpr, key: RelaxExpr, value: RelaxExpr, mask: RelaxExpr | None) -> RelaxExpr:
+    def attention(
+        self, rewriter: CallRewriter, query: RelaxExpr, key: RelaxExpr, value: RelaxExpr, mask: RelaxExpr | None
+    ) -> RelaxExpr:
         for scale, number in self.factors:
             query = scale(query, number)
-        return attention(query, key, value, mask, self.scale)
+        made = rewriter.builder_.emit(attention(query, key, value, mask, self.scale))
+        info = info_of(made)
+        assert isinstance(info, TensorStructInfo)
+        return where(isnan(made), Constant(np.array(0.0).astype(info.dtype)), made) if self.guarded else made
 
 
 def _fused(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
+    """The attention in the place of a product of shares with values."""
     shares, value = call.args
-    softmax = _call(rewriter, shares, "relax.nn.softmax")
+    unguarded = _unguarded(rewriter, shares)
+    softmax = rewriter.call_of(shares if unguarded is None else unguarded, "relax.nn.softmax")
     if softmax is None or not _plain(call):
+        return None
+    if rewriter.uses(shares) != 1 or (unguarded is not None and rewriter.uses(unguarded) != 2):
         return None
     scores = _scores(rewriter, softmax.args[0])
     if scores is None or int(softmax.attrs["axis"]) not in (-1, len(scores.dims) - 1) or not _fit(scores, value):
         return None
+    scores = replace(scores, guarded=unguarded is not None)
     mask = scores.mask
     if len(scores.dims) == 4:
         query, value = (_permuted(rewriter, item, (0, 2, 1, 3)) for item in (scores.query, value))
         key = _permuted(rewriter, scores.key, (0, 3, 1, 2))
-        return permute_dims(scores.attention(query, key, value, mask), [0, 2, 1, 3])
+        return permute_dims(scores.attention(rewriter, query, key, value, mask), [0, 2, 1, 3])
     query, values = (_permuted(rewriter, item, (1, 0, 2)) for item in (scores.query, value))
     if _is_permuted(query) or _is_permuted(values):  # heads are batches
         key = expand_dims(_permuted(rewriter, scores.key, (0, 2, 1)), [2])
         if mask is not None and len(shape_of(mask) or ()) == 3:
             mask = expand_dims(mask, [1])
         query, values = expand_dims(scores.query, [2]), expand_dims(value, [2])
-        return squeeze(scores.attention(query, key, values, mask), [2])
+        return squeeze(scores.attention(rewriter, query, key, values, mask), [2])
     key = expand_dims(_permuted(rewriter, scores.key, (2, 0, 1)), [0])
-    made = scores.attention(expand_dims(query, [0]), key, expand_dims(values, [0]), mask)
+    made = scores.attention(rewriter, expand_dims(query, [0]), key, expand_dims(values, [0]), mask)
     return permute_dims(squeeze(made, [0]), [1, 0, 2])
+
+
+def _unguarded(rewriter: CallRewriter, shares: RelaxExpr) -> RelaxExpr | None:
+    """`x` where `shares` is where(isnan(x), 0, x), and nothing else reads that."""
+    guard = _call(rewriter, shares, "relax.where")
+    if guard is None or _number(rewriter, guard.args[1]) != 0.0:
+        return None
+    inner = guard.args[2]
+    question = rewriter.call_of(guard.args[0], "relax.isnan")
+    return inner if question is not None and question.args[0] is inner else None
 
 
 def _straight(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
@@ -96,6 +120,8 @@ def _straight(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     source = inner.args[0]
     moved = rewriter.call_of(source, "relax.squeeze")
     origin = source if moved is None else moved.args[0]
+    guard = rewriter.call_of(origin, "relax.where")
+    origin = origin if guard is None else guard.args[2]
     if all(rewriter.call_of(origin, name) is None for name in ("relax.nn.attention", "relax.nn.attention_bias")):
         return None
     return _permuted(rewriter, call.args[0], _axes(call))
@@ -123,7 +149,20 @@ def _product(rewriter: CallRewriter, call: Call) -> _Scores | None:
     whole = [shape_of(item) for item in call.args]
     if any(shape is None or not _same(shape[:-2], dims[:-2]) for shape in whole):
         return None  # heads or batches that several share
-    return _Scores(query, key, dims)
+    query, a = _unscaled(rewriter, query)
+    key, b = _unscaled(rewriter, key)
+    return _Scores(query, key, dims, a * b)
+
+
+def _unscaled(rewriter: CallRewriter, expr: RelaxExpr) -> tuple[RelaxExpr, float]:
+    """A value, and the constant that it is multiplied with."""
+    for name in ("relax.multiply", "relax.divide"):
+        call = rewriter.call_of(expr, name)
+        factor = None if call is None else _number(rewriter, call.args[1])
+        if call is not None and factor and _same(shape_of(call.args[0]), shape_of(expr) or ()):
+            inner, rest = _unscaled(rewriter, call.args[0])
+            return inner, rest * factor if name == "relax.multiply" else rest / factor
+    return expr, 1.0
 
 
 def _multiplied(rewriter: CallRewriter, call: Call) -> _Scores | None:
@@ -223,10 +262,26 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 def _permuted(rewriter: CallRewriter, expr: RelaxExpr, axes: Sequence[int]) -> RelaxExpr:
     """`expr` transposed; it may be transposed itself."""
-    while (inner := rewriter.call_of(expr, "relax.permute_dims")) is not None:
-        before = _axes(inner)
-        axes, expr = [before[axis] for axis in axes], inner.args[0]
+    while (found := _transposed(rewriter, expr)) is not None:
+        expr, before = found
+        axes = [before[axis] for axis in axes]
     return expr if list(axes) == list(range(len(axes))) else permute_dims(expr, list(axes))
+
+
+def _transposed(rewriter: CallRewriter, expr: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...]] | None:
+    """What `expr` is the transposition of, and how: as such, or as matrices in one batch that is several again."""
+    inner = rewriter.call_of(expr, "relax.permute_dims")
+    if inner is not None:
+        return inner.args[0], _axes(inner)
+    whole = rewriter.call_of(expr, "relax.reshape")
+    turned = None if whole is None else rewriter.call_of(whole.args[0], "relax.permute_dims")
+    joined = None if turned is None else rewriter.call_of(turned.args[0], "relax.reshape")
+    dims = shape_of(expr)
+    if turned is None or joined is None or dims is None or len(dims) != 4 or _axes(turned) != (0, 2, 1):
+        return None
+    source = joined.args[0]
+    same = _same(shape_of(source), (*dims[:2], dims[3], dims[2])) and _same((shape_of(turned) or ())[1:], dims[2:])
+    return (source, (0, 1, 3, 2)) if same else None
 
 
 def _is_permuted(expr: RelaxExpr) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from compiler.ir.transform.passes import Sequential
 from compiler.ir.visit import walk
+from compiler.relax.interp import run
 from compiler.relax.nodes import Call, const
-from tests.kit.compiler.pass_checks import as_module, becomes, computes, stays
+from tests.kit.compiler.pass_checks import arrays, as_module, becomes, computes, stays
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Tuple, Var, op, transform
 from tunefarm.script import relax as R
 from tunefarm.script import tir as T
@@ -104,6 +106,28 @@ def test_products_of_heads_or_of_batches(shapes: Any, scale: Any) -> None:
     made = computes(FUSE, graph(of, shapes), *shapes)
     assert operators(made).count("relax.nn.attention_bias") == 1
     assert "relax.nn.softmax" not in operators(made)
+
+
+def test_attention_as_torch_exports_it() -> None:
+    """Queries and keys are scaled each, keys transposed as matrices of one batch, shares kept from being no numbers."""
+
+    def of(emit: Any, q: Any, k: Any, v: Any, m: Any) -> Any:
+        q, k, v = (emit(op.permute_dims(emit(op.reshape(item, (2, 5, 3, 4))), [0, 2, 1, 3])) for item in (q, k, v))
+        turned = emit(op.permute_dims(emit(op.reshape(k, (6, 5, 4))), [0, 2, 1]))
+        k = emit(op.multiply(emit(op.reshape(turned, (2, 3, 4, 5))), const(0.5)))
+        scores = emit(op.add(emit(op.matmul(emit(op.multiply(q, const(0.5))), k)), m))
+        shares = emit(op.nn.softmax(scores))
+        shares = emit(op.where(emit(op.isnan(shares)), const(0.0), shares))
+        return op.permute_dims(emit(op.matmul(shares, v)), [0, 2, 1, 3])
+
+    shapes = ((2, 5, 12), (2, 5, 12), (2, 5, 12), (5, 5))
+    made = transform.CanonicalizeBindings()(computes(FUSE, graph(of, shapes), *shapes))
+    assert [name for name in operators(made) if name != "relax.reshape"] == [
+        "relax.nn.attention_bias", "relax.isnan", "relax.where",
+    ]  # fmt: skip
+    masked = as_module(made)
+    hidden = np.full((5, 5), -np.inf, "float32")
+    assert not np.isnan(run(masked, *arrays(shapes[:3]), hidden)).any()
 
 
 def test_a_scale_known_when_the_model_runs_scales_queries() -> None:
