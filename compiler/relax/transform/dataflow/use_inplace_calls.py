@@ -168,7 +168,7 @@ class _InPlace(PyExprMutator):
 def _same(a: Any, b: TensorStructInfo) -> bool:
     if not isinstance(a, TensorStructInfo) or a.dims is None or b.dims is None or a.dtype != b.dtype:
         return False
-    return len(a.dims) == len(b.dims) and all(map(proven_equal, a.dims, b.dims))
+    return a.vdevice == b.vdevice and len(a.dims) == len(b.dims) and all(map(proven_equal, a.dims, b.dims))
 
 
 def _may_write_over(func: n.PrimFunc, index: int) -> bool:

@@ -253,6 +253,18 @@ def test_operators_write_over_what_is_dead() -> None:
     same_values(on_machine(as_module(graph), *args), run(as_module(graph), *args))
 
 
+def test_results_on_another_device_are_arrays_of_their_own() -> None:
+    @R.function
+    def graph(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32", "llvm:0")):
+        with R.dataflow():
+            a = R.exp(x)
+            gv = R.add(a, y)
+            R.output(gv)
+        return gv
+
+    assert "call_tir_inplace" not in computes(INPLACE, graph, (4,), (4,))["main"].script()
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_in_place(seed: int) -> None:
     graph = random_graph(seed, 14, symbolic=seed % 2 == 0)
