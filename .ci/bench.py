@@ -32,7 +32,7 @@ QUICK = {
     "intrinsics": "exp tanh --seconds 0.01",
     "kernels": "--only 1.c --trials 4 --rounds 1",
     "levels": "--rounds 1",
-    "models": "--models small_resnet --trials 1 --rounds 1 --threads 1",
+    "models": "--quick --models small_llama --profile {folder}/profile.md",
     "operators": "--only softmax --trials 4 --rounds 1",
     "record_series": "--results 2 --out {folder}/series.json.gz",
     "record_spaces": "--only matmul:64,64,64 --points 4 --drawn-points 4 --data {folder}/spaces",

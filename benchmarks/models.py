@@ -9,6 +9,11 @@ a round is one sample of each. Milliseconds are medians of rounds. `--cpu` takes
 clock's, which is fair on a machine that others use, for one thread. Results are compared with onnx's reference
 evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. Peers run with
 float32 arithmetic, the threads that are asked for and their settings for latency; see benchmarks/peers/models.py.
+
+Untuned kernels are drafted, each build as if it were the machine's first. The record store is empty. A star marks
+models whose kernels the shipped cost model has not seen. `--without-model` adds a row drafted without it. At the end
+come geometric means of the ratios. `--profile` writes the ten longest kernels of each model as Markdown, with what
+limits them.
 """
 
 from __future__ import annotations
@@ -28,12 +33,16 @@ from typing import Any
 
 import numpy as np
 import onnx
-from model_parts.networks import NETWORKS
+from model_parts.networks import HELD_OUT, NETWORKS
+from model_parts.profiles import profile_section
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 HERE = Path(__file__).parent
-MODELS = ("resnet18", "resnet50", "mobilenet_v2", "bert", "vit")
+MODELS = (
+    "resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "squeezenet", "bert",
+    "mobilenet_v3", "densenet", "convnext", "vit", "llama",
+)  # fmt: skip
 TOLERANCE = 1e-4
 """Of the largest result: how far float32 may be from float64."""
 
@@ -47,17 +56,46 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=0, help="for each kernel; 0: untuned only")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")
+    parser.add_argument(
+        "--without-model", action="store_true", help="a row drafted without the shipped cost model, too"
+    )
+    parser.add_argument("--profile", type=Path, help="the file for the longest kernels of each model")
+    parser.add_argument("--quick", action="store_true", help="small networks, one thread, one trial and round")
     args = parser.parse_args()
+    if args.quick:
+        chosen = args.models if args.models != list(MODELS) else list(NETWORKS)
+        args.models = [name for name in chosen if name.startswith("small")]
+        args.threads, args.trials, args.rounds, args.without_model = [1], 1, 1, True
+    os.environ["TUNEFARM_DRAFT_CACHE"] = ""
     pythons = dict(item.split("=", 1) for item in args.python)
     print("| model | threads | runtime | ms | of the fastest peer | build s | tuning s | trials | MB | error |")
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+    ratios: dict[tuple[int, str], list[float]] = {}
+    kinds = [Kind("tunefarm untuned")]
+    kinds += [Kind("tunefarm without model", with_model=False)] if args.without_model else []
+    kinds += [Kind("tunefarm tuned", args.trials)] if args.trials else []
+    peers = [peer for peer in args.peers.split(",") if peer]
     with tempfile.TemporaryDirectory() as name:
         for model in args.models:
             case = Case.make(model, Path(name))
             for threads in dict.fromkeys(args.threads):
-                peers = [peer for peer in args.peers.split(",") if peer]
-                for row in rows(case, threads, peers, pythons, args.trials, args.rounds, args.cpu):
+                for row in rows(case, threads, kinds, peers, pythons, args.rounds, args.cpu, ratios):
                     print(row, flush=True)
+            if args.profile:
+                with args.profile.open("a") as page:
+                    page.write(profile_section(model, case.built(1, kinds[-1]), case.inputs))
+    for (threads, title), found in sorted(ratios.items()):
+        print(f"\n{title}, {threads} threads: {statistics.geometric_mean(found):.2f} of the fastest peer, "
+              f"least {min(found):.2f}, {len(found)} models")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a model is built: with so many trials for each kernel, or drafted, with the shipped cost model or without."""
+
+    title: str
+    trials: int = 0
+    with_model: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,6 +106,13 @@ class Case:
     model: Path
     inputs: Path
     wanted: Any
+    made: dict[tuple[int, str], Path] = field(default_factory=dict)
+
+    def built(self, threads: int, kind: Kind) -> Path:
+        """The model as a file, built before or now."""
+        if (threads, kind.title) not in self.made:
+            self.made[threads, kind.title] = build(self, threads, kind).path
+        return self.made[threads, kind.title]
 
     @staticmethod
     def make(name: str, folder: Path) -> Case:
@@ -151,15 +196,16 @@ class Made:
 
 
 def rows(
-    case: Case, threads: int, peers: list[str], pythons: dict[str, str], trials: int, rounds: int, cpu: bool
-) -> list[str]:
-    """The table's rows of one model on so many threads."""
+    case: Case, threads: int, kinds: list[Kind], peers: list[str], pythons: dict[str, str], rounds: int, cpu: bool,
+    ratios: dict[tuple[int, str], list[float]],
+) -> list[str]:  # fmt: skip
+    """The table's rows of one model on so many threads. Adds to `ratios`, by threads and title."""
     with ExitStack() as closing:
         ready = []
-        for title, each in (("tunefarm untuned", 0), ("tunefarm tuned", trials)):
-            if each or title.endswith("untuned"):
-                made = build(case, threads, each)
-                ready.append(Runtime(title, sys.executable, "tunefarm", made.path, case, threads, made))
+        for kind in kinds:
+            made = build(case, threads, kind)
+            case.made[threads, kind.title] = made.path
+            ready.append(Runtime(kind.title, sys.executable, "tunefarm", made.path, case, threads, made))
         for peer in peers:
             ready.append(Runtime(peer, pythons.get(peer, sys.executable), peer, case.model, case, threads, Made()))
         for runtime in ready:
@@ -169,11 +215,15 @@ def rows(
             for runtime in running:
                 runtime.sample()
         others = [runtime.milliseconds(cpu) for runtime in running if runtime.title in peers]
+        for runtime in running if others else []:
+            if runtime.title not in peers:
+                key = threads, f"{runtime.title}{', unseen models' if case.name in HELD_OUT else ''}"
+                ratios.setdefault(key, []).append(min(others) / runtime.milliseconds(cpu))
         return [row(case, threads, runtime, min(others, default=None), cpu) for runtime in ready]
 
 
 def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: bool) -> str:
-    cells = [case.name, str(threads), runtime.title]
+    cells = [f"{case.name}{' *' if case.name in HELD_OUT else ''}", str(threads), runtime.title]
     if runtime.ready is None:
         return f"| {' | '.join([*cells, 'fails', *[''] * 6])} |"
     spent, made = runtime.milliseconds(cpu), runtime.made
@@ -184,25 +234,35 @@ def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: 
     return f"| {' | '.join(cells)} |"
 
 
-def build(case: Case, threads: int, trials: int) -> Made:
-    """The model as a file for this machine, its kernels tuned with so many trials each, or drafted."""
+def build(case: Case, threads: int, kind: Kind) -> Made:
+    """The model as a file for this machine, its kernels tuned or drafted."""
+    from compiler.driver.kernel_schedules import KernelSchedules, asked, kernel_schedules
     from compiler.target.target import Target
     from tunefarm import meta_schedule, relax
     from tunefarm.relax.frontend.onnx import from_onnx
+    from tuner.faces import kernel_schedules as drafts
+    from tuner.search.drafted import drafted
 
     target = Target(f"{Target.host()} -num-cores={threads}")
     began = time.perf_counter()
     module = from_onnx(onnx.load(case.model))
     tuning_s, total = 0.0, 0
-    path = case.model.with_suffix(f".{threads}.{trials}.tunefarm")
-    if not trials:
-        relax.build(module, target, exec_mode="compiled").export_library(str(path))
+    path = case.model.with_suffix(f".{threads}.{kind.title.replace(' ', '-')}.tunefarm")
+    drafts._picked.clear()
+    if not kind.trials:
+        schedules = asked()
+        if not kind.with_model:
+            schedules = KernelSchedules(
+                pick=lambda func, target: None if (s := drafted(func, target, with_model=False)) is None else s.func
+            )
+        with kernel_schedules(schedules):
+            relax.build(module, target, exec_mode="compiled").export_library(str(path))
         return Made(time.perf_counter() - began, path=path)
     integration = meta_schedule.relax_integration
     started = time.perf_counter()
-    total = trials * len(integration.extract_tasks(module, target))
+    total = kind.trials * len(integration.extract_tasks(module, target))
     with tempfile.TemporaryDirectory() as folder:
-        database = integration.tune_relax(module, None, target, folder, total, max_trials_per_task=trials, seed=0)
+        database = integration.tune_relax(module, None, target, folder, total, max_trials_per_task=kind.trials, seed=0)
         tuning_s = time.perf_counter() - started
         integration.compile_relax(database, module, target, None).export_library(str(path))
     return Made(time.perf_counter() - began - tuning_s, tuning_s, total, path)

@@ -31,16 +31,17 @@ Scored = tuple[float, int, Point]
 """A score, the place of a sketch, a point of it."""
 
 
-def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> Schedule | None:
+def drafted(func: n.PrimFunc, target: Target, seed: int = 0, with_model: bool = True) -> Schedule | None:
     """The schedule of `func` that the draft and the shipped model rank first; None where there is none to pick.
 
     Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
+    Without the model the analytic draft ranks alone.
     """
     try:
         sketches = generate(func, target)
     except (TuningError, ScheduleError):
         return None
-    found = _first(func, target, sketches, seed)
+    found = _first(func, target, sketches, seed, with_model)
     return None if found is None else found[1]
 
 
@@ -51,14 +52,14 @@ def drafted_candidate(func: n.PrimFunc, target: Target, sketches: Sequence[Sketc
 
 
 def _first(
-    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int
+    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int, with_model: bool = True
 ) -> tuple[Candidate, Schedule] | None:
     """The best point that can be applied, and its schedule."""
     known = [sketch for sketch in sketches if not is_costly(sketch)]
     if not known:
         return None
     family = tuning_backend_of(target).model_family(target)
-    guide = Guide.of(known, func, target, lambda: _model(family))
+    guide = Guide.of(known, func, target, lambda: _model(family) if with_model else None)
     for _, place, point in _best(known, guide, np.random.default_rng(seed)):
         candidate = Candidate(known[place], point)
         try:
