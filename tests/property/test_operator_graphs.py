@@ -1,9 +1,19 @@
-"""Random graphs of every operator: before and after every pass they compute the same, and in the machine, too."""
+"""Random graphs of every operator: before and after every pass they compute the same, and in the machine, too.
+
+    python -m tests.property.test_operator_graphs 0 10000
+
+runs graphs by number, in as many processes as there are cores, and prints those that fail and how often each operator
+occurred.
+"""
 
 from __future__ import annotations
 
+import sys
+import traceback
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,3 +100,37 @@ def test_ten_thousand_graphs_have_every_operator_twenty_times() -> None:
     total = Counter(name for seed in range(10_000) for name in operators_of(seed, known))
     total.update({name: total[with_it] for name, with_it in WITH_ANOTHER.items()})
     assert {name for name in OPERATORS if total[name] < 20} == set(NOT_IN_GRAPHS)
+
+
+def failure(seed: int) -> str:
+    """What is wrong with a large graph; empty text for one that holds."""
+    try:
+        check(operator_graph(seed, _cases()), seed, seed % 10 == 0, _results())
+    except Exception:
+        _results().forget()
+        return traceback.format_exc()
+    return ""
+
+
+_cases, _results = cache(every_case), cache(Results)
+
+
+def main(first: int, last: int) -> int:
+    """Run graphs, and print failures and the histogram. Returns how many failed."""
+    warnings.simplefilter("ignore")
+    seeds, failed = range(first, last), 0
+    with ProcessPoolExecutor() as pool:
+        for seed, found in zip(seeds, pool.map(failure, seeds, chunksize=8), strict=True):
+            if found:
+                failed += 1
+                print(f"graph {seed}\n{found}", flush=True)
+            elif (seed + 1) % 500 == 0:
+                print(f"{seed + 1 - first} graphs, {failed} failed", flush=True)
+    total = Counter(name for seed in seeds for name in operators_of(seed, _cases()))
+    print(*(f"{count:8} {name}" for name, count in total.most_common()), sep="\n")
+    print(f"{len(seeds)} graphs, {total.total()} operators, the rarest {min(total.values())} times; {failed} failed")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:3])) > 0)
