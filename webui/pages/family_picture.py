@@ -18,7 +18,7 @@ _MOST_LABELS = 16
 
 
 @dataclass(frozen=True)
-class Line:
+class FamilyLine:
     """`kind` is "config0", "config1", ..., "portfolio", "best", "untuned" or "library"."""
 
     kind: str
@@ -47,7 +47,7 @@ class FamilyPicture:
     bottom: float
     x_ticks: tuple[PlotTick, ...]
     y_ticks: tuple[PlotTick, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[FamilyLine, ...]
     columns: tuple[Column, ...]
     x_label: str
 
@@ -70,12 +70,12 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
 
     picks = _picked(record)
     lines = [
-        Line(f"config{at % 6}", str(config), _points(order, x_of, y_of, record.seconds[at]))
+        FamilyLine(f"config{at % 6}", str(config), _points(order, x_of, y_of, record.seconds[at]))
         for at, config in enumerate(record.configs)
     ]
-    lines += [Line("library", name, _points(order, x_of, y_of, times)) for name, times in record.library.items()]
-    lines.append(Line("best", "the best of all configs tried", _points(order, x_of, y_of, record.best)))
-    lines.append(Line("portfolio", "the portfolio", _points(order, x_of, y_of, picks)))
+    lines += [FamilyLine("library", name, _points(order, x_of, y_of, times)) for name, times in record.library.items()]
+    lines.append(FamilyLine("best", "the best of all configs tried", _points(order, x_of, y_of, record.best)))
+    lines.append(FamilyLine("portfolio", "the portfolio", _points(order, x_of, y_of, picks)))
     return FamilyPicture(
         _WIDTH,
         _HEIGHT,

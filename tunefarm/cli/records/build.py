@@ -32,6 +32,7 @@ from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
+from tuner.families.family import FamilySpec
 from tuner.kernels.files import Item, names_model, read_job
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
@@ -126,7 +127,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
     A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are compiled with the values of
-    their best config, or of their reference. A model is an ONNX file, what torch.export.save wrote (.pt2), or
+    their best config, or of their reference. A family (dense:M,3072,768) becomes one artifact for any size. A model is an ONNX file, what torch.export.save wrote (.pt2), or
     FILE.py:NAME of a module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
@@ -140,6 +141,11 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         return
     if given["dims"] or given["require_tuned_time"] is not None:
         raise click.UsageError("--dim and --require-tuned-time are for models")
+    if any(FamilySpec.is_family(word) for word in workloads):
+        from tunefarm.cli.records.family import build_families
+
+        build_families(settings, workloads, given)
+        return
     items = read_job(workloads).items
     _check_names(given["names"], len(items))
     devices = [given["device"]] if given["device"] else []
