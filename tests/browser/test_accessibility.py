@@ -23,7 +23,10 @@ def every_page(ids: Seeded) -> tuple[str, ...]:
     best = ("/families", "/families/1?size=20", "/workloads", f"/workloads/{ids.matmul.key}", "/best", "/best/1")
     released = ("/releases", "/releases/2026.10", "/releases/2026.11/diff?old=2026.10")
     series = f"/benchmarks/series?kernel={ids.matmul.name}&device=rack1-01/0"
-    return ("/", *runs, *looks, *best, *released, "/benchmarks", "/benchmarks/1", series, "/devices/rack1-02/0")
+    model = f"/models/{ids.model}"
+    models = ("/models", model, f"{model}/compare?a=cccc&b=dddd&class_a=x&class_b=x")
+    measured = ("/benchmarks", "/benchmarks/1", series, "/devices/rack1-02/0")
+    return ("/", *runs, *models, *looks, *best, *released, *measured)
 
 
 def test_axe_finds_nothing(page: Page, root: str, ids: Seeded) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from tuner.bench.run import CONFIRMED
 from tuner.records.farm.model_farm import BenchResult
+from tuner.records.models.facts import ModelTime
 from webui.decisions import DecidedCandidate, DecisionChoice, Value
 from webui.forecasts import Forecast
 from webui.format import duration, stamp
@@ -287,6 +288,36 @@ def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
         levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
     every = max(1, len(results) // 8)
     dates = tuple(PlotTick(px(at), f"{results[at].measured_at:%m-%d}") for at in range(0, len(results), every))
+    numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
+    return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
+
+
+def time_series(times: Sequence[ModelTime], versions: Mapping[int, str]) -> Series:
+    """End-to-end times of a model on a device class, oldest first; a stretch for each version, by its name."""
+    low, high = min(time.low for time in times), max(time.high for time in times)
+    ticks = _nice(0.0 if low < 0.4 * high else low, high)
+    bottom, top = _ROOF_HEIGHT - _MARGIN_BOTTOM, _MARGIN_TOP
+    gap = (_ROOF_WIDTH - _MARGIN_LEFT - _MARGIN_RIGHT) / len(times)
+
+    def px(at: float) -> float:
+        return _MARGIN_LEFT + (at + 0.5) * gap
+
+    def py(value: float) -> float:
+        return bottom - (value - ticks[0]) / (ticks[-1] - ticks[0]) * (bottom - top)
+
+    marks = []
+    for at, time in enumerate(times):
+        release = f", release {time.release}" if time.release else ""
+        name = versions.get(time.version_id, "an older one")
+        text = f"{stamp(time.measured_at)}: {duration(time.cost)}, version {name}{release}"
+        marks.append(Mark(px(at), py(time.cost), py(time.low), py(time.high), text, bool(time.release)))
+    starts = [0, *(at for at in range(1, len(times)) if times[at].version_id != times[at - 1].version_id)]
+    levels = []
+    for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
+        middle = median(time.cost for time in times[start:end])
+        levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
+    every = max(1, len(times) // 8)
+    dates = tuple(PlotTick(px(at), f"{times[at].measured_at:%m-%d}") for at in range(0, len(times), every))
     numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
     return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
 

@@ -26,6 +26,7 @@ class Page:
 PAGES: list[Page] = [
     Page("Overview", "/", "webui.pages.overview:router"),
     Page("Runs", "/runs", "webui.pages.runs:router"),
+    Page("Models", "/models", "webui.pages.models:router"),
     Page("Workloads", "/workloads", "webui.pages.workloads:router"),
     Page("Families", "/families", "webui.pages.families:router"),
     Page("Best configs", "/best", "webui.pages.configs:router"),

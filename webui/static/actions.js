@@ -13,7 +13,8 @@ async function post(path, body) {
 
 function bodyOf(form) {
   const given = Object.fromEntries(new FormData(form));
-  const body = { ...given, workloads: given.workloads.split(/\s+/).filter(Boolean) };
+  const body = { ...given };
+  if (given.workloads !== undefined) body.workloads = given.workloads.split(/\s+/).filter(Boolean);
   if (given.trials) body.trials = Number(given.trials);
   else delete body.trials;
   return body;
@@ -55,8 +56,11 @@ export function enableActions() {
     if (button) press(button);
   });
   document.addEventListener("swapped", restore);
-  const form = document.getElementById("new-run");
-  if (!form) return;
+  for (const form of document.querySelectorAll("form[data-post]")) enableForm(form);
+}
+
+/** A form that begins a run, and then shows it. */
+function enableForm(form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const answer = form.querySelector(".answer");

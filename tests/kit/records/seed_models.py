@@ -47,7 +47,7 @@ def seed_model(
     store.models.link_run(second.id, run)
     for day in range(14, -1, -1):
         tuned = min(1.0, 0.35 + 0.05 * (14 - day))
-        for device, base in ((devices[0], 21e-3), (devices[-1], 13e-3)):
+        for device, base in ((devices[0], 75e-3), (devices[-1], 46e-3)):
             if device == devices[-1] and day % 3:
                 continue
             cost = base * (1.6 - 0.75 * tuned) * (1 + abs(rng.gauss(0, 0.01)))

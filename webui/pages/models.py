@@ -1,0 +1,193 @@
+"""Models: their list, one with its times, kernels and graph, and two versions or device classes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from compiler.target.target import Target
+from tuner.devices.supplies import tracked_target
+from tuner.kernels.coverage import KernelCoverage, ModelCoverage, coverage_of
+from tuner.kernels.model_version import KIND
+from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion
+from webui.api.model_routes import viewer_of
+from webui.api.params import Before, Id
+from webui.context import Context, Ctx
+from webui.errors import BadRequest
+from webui.format import duration
+from webui.pages.figures import time_series
+from webui.pages.graph_picture import HEATS, CallShare, graph_picture
+from webui.pages.render import render
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_PAGE = 50
+_POINTS = 120
+_VERSIONS = 30
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """A model in the list, with its last time and the one before it on the same device class."""
+
+    model: Model
+    last: ModelTime | None
+    before: ModelTime | None
+
+
+@router.get("/models")
+def models(context: Ctx, request: Request, before: Before = None) -> Response:
+    found = context.store.models.page(_PAGE + 1, before, viewer_of(request))
+    page = [_line(context, model) for model in found[:_PAGE]]
+    following = found[_PAGE - 1].id if len(found) > _PAGE else None
+    return render(context, "models.html", "Models", models=page, next=following, older_than=before)
+
+
+def _line(context: Context, model: Model) -> ModelLine:
+    times = context.store.models.times(model.id, limit=1)
+    if not times:
+        return ModelLine(model, None, None)
+    both = context.store.models.times(model.id, times[0].device_class, limit=2)
+    return ModelLine(model, both[0], both[1] if len(both) > 1 else None)
+
+
+# ------------------------------------------------------------------------------------- one
+
+
+@router.get("/models/{model_id}")
+def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", version: str = "") -> Response:
+    store = context.store
+    found = store.models.get(model_id, viewer_of(request))
+    chosen = store.models.version_of(model_id, version)
+    classes = store.models.device_classes(model_id)
+    fleet = context.fleet.view().devices
+    newest = store.models.times(model_id, limit=1)
+    place = device_class or (newest[0].device_class if newest else "")
+    times = store.models.times(model_id, place, limit=_POINTS) if place else ()
+    targets = {d.device_class: tracked_target(d.info) for d in fleet if d.info is not None}
+    target = times[0].target if times else targets.get(place, "")
+    coverage = coverage_of(store, chosen, target, place, Target(target).kind.name) if target else None
+    tasks = store.models.tasks(chosen.id, KIND)
+    versions = store.models.versions(model_id, _VERSIONS)
+    calls = store.models.graph(chosen.id)
+    _, profile = store.models.newest_profile(chosen.id, place) if place else (0, ())
+    names = {each.id: each.digest[:8] for each in versions}
+    return render(
+        context,
+        "model.html",
+        "Models",
+        model=found,
+        chosen=chosen,
+        versions=versions,
+        place=place,
+        classes=sorted({*classes, *(d.device_class for d in fleet if d.device_class), *([place] if place else [])}),
+        measured=classes,
+        times=times,
+        names=names,
+        coverage=coverage,
+        kernels=_kernels(coverage),
+        tasks=tasks,
+        picture=time_series(times[::-1], names) if len(times) > 1 else None,
+        graph=graph_picture(calls, _shares(coverage, profile)) if calls else None,
+        heats=range(1, HEATS + 1),
+        runs=[store.runs.get(number) for number in store.models.runs(chosen.id, 5)],
+        launcher=context.launcher,
+        keys=sorted({device.key for device in fleet if device.key}),
+        others=_others(chosen, versions, place, classes),
+    )
+
+
+def _kernels(coverage: ModelCoverage | None) -> list[KernelCoverage]:
+    if coverage is None:
+        return []
+    return sorted(coverage.kernels, key=lambda kernel: -(kernel.seconds or 0.0))
+
+
+def _shares(coverage: ModelCoverage | None, profile: Sequence[KernelShare]) -> Mapping[str, CallShare]:
+    """The share of each kernel by its names: of the profile, else of what configs say."""
+    whole = sum(share.seconds for share in profile)
+    if whole:
+        return {
+            share.name: CallShare(
+                share.seconds / whole,
+                f"{share.name}: {100 * share.seconds / whole:.1f} % of the time, {duration(share.seconds)} "
+                f"in {share.calls} calls{', ' + share.config if share.config else ''}",
+            )
+            for share in profile
+        }
+    known = coverage.kernels if coverage is not None else ()
+    whole = sum(kernel.seconds or 0.0 for kernel in known)
+    return {
+        name: CallShare(kernel.seconds / whole, f"{name}: {100 * kernel.seconds / whole:.1f} % of the kernels' time")
+        for kernel in known
+        if kernel.seconds and whole
+        for name in kernel.task.names
+    }
+
+
+def _others(
+    version: ModelVersion, versions: Sequence[ModelVersion], place: str, classes: Sequence[str]
+) -> list[tuple[str, str]]:
+    """What to compare with: a label, and the query of it."""
+    here = f"a={version.digest[:12]}&class_a={place}"
+    found = [
+        (f"version {each.digest[:8]}", f"{here}&b={each.digest[:12]}&class_b={place}")
+        for each in versions
+        if each.id != version.id
+    ]
+    return found + [
+        (f"this version on {name}", f"{here}&b={version.digest[:12]}&class_b={name}")
+        for name in classes
+        if name != place
+    ]
+
+
+# ------------------------------------------------------------------------------------- two
+
+
+@dataclass(frozen=True)
+class ModelSide:
+    """A version on a device class: its newest time there, and the kernels of its newest profiled run."""
+
+    version: ModelVersion
+    device_class: str
+    time: ModelTime | None
+    kernels: Mapping[str, KernelShare]
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """A kernel on both sides."""
+
+    name: str
+    a: KernelShare | None
+    b: KernelShare | None
+
+    @property
+    def change(self) -> float:
+        """How many seconds of a run more the second side takes."""
+        return (self.b.seconds if self.b else 0.0) - (self.a.seconds if self.a else 0.0)
+
+
+@router.get("/models/{model_id}/compare")
+def compare_models(
+    context: Ctx, request: Request, model_id: Id, a: str = "", b: str = "", class_a: str = "", class_b: str = ""
+) -> Response:
+    found = context.store.models.get(model_id, viewer_of(request))
+    if (a, class_a) == (b, class_b):
+        raise BadRequest("compare a version with another one, or on another device class")
+    left, right = _side(context, model_id, a, class_a), _side(context, model_id, b, class_b)
+    names = dict.fromkeys([*left.kernels, *right.kernels])
+    pairs = [KernelPair(name, left.kernels.get(name), right.kernels.get(name)) for name in names]
+    pairs.sort(key=lambda pair: -abs(pair.change))
+    return render(context, "model_compare.html", "Models", model=found, left=left, right=right, pairs=pairs)
+
+
+def _side(context: Context, model_id: int, digest: str, device_class: str) -> ModelSide:
+    version = context.store.models.version_of(model_id, digest)
+    times = context.store.models.times(model_id, device_class, version.id, 1)
+    _, kernels = context.store.models.newest_profile(version.id, device_class)
+    return ModelSide(version, device_class, times[0] if times else None, {share.name: share for share in kernels})
