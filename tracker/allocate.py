@@ -185,6 +185,11 @@ class Allocator:
             self._virtual = max(self._virtual, record.virtual)
         self._forget_idle_user(record)
 
+    def held(self, user: str) -> int:
+        """How many devices a user holds."""
+        record = self._users.get(user)
+        return 0 if record is None else record.held
+
     # Requests
 
     def add_request(self, waiting: Waiting) -> None:
@@ -264,6 +269,19 @@ class Allocator:
         if self._grants % OVERDUE_EVERY == OVERDUE_EVERY - 1 and now - oldest.since > self._overdue_s:
             return oldest.request
         return min(heads, key=lambda head: head[0])[1].request
+
+    def next_of_user(self, device: str, user: str) -> str | None:
+        """The first queued request of a user, of the highest priority, that could use this device; None without one."""
+        found: list[tuple[int, int, str]] = []
+        for cls in self._class_of[device].wanted_by:
+            self.steps += 1
+            if cls.arrivals and cls.admits(device):
+                for priority in cls.descending:
+                    if queue := cls.levels[priority].get(user):
+                        first = next(iter(queue.values()))
+                        found.append((-priority, first.order, first.request))
+                        break
+        return min(found)[2] if found else None
 
     # Questions
 

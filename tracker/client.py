@@ -151,10 +151,12 @@ class TrackerSession:
         priority: int = 1,
         *,
         session_timeout_s: float | None = None,
+        shares: bool = False,
     ) -> Turn:
         """Like `lease`, without waiting: the request stands in the queue until its lease is waited for or it is given
-        up. Raises CapabilityError and ArgumentError."""
-        return self._ask_for(self._asking(expr, user, priority, None, session_timeout_s))
+        up. With `shares` the lease may become wanted (`Lease.is_wanted`). Raises CapabilityError and ArgumentError."""
+        asked = self._asking(expr, user, priority, None, session_timeout_s)
+        return self._ask_for(msgspec.structs.replace(asked, shares=shares))
 
     def _ask_for(self, asked: RequestDevice) -> Turn:
         parse_capability(asked.expr)

@@ -175,7 +175,7 @@ class FarmDevice:
 @dataclass(slots=True, eq=False)
 class GrantedLease:
     """`deadline`: when the box should have accepted, the client renewed, or the box ended it, by `phase`.
-    `ends`: its time limit, if it has one."""
+    `ends`: its time limit, if it has one. `wanted_for`: the client and user it should be given back for (`sharing`)."""
 
     id: str
     token: str
@@ -190,6 +190,7 @@ class GrantedLease:
     request: Request | None = None
     reason: str = ""
     check_at: float = float("inf")
+    wanted_for: tuple[str, str] | None = None
 
     @property
     def due(self) -> float:
@@ -206,6 +207,7 @@ class Request:
     session_timeout_s: float | None
     public: str = ""
     ahead: bool = False
+    shares: bool = False
     lease: GrantedLease | None = None
     check_at: float = 0.0
 
@@ -243,6 +245,12 @@ class Farm:
         self.granted: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self.waiting_of: Counter[str] = Counter()
         self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
+        self.coming: Counter[str] = Counter()  # leases of clients and users to come, or to go: see `sharing`
+        self.promised: Counter[str] = Counter()
+        self.accounts: dict[
+            str, float
+        ] = {}  # device seconds of users since devices became scarce, as of `accounted_at`
+        self.accounted_at = float("-inf")
         self.number = 0
         self.order = 0
         self.mean_hold_s: float | None = None

@@ -27,6 +27,7 @@ from rpc_server.wire.tracker_messages import (
     Queued,
     Refused,
     ReleaseLease,
+    Renewed,
     RenewLeases,
     RequestDevice,
     ToClient,
@@ -63,7 +64,8 @@ class Lease:
     """A device held for this process until `release`, or until `lost` says why it is not any more.
 
     Also a context manager. `device` is its id, `host` and `port` where its box answers, `token` what that asks
-    for, `attributes` what it has, `fingerprint` the device class its times belong to.
+    for, `attributes` what it has, `fingerprint` the device class its times belong to. `is_wanted`: others should have a
+    turn; only leases that were asked for with `shares` are.
     """
 
     def __init__(self, holdings: Holdings, grant: LeaseGrant) -> None:
@@ -79,6 +81,7 @@ class Lease:
         self.host, self.port = split_address(grant.address)
         self.lost: str | None = None
         self.is_released = False
+        self.is_wanted = False
         self.owner: object = None  # kept alive as long as the lease is
         self._holdings = holdings
         self._on_lost: list[Callable[[str], None]] = []
@@ -226,6 +229,11 @@ class Holdings:
                     pending.news.set()
             case LeaseLost(lease_id, reason):
                 self._lost(lease_id, reason)
+            case Renewed(_, back):
+                with self._lock:
+                    for lease_id in back:
+                        if lease_id in self._leases:
+                            self._leases[lease_id].is_wanted = True
             case LeaseReleased(lease_id):
                 with self._lock:
                     self._releasing.pop(lease_id, None)

@@ -25,6 +25,7 @@ from rpc_server.wire.tracker_messages import (
     RevokeLease,
 )
 from rpc_server.wire.tracker_records import LeaseGrant
+from tracker import sharing
 from tracker.farm import Farm, FarmDevice, GrantedLease, LeasePhase, Request, TimerKind
 from tracker.log import LogKind
 
@@ -197,7 +198,8 @@ def renew(farm: Farm, event: RenewLeases, now: float) -> None:
                 farm.drop_from_client(lease.client, lease=lease.id)
                 lease.client = event.peer
                 farm.client(event.peer).leases.add(lease.id)
-    farm.emit(event.peer, Renewed(farm.run))
+    back = sharing.wanted(farm, (lease_id for lease_id, _ in event.tokens), now)
+    farm.emit(event.peer, Renewed(farm.run, back))
 
 
 def release(farm: Farm, event: ReleaseLease, now: float) -> None:
@@ -245,6 +247,7 @@ def end(farm: Farm, lease: GrantedLease, reason: str, now: float, requeue: bool 
     device, request = lease.device, lease.request
     held = now - lease.since
     del farm.leases[lease.id]
+    sharing.ended(farm, lease)
     farm.remember_ended(lease.id)
     farm.drop_from_client(lease.client, lease=lease.id)
     farm.allocator.gave_back(lease.user, held)

@@ -81,6 +81,7 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         session_timeout_s=event.session_timeout_s or None,
         public=event.public,
         ahead=event.ahead,
+        shares=event.shares,
     )
     farm.add_request(request)
     farm.client(event.peer).requests.add(request.id)

@@ -192,6 +192,7 @@ class RequestDevice(_Struct, frozen=True):
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
     devices not wanted (one that just failed). `public` is the client's key as the tracker saw it on the connection,
     whatever the client wrote there; then `user` is the name that key is authorized under. `ahead` asks for Offered.
+    `shares`: the client gives a lease back between two pieces of work when Renewed says that it is wanted.
     """
 
     peer: Name
@@ -204,6 +205,7 @@ class RequestDevice(_Struct, frozen=True):
     exclude: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
     public: Text = ""
     ahead: bool = False
+    shares: bool = False
 
 
 class CancelRequest(_Struct, frozen=True):
@@ -301,9 +303,10 @@ class LeaseReleased(_Struct, frozen=True):
 
 
 class Renewed(_Struct, frozen=True):
-    """The tracker is alive. `tracker` names this run of it."""
+    """The tracker is alive. `tracker` names this run of it. `wanted` are leases that others should have a turn with."""
 
     tracker: Label
+    wanted: Annotated[tuple[Name, ...], Meta(max_length=1 << 10)] = ()
 
 
 class DevicePage(_Struct, frozen=True):

@@ -78,6 +78,15 @@ class Queueing(Protocol):
         """The slot wants no device any more."""
 
 
+@runtime_checkable
+class SharedSession(Protocol):
+    """A session on a device that others wait for, too."""
+
+    @property
+    def is_wanted(self) -> Callable[[], bool]:
+        """Whether others should have a turn with it now."""
+
+
 @dataclass(frozen=True)
 class DeviceWork:
     """A measurement for a slot, on the device it holds as number `device` of its devices: if that is gone by then, the
@@ -107,10 +116,12 @@ class Finished:
 
 @dataclass(frozen=True)
 class Lost:
-    """The slot's device is gone (or never came): `waiting` while it tries for another."""
+    """The slot's device is gone (or never came): `waiting` while it tries for another. `gave_way`: it is the turn of
+    another run."""
 
     slot: int
     reason: str
+    gave_way: bool = False
 
 
 SlotNews = Opened | Finished | Lost
@@ -164,11 +175,22 @@ class Slot(threading.Thread):
             last = ""
             self._serve(session)
 
+    def _next(self, session: DeviceSession) -> DeviceWork | None:
+        """What to measure next; None when the slot is to end, or when others should have a turn with the device."""
+        while True:
+            if isinstance(session, SharedSession) and session.is_wanted():
+                self._news(Lost(self.number, "another run has its turn", gave_way=True))
+                return None
+            try:
+                return self._work.get(timeout=_LONGEST_STEP_S)
+            except queue.Empty:
+                continue
+
     def _serve(self, session: DeviceSession) -> None:
         try:
             self._devices += 1
             self._news(Opened(self.number, session.device(), self._devices))
-            while (work := self._work.get()) is not None:
+            while (work := self._next(session)) is not None:
                 if work.device != self._devices:
                     continue
                 result = session.measure(work.request, work.artifacts)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -87,12 +88,19 @@ def local_target() -> str:
 
 
 class _Session:
-    """A device session over RPC. `release` gets what went wrong with the device, or ""."""
+    """A device session over RPC. `release` gets what went wrong with the device, or "". `is_wanted` says whether others
+    should have a turn with the device."""
 
     def __init__(
-        self, rpc: RPCSession, name: str, key: str, release: Callable[[str], None] = lambda _fault: None
+        self,
+        rpc: RPCSession,
+        name: str,
+        key: str,
+        release: Callable[[str], None] = lambda _fault: None,
+        is_wanted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._rpc = rpc
+        self.is_wanted = is_wanted
         self._release = release
         self._fault = ""
         self._device = NamedDevice(name, key, rpc.fingerprint())
@@ -304,7 +312,7 @@ class TrackerFleet:
     def open(self, slot: int, wait_s: float) -> DeviceSession:
         turn = self._turns.get(slot)
         if turn is None:
-            turn = self._turns[slot] = self._tracker.ask(self._request(), priority=self._priority)
+            turn = self._turns[slot] = self._tracker.ask(self._request(), priority=self._priority, shares=True)
         try:
             lease = turn.wait(wait_s)
         except BaseException:
@@ -350,7 +358,8 @@ class TrackerFleet:
     def _open(self, lease: Lease) -> DeviceSession:
         rpc = lease.open_session(connect_timeout=_CONNECT_S, restart_on_crash=True, client=self._tracker.user)
         try:
-            return _Session(rpc, lease.device, lease.key, lambda fault: lease.release(fault[:2000]))
+            give_back = partial(_give_back, lease)
+            return _Session(rpc, lease.device, lease.key, give_back, lambda: lease.is_wanted)
         except BaseException:
             rpc.close()
             raise
@@ -374,6 +383,10 @@ class TrackerFleet:
             if re.fullmatch(r"[\w .@()+:/-]+", value):
                 terms.append(f'{name}="{value}"')
         return " ".join(terms)
+
+
+def _give_back(lease: Lease, fault: str) -> None:
+    lease.release(fault[:2000])
 
 
 def _process_name() -> str:

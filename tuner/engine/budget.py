@@ -11,17 +11,19 @@ from tuner.engine.task_state import TaskState
 
 @dataclass(frozen=True)
 class BudgetLimits:
-    """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
-    a task, `total_trials` and `seconds` (of wall time) the run. `early_stopping` is trials of a task without a better
-    one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see
-    `tuner.engine.turns`); before, they overlap, for times that are less sure. A task gives up when its first
-    `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot; `lost_retries`:
-    how often a job whose device vanished is tried on another before the job itself is suspected."""
+    """Budgets, each without a limit when 0. A task has `trials` and `task_seconds` (its share of the wall time, see
+    `share_time`); the run `total_trials`, `seconds` of wall time and `device_seconds` of all its devices together.
+    `early_stopping` is trials of a task without a better one. From the share `quiet_from` of a budget on, builds
+    and measurements that want the same cores take turns (see `tuner.engine.turns`); before, they overlap, for
+    times that are less sure. A task gives up when its first `equal_failures` trials all fail with one kind.
+    `build_ahead` candidates wait built for each slot; `lost_retries`: how often a job whose device vanished is
+    tried on another before the job itself is suspected."""
 
     trials: int = 0
     total_trials: int = 0
     seconds: float = 0.0
     task_seconds: float = 0.0
+    device_seconds: float = 0.0
     early_stopping: int = 0
     build_ahead: int = 1
     builders: int = 2
@@ -33,14 +35,14 @@ class BudgetLimits:
     policy: Policy = Policy.GRADIENT
     gradient: GradientOptions = field(default=GradientOptions())
 
-    def out_of_time(self, task: TaskState, elapsed_s: float) -> bool:
+    def out_of_time(self, task: TaskState, elapsed_s: float, device_s: float = 0.0) -> bool:
         """Whether no more of the task's candidates may begin."""
-        run_over = self.seconds > 0 and elapsed_s >= self.seconds
+        run_over = 0 < self.seconds <= elapsed_s or 0 < self.device_seconds <= device_s
         return run_over or 0 < self.task_seconds <= task.wall_s
 
-    def allow(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> bool:
+    def allow(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float, device_s: float = 0.0) -> bool:
         """Whether one more candidate of `task`, of the run's `tasks`, may be asked for."""
-        if self.out_of_time(task, elapsed_s):
+        if self.out_of_time(task, elapsed_s, device_s):
             return False
         if self.trials and task.asked >= self.trials:
             return False
@@ -48,12 +50,13 @@ class BudgetLimits:
             return False
         return not 0 < self.early_stopping <= task.stale
 
-    def spent(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> float:
+    def spent(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float, device_s: float = 0.0) -> float:
         """The share of its budget that the task has used, the run's or its own, whichever is nearer to its end."""
         pairs = (
             (task.asked, self.trials),
             (sum(t.asked for t in tasks), self.total_trials),
             (elapsed_s, self.seconds),
+            (device_s, self.device_seconds),
             (task.wall_s, self.task_seconds),
         )
         return max((used / limit for used, limit in pairs if limit), default=1.0)

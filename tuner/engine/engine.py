@@ -212,7 +212,7 @@ class TuningRun:
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
-            self._carry_out(self._state.hear(ev.EngineTick(now - self._began)))
+            self._carry_out(self._state.hear(ev.EngineTick(now - self._began, self._usage.held_s(now))))
             self._check_devices(now)
         if now - self._showed >= _SHOW_S:
             self._showed = now
@@ -247,10 +247,11 @@ class TuningRun:
                 if result.failure is FailureKind.DEVICE_LOST:
                     self._usage.closed(slot, time.monotonic())
                 return ev.JobMeasured(self._jobs.pop(ticket), slot, result)
-            case fl.Lost(slot, reason):
+            case fl.Lost(slot, reason, gave_way):
                 self._last_loss = reason
                 self._usage.closed(slot, time.monotonic())
-                self._watcher.note(f"slot {slot} has no device: {reason}")
+                if not gave_way:
+                    self._watcher.note(f"slot {slot} has no device: {reason}")
                 return ev.SlotDown(slot, reason)
             case _Stop():
                 raise KeyboardInterrupt

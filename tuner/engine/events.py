@@ -85,9 +85,10 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class EngineTick:
-    """The run has lasted so long (seconds, earlier sessions of it not counted)."""
+    """The run has lasted so long, and held its devices for so long together (seconds, earlier sessions not counted)."""
 
     elapsed_s: float
+    device_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class RunOptions:
     total_trials: int = 0
     seconds: float = 0.0
     task_seconds: float = 0.0
+    device_hours: float = 0.0
     early_stopping: int = 0
     strategy: str = "evolutionary"
     warm_start: bool = True
@@ -71,8 +72,10 @@ class RunOptions:
         negative = [f.name for f in fields(self) if isinstance(v := getattr(self, f.name), int | float) and v < 0]
         if negative:
             raise TuningError(f"{negative[0]} is not negative, got {getattr(self, negative[0])}")
-        if not (self.trials or self.total_trials or self.seconds or self.task_seconds):
-            raise TuningError("a run needs a limit", hint="give trials, total_trials, seconds or task_seconds")
+        if not (self.trials or self.total_trials or self.seconds or self.task_seconds or self.device_hours):
+            raise TuningError(
+                "a run needs a limit", hint="give trials, total_trials, seconds, task_seconds or device_hours"
+            )
         if self.samples < 1:
             raise TuningError("samples must be at least 1")
         if self.scheduler not in set(Policy):
@@ -90,6 +93,7 @@ class RunOptions:
             total_trials=self.total_trials,
             seconds=self.seconds,
             task_seconds=self.task_seconds,
+            device_seconds=3600 * self.device_hours,
             early_stopping=self.early_stopping,
             builders=builders,
             finalists=self.finalists,

@@ -42,6 +42,7 @@ class EngineState:
         self._turns = Turns()
         self._lost: Counter[int] = Counter()
         self._elapsed = 0.0
+        self._device_s = 0.0
         self._device_seen = False
 
     # -- what the outside may look at
@@ -92,7 +93,7 @@ class EngineState:
             case ev.EngineTick():
                 searched = [t for t in self.tasks if t.finals is None and self.in_flight(t.index)]
                 share_time(searched, event.elapsed_s - self._elapsed)
-                self._elapsed = event.elapsed_s
+                self._elapsed, self._device_s = event.elapsed_s, event.device_s
                 commands += self._ask_again()
             case ev.Stop():
                 self.ended = True
@@ -273,8 +274,8 @@ class EngineState:
         return any(self._wants_quiet(t) and crowded(t.plan.threads, self.limits.builders, cores) for t in self.tasks)
 
     def _wants_quiet(self, task: TaskState) -> bool:
-        late = task.finals is not None or self.limits.spent(task, self.tasks, self._elapsed) >= self.limits.quiet_from
-        return late and not task.ended
+        spent = self.limits.spent(task, self.tasks, self._elapsed, self._device_s)
+        return (task.finals is not None or spent >= self.limits.quiet_from) and not task.ended
 
     def _feed_builders(self, takes_turns: bool) -> list[ev.Command]:
         commands: list[ev.Command] = []
@@ -306,10 +307,11 @@ class EngineState:
         return built and self._device_seen and not task.exhausted and self._in_budget(task)
 
     def _in_budget(self, task: TaskState) -> bool:
-        return not task.ended and task.finals is None and self.limits.allow(task, self.tasks, self._elapsed)
+        searching = not task.ended and task.finals is None
+        return searching and self.limits.allow(task, self.tasks, self._elapsed, self._device_s)
 
     def _out_of_time(self, task: TaskState) -> bool:
-        return self.limits.out_of_time(task, self._elapsed)
+        return self.limits.out_of_time(task, self._elapsed, self._device_s)
 
     def _drop_late(self) -> list[ev.Command]:
         """Candidates that wait for a device when their task's time is up."""

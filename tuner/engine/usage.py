@@ -38,6 +38,10 @@ class Usage:
             tally.trials += 1
             tally.busy_s += seconds
 
+    def held_s(self, now: float) -> float:
+        """Seconds that devices were held, all together."""
+        return sum(t.held_s for t in self._tallies.values()) + sum(now - since for _, since in self._held.values())
+
     def so_far(self, now: float) -> tuple[DeviceUse, ...]:
         """Every device that was ever held, by name."""
         still: dict[str, float] = defaultdict(float)

@@ -101,7 +101,9 @@ def summary_table(snapshot: Snapshot) -> Fitted:
             str(task.done),
             str(task.failed),
         )
-    notes = [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
+    held = sum(use.held_s for use in snapshot.use)
+    notes = [f"devices were held for {seconds(held)} together: {held / 3600:.3f} device hours"] if held else []
+    notes += [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
     texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
     table.caption = Text("\n".join([*models_text(snapshot), *notes, *filter(None, texts)]))
     table.caption_justify = "left"

@@ -32,11 +32,12 @@ def _leases() -> dict[tuple[str, int], tuple[str, str]]:
 
 
 def fleet_maker(
-    settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None
+    settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None, priority: int = 1
 ) -> Callable[[str], Fleet] | None:
     """What connects to the devices asked for; None when none are. Bad flags are refused here, before anything starts.
 
-    The result takes a device class to keep to, or "". Raises click.UsageError, CapabilityError.
+    The result takes a device class to keep to, or "". A higher `priority` goes first at the tracker.
+    Raises click.UsageError, CapabilityError.
     """
     keys = KeyRing(settings.keys_folder)
     if devices:
@@ -47,5 +48,5 @@ def fleet_maker(
     if key or tracker:
         host, port = address(tracker or settings.tracker, "--tracker")
         parse_capability(key or "*")
-        return lambda device_class: TrackerFleet(host, port, key or "", device_class, keys)
+        return lambda device_class: TrackerFleet(host, port, key or "", device_class, keys, priority)
     return None

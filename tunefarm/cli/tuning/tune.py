@@ -35,7 +35,7 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
-    "early_stopping", "shapes", "traffic", "portfolio", "dims",
+    "device_hours", "early_stopping", "shapes", "traffic", "portfolio", "dims",
 )  # fmt: skip
 
 
@@ -56,6 +56,10 @@ _FIXED = (
 @click.option("--time", "seconds", type=Number(0, min_open=True), help="Seconds the search may take.")
 @click.option(
     "--task-time", "task_seconds", type=Number(0, min_open=True), help="Seconds of it each workload may have."
+)
+@click.option("--device-hours", type=Number(0, min_open=True), help="Hours that all its devices together may be held.")
+@click.option(
+    "--priority", type=Whole(-1000, 1000), default=1, show_default=True, help="Higher ones get devices first."
 )
 @click.option("--early-stopping", type=Whole(1), help="Leave a workload after so many trials without gain.")
 @click.option(

@@ -52,7 +52,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
     job = _asked_job(workloads, given)
     if given["target"]:
         given["target"] = str(given_target(given["target"]))
-    make_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or (
+    make_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"], given["priority"]) or (
         lambda device_class: LocalFleet(device_class, server=server)
     )
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
@@ -132,6 +132,7 @@ def _new_options(fleet: Fleet, job: KernelJob, given: dict[str, Any]) -> RunOpti
         "total_trials": given["total_trials"],
         "seconds": given["seconds"],
         "task_seconds": given["task_seconds"],
+        "device_hours": given["device_hours"],
         "early_stopping": given["early_stopping"],
         "scheduler": given["scheduler"],
         "strategy": given["strategy"],
@@ -141,7 +142,7 @@ def _new_options(fleet: Fleet, job: KernelJob, given: dict[str, Any]) -> RunOpti
         "run_timeout_s": given["timeout"],
     }
     values = {**job.run, **{k: v for k, v in flags.items() if v is not None}}
-    if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
+    if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds", "device_hours")):
         values.setdefault("trials", 0)  # the other limit is the one meant
     asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
     values["target"] = target_for(asked, fleet)
