@@ -19,7 +19,8 @@ from typing import Any
 
 from compiler.arith import intset
 from compiler.arith.boolean import negatives
-from compiler.arith.linear import NEG, POS, SPLIT, Lin, plus, render, same_expr
+from compiler.arith.bounds import NEG, POS
+from compiler.arith.linear import SPLIT, Lin, plus, render, same_expr
 from compiler.arith.normal import INDEX_DTYPES, Bindings, Normal, default_bounds
 from compiler.errors import IRError
 from compiler.ir.visit import walk

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from compiler.arith.bounds import maximum, minimum, product, quotient, remainder
 from compiler.arith.linear import (
     DIV,
     MAX,
     MIN,
     MOD,
     MUL,
-    NEG,
     OPAQUE,
-    POS,
     SPLIT,
     VAR,
     Atom,
@@ -82,31 +81,26 @@ class Atoms:
         lo, hi = x.bounds()
         if upper and (lo < 0 or hi >= upper):
             lo, hi = 0, upper - 1
-        atom = Atom(SPLIT, expr, floordiv_bound(lo, lower), floordiv_bound(hi, lower), _rank(""))
+        atom = Atom(SPLIT, expr, *quotient((lo, hi), (lower, lower)), _rank(""))
         atom.rank = _rank(f"({x.text()})%{upper}//{lower}")
         atom.x, atom.lower, atom.upper = x, lower, upper
         return self._add(key, atom)
 
     def symbolic_div(self, x: Lin, y: Lin) -> Lin:
         """x // y for a divisor that is no constant."""
-        lo, hi = _quotient_bounds(x.bounds(), y.bounds())
+        lo, hi = quotient(x.bounds(), y.bounds())
         return self._binary(DIV, n.FloorDiv, x, y, lo, hi)
 
     def symbolic_mod(self, x: Lin, y: Lin) -> Lin:
         """x % y for a divisor that is no constant."""
-        low, high = y.bounds()
-        lo, hi = (0, max(high - 1, 0)) if low >= 0 else (NEG, POS)  # no divisor is 0
-        x_low, x_high = x.bounds()
-        if x_low >= 0 and low >= 0:
-            hi = min(hi, x_high)
+        lo, hi = remainder(x.bounds(), y.bounds())
         return self._binary(MOD, n.FloorMod, x, y, lo, hi)
 
     def extreme(self, kind: int, x: Lin, y: Lin) -> Lin:
         """min or max of x and y."""
-        (a, b), (c, d) = x.bounds(), y.bounds()
         if kind == MIN:
-            return self._binary(MIN, n.Min, x, y, min(a, c), min(b, d))
-        return self._binary(MAX, n.Max, x, y, max(a, c), max(b, d))
+            return self._binary(MIN, n.Min, x, y, *minimum(x.bounds(), y.bounds()))
+        return self._binary(MAX, n.Max, x, y, *maximum(x.bounds(), y.bounds()))
 
     def _binary(self, kind: int, node: type[n.BinaryOp], x: Lin, y: Lin, lo: float, hi: float) -> Lin:
         x, y = self.operand(x), self.operand(y)
@@ -132,7 +126,7 @@ class Atoms:
         lo, hi = factors[0].lo, factors[0].hi
         expr = factors[0].expr
         for factor in factors[1:]:
-            lo, hi = product_bounds((lo, hi), (factor.lo, factor.hi))
+            lo, hi = product((lo, hi), (factor.lo, factor.hi))
             expr = n.Mul(expr, factor.expr)
         rank = (-len(factors), "*".join(f.rank[1] for f in factors), 0)
         if len(factors) == 2 and factors[0] is factors[1]:
@@ -164,31 +158,3 @@ def _rank(text: str) -> tuple[int, str, int]:
 def dtype_of(x: Lin) -> str:
     """The dtype of a sum with at least one atom."""
     return next(iter(x.terms)).expr.dtype
-
-
-# ------------------------------------------------------------------------------------ bounds
-
-
-def floordiv_bound(value: float, divisor: int) -> float:
-    return value if value in (NEG, POS) else value // divisor
-
-
-def product_bounds(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    values = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
-    return min(values), max(values)
-
-
-def _quotient_bounds(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    """Return the bounds of x // y, where y is not 0."""
-    if y[0] < 0:
-        return NEG, POS
-    values = [_floor_quotient(a, max(b, 1)) for a in x for b in y]
-    return min(values), max(values)
-
-
-def _floor_quotient(a: float, b: float) -> float:
-    if a in (NEG, POS):
-        return a
-    if b == POS:
-        return 0 if a >= 0 else -1
-    return a // b

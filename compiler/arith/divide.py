@@ -12,7 +12,8 @@ from __future__ import annotations
 from math import gcd
 
 from compiler.arith.atoms import Atoms, multiply
-from compiler.arith.linear import DIV, MOD, MUL, NEG, POS, SPLIT, ZERO, Atom, Lin, plus, scaled
+from compiler.arith.bounds import NEG, POS
+from compiler.arith.linear import DIV, MOD, MUL, SPLIT, ZERO, Atom, Lin, plus, scaled
 from compiler.arith.prove import is_negative
 from compiler.errors import IRError
 

@@ -7,19 +7,16 @@ is a plain dict from atom to coefficient. Bounds are ints, or minus and plus inf
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from operator import itemgetter
 
+from compiler.arith.bounds import Bounds, weighted_sum
 from compiler.ir.base import GlobalVar, Node
 from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.nodes.expr import unchecked_binary
 from compiler.tir.visit import free_vars
-
-NEG = -math.inf
-POS = math.inf
 
 # kinds of atom
 VAR, OPAQUE, SPLIT, DIV, MOD, MUL, MIN, MAX = range(8)
@@ -67,18 +64,9 @@ class Lin:
         self.terms = terms
         self.const = const
 
-    def bounds(self) -> tuple[float, float]:
+    def bounds(self) -> Bounds:
         """The least and greatest value, from the bounds of the atoms."""
-        lo: float = self.const
-        hi: float = self.const
-        for atom, c in self.terms.items():
-            if c > 0:
-                lo += c * atom.lo
-                hi += c * atom.hi
-            else:
-                lo += c * atom.hi
-                hi += c * atom.lo
-        return lo, hi
+        return weighted_sum([((atom.lo, atom.hi), c) for atom, c in self.terms.items()], self.const)
 
     def single(self) -> Atom | None:
         """The atom that is all of this sum, if one is."""

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from compiler.arith import boolean, opaque, vector
 from compiler.arith.atoms import Atoms, multiply
+from compiler.arith.bounds import NEG, POS
 from compiler.arith.divide import div, mod, rejoin
-from compiler.arith.linear import MAX, MIN, NEG, POS, SPLIT, Atom, Lin, render, same_expr, scaled
+from compiler.arith.linear import MAX, MIN, SPLIT, Atom, Lin, render, same_expr, scaled
 from compiler.arith.minmax import absorb, extreme
 from compiler.arith.prove import is_negative
 from compiler.errors import IRError

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compiler.arith.bounds import ANY, Bounds, either, truncated_quotient, truncated_remainder
 from compiler.arith.divide import div_const
-from compiler.arith.linear import NEG, POS, Lin, scaled
+from compiler.arith.linear import Lin, scaled
 from compiler.dtype import parse_dtype
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -48,61 +49,46 @@ def _shift(normal: Normal, expr: n.Call) -> Lin | None:
     return normal.finish(div_const(normal.atoms, value, 1 << amount))
 
 
-def _bounds(normal: Normal, expr: PrimExpr) -> tuple[float, float]:
+def _bounds(normal: Normal, expr: PrimExpr) -> Bounds:
     match expr:
         case n.Cast():
             return _cast_bounds(normal, expr)
         case n.Select(_, yes, no):
-            return _either(normal, yes, no)
+            return either(normal.lin(yes).bounds(), normal.lin(no).bounds())
         case n.Call():
             return _call_bounds(normal, expr)
         case n.Div(a, b):
-            lo, hi = normal.lin(a).bounds()
-            y = normal.lin(b).bounds()[0]
-            if y > 0:
-                return (NEG if lo == NEG else -(-lo // y) if lo < 0 else 0), _up(hi, y)
+            return truncated_quotient(normal.lin(a).bounds(), normal.lin(b).bounds())
         case n.Mod(a, b):
-            lo, hi = normal.lin(a).bounds()
-            low, high = normal.lin(b).bounds()
-            if low > 0:
-                return (max(lo, 1 - high) if lo < 0 else 0), (min(hi, high - 1) if hi > 0 else 0)
-    return NEG, POS
+            return truncated_remainder(normal.lin(a).bounds(), normal.lin(b).bounds())
+    return ANY
 
 
-def _up(hi: float, y: float) -> float:
-    return POS if hi == POS else hi // y if hi > 0 else 0
-
-
-def _either(normal: Normal, yes: PrimExpr, no: PrimExpr) -> tuple[float, float]:
-    (a, b), (c, d) = normal.lin(yes).bounds(), normal.lin(no).bounds()
-    return min(a, c), max(b, d)
-
-
-def _cast_bounds(normal: Normal, expr: n.Cast) -> tuple[float, float]:
+def _cast_bounds(normal: Normal, expr: n.Cast) -> Bounds:
     source = parse_dtype(expr.value.dtype)
     if source.code == "bool":
         return 0, 1
     if source.is_float or source.code == "handle":
-        return NEG, POS
+        return ANY
     if expr.value.dtype in ("int32", "int64"):
         lo, hi = normal.lin(expr.value).bounds()
         limit = 1 << (parse_dtype(expr.dtype).bits - 1)
-        return (lo, hi) if source.bits <= parse_dtype(expr.dtype).bits or -limit <= lo <= hi < limit else (NEG, POS)
+        return (lo, hi) if source.bits <= parse_dtype(expr.dtype).bits or -limit <= lo <= hi < limit else ANY
     if source.bits >= parse_dtype(expr.dtype).bits:
-        return NEG, POS
+        return ANY
     if source.is_signed:
         return -(1 << (source.bits - 1)), (1 << (source.bits - 1)) - 1
     return 0, (1 << source.bits) - 1
 
 
-def _call_bounds(normal: Normal, expr: n.Call) -> tuple[float, float]:
+def _call_bounds(normal: Normal, expr: n.Call) -> Bounds:
     name = getattr(expr.op, "name", "")
     if name == "tir.if_then_else":
-        return _either(normal, expr.args[1], expr.args[2])
+        return either(normal.lin(expr.args[1]).bounds(), normal.lin(expr.args[2]).bounds())
     if name == "tir.bitwise_and":
         limits = [normal.lin(a).bounds() for a in expr.args]
         highs = [hi for lo, hi in limits if lo >= 0]
-        return (0, min(highs)) if highs else (NEG, POS)
+        return (0, min(highs)) if highs else ANY
     if name in ("tir.popcount", "tir.clz"):
         return 0, 64
-    return NEG, POS
+    return ANY

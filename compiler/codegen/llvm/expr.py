@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from compiler.arith.bounds import POS
 from compiler.codegen.llvm.division import divide
 from compiler.codegen.llvm.gen import Gen, emits
 from compiler.codegen.llvm.index import index, narrow, widen
@@ -225,7 +226,7 @@ def _lanes_below(g: Gen, expr: n.CmpOp) -> str | None:
     stride = a.stride.value if isinstance(a.stride, n.IntImm) else 0
     if not 0 < stride * a.lanes < _FAR or not (g.forms.is_index(a.base) and g.forms.is_index(b.value)):
         return None
-    if g.forms.bounds(a.base)[1] is not None and g.forms.bounds(b.value)[1] is not None:
+    if g.forms.bounds(a.base)[1] != POS and g.forms.bounds(b.value)[1] != POS:
         return None
     ahead = index(g, n.Sub(b.value, a.base))
     if type(ahead) is int:

@@ -126,14 +126,14 @@ def narrow(g: Gen, value: Operand, dtype: str) -> str:
 def _division(g: Gen, expr: n.BinaryOp) -> Operand:
     a, b = index(g, expr.a), index(g, expr.b)
     low, high = g.forms.bounds(expr.a)
-    natural = low is not None and low >= 0
+    natural = low >= 0
     kind = type(expr)
     if type(b) is int and b > 0:
         if type(a) is int:
             exact = natural or kind in (n.FloorDiv, n.FloorMod)
             result = a // b if exact or a >= 0 else -(-a // b)
             return result if kind in (n.FloorDiv, n.Div) else a - result * b
-        if natural and high is not None and max(high, b) <= _MOST_32 and g.module.options.device is not None:
+        if natural and max(high, b) <= _MOST_32 and g.module.options.device is not None:
             return _divide_in_32_bits(g, kind, str(a), b)
         return _divide_by_constant(g, kind, str(a), b, natural)
     return divide(
@@ -150,8 +150,7 @@ def _division(g: Gen, expr: n.BinaryOp) -> Operand:
 
 
 def _is_positive(g: Gen, expr: PrimExpr) -> bool:
-    low = g.forms.bounds(expr)[0]
-    return low is not None and low > 0
+    return g.forms.bounds(expr)[0] > 0
 
 
 def _divide_in_32_bits(g: Gen, kind: type[n.BinaryOp], a: str, b: int) -> Operand:

@@ -219,7 +219,7 @@ def _inside(g: Gen, memory: KernelStorage, position: n.Ramp) -> bool:
     if not memory.private or memory.elements is None:
         return False
     low, high = g.forms.bounds(position.base)
-    return low is not None and low >= 0 and high is not None and high + position.lanes <= memory.elements
+    return low >= 0 and high + position.lanes <= memory.elements
 
 
 # ------------------------------------------------------------------------------------ stores

@@ -101,9 +101,8 @@ def _tag(loop: n.For) -> str:
 
 
 def _remember_range(g: Gen, loop: n.For) -> None:
-    low, extent_high = g.forms.bounds(loop.min), g.forms.bounds(loop.extent)[1]
-    high = None if low[1] is None or extent_high is None else low[1] + extent_high - 1
-    g.forms.ranges[loop.loop_var] = (low[0], high)
+    low, high = g.forms.bounds(loop.min)
+    g.forms.ranges[loop.loop_var] = (low, high + g.forms.bounds(loop.extent)[1] - 1)
 
 
 def _unrolled(g: Gen, loop: n.For, low: Operand, extent: int) -> None:
@@ -123,7 +122,7 @@ def _serial(g: Gen, loop: n.For, low: Operand, extent: Operand) -> None:
         emit(g, loop.body)
 
     least = g.forms.bounds(loop.extent)[0]
-    g.w.loop(low, g.w.iadd(low, extent), least is None or least < 1, body)
+    g.w.loop(low, g.w.iadd(low, extent), least < 1, body)
 
 
 @runs(n.While)

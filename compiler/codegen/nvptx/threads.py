@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from compiler.arith.bounds import ANY, POS
 from compiler.codegen.llvm.gen import Gen, KernelStorage
 from compiler.codegen.llvm.index import index
 from compiler.codegen.llvm.memory import address
@@ -39,8 +40,9 @@ def emit_bound(g: Gen, var: n.Var, low: n.PrimExpr, extent: n.PrimExpr, tag: str
     start = index(g, low)
     g.index_vars[var] = g.w.iadd(wide, start)
     size = ops.as_int(extent)
-    first = start if type(start) is int else None
-    g.forms.ranges[var] = (first, None if size is None or first is None else first + size - 1)
+    g.forms.ranges[var] = ANY
+    if type(start) is int:
+        g.forms.ranges[var] = (start, POS if size is None else start + size - 1)
     if size == 1:
         g.index_vars[var] = start
     if most is None or size is None or size >= most:

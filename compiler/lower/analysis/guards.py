@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import gcd
 
+from compiler.arith.bounds import Bounds, is_known, weighted_sum
 from compiler.ir.base import Op
 from compiler.ir.visit import walk
 from compiler.lower.analysis.conditions import conjuncts
@@ -92,12 +93,11 @@ def read_guard(part: PrimExpr, inside: frozenset[n.Var], forms: LinearForms) -> 
             if atom not in inside:
                 outer.append((atom, scale))
                 continue
-            low, high = forms.bounds(atom)
-            if low is None or high is None:
+            if not is_known(bounds := forms.bounds(atom)):
                 return None
             inner.append((atom, scale))
-            least += scale * (low if scale > 0 else high)
-            greatest += scale * (high if scale > 0 else low)
+            low, high = weighted_sum([(bounds, scale)])
+            least, greatest = least + int(low), greatest + int(high)
         elif inside & free_vars(atom) or any(isinstance(x, n.BufferLoad) for x in walk(atom)):
             return None
         else:
@@ -150,22 +150,13 @@ def tail_values(guard: Guard, forms: LinearForms) -> list[int] | None:
     # offset + value + greatest >= 0 and offset + value + least < 0
     first = -guard.offset - guard.greatest
     last = -guard.offset - guard.least - 1
-    first = first if low is None else max(first, low)
-    last = last if high is None else min(last, high)
-    candidate = -(-first // step) * step
+    candidate = -(-int(max(first, low)) // step) * step
+    last = int(min(last, high))
     if candidate > last:
         return []
     return [candidate] if candidate + step > last else None
 
 
-def outer_bounds(guard: Guard, forms: LinearForms) -> tuple[int | None, int | None]:
+def outer_bounds(guard: Guard, forms: LinearForms) -> Bounds:
     """Bounds of the outer sum, without the offset."""
-    low: int | None = 0
-    high: int | None = 0
-    for atom, scale in guard.outer:
-        a, b = forms.bounds(atom)
-        if scale < 0:
-            a, b = b, a
-        low = None if low is None or a is None else low + a * scale
-        high = None if high is None or b is None else high + b * scale
-    return low, high
+    return weighted_sum([(forms.bounds(atom), scale) for atom, scale in guard.outer])

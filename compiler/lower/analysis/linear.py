@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.arith.bounds import (
+    ANY,
+    NATURAL,
+    NEG,
+    POS,
+    Bounds,
+    either,
+    is_known,
+    maximum,
+    minimum,
+    product,
+    quotient,
+    weighted_sum,
+)  # fmt: skip
 from compiler.dtype import parse_dtype
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
-Bounds = tuple[int | None, int | None]
-UNKNOWN: Bounds = (None, None)
 _LIMITS: dict[str, tuple[int, int]] = {
     name: (-(1 << bits - 1), (1 << bits - 1) - 1)
     for name, bits in (("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
@@ -70,7 +82,7 @@ class LinearForms:
     def _fits(self, expr: PrimExpr) -> bool:
         low, high = self.bounds(expr)
         least, greatest = _LIMITS[expr.dtype]
-        return (low is None or low >= least) and (high is None or high <= greatest)
+        return (low == NEG or low >= least) and (high == POS or high <= greatest)
 
     # -- linear form ------------------------------------------------------------------------------
     def form(self, expr: PrimExpr) -> Linear:
@@ -102,7 +114,7 @@ class LinearForms:
 
     # -- ranges -----------------------------------------------------------------------------------
     def bounds(self, expr: PrimExpr) -> Bounds:
-        """The least and greatest value `expr` can take; None where unknown."""
+        """The least and greatest value `expr` can take; infinities where unknown."""
         found = self._bounds.get(id(expr))
         if found is None:
             found = self._bounds[id(expr)] = (expr, self._range(expr))
@@ -113,60 +125,34 @@ class LinearForms:
             case n.IntImm():
                 return expr.value, expr.value
             case n.SizeVar():
-                return self.ranges.get(expr, (0, None))
+                return self.ranges.get(expr, NATURAL)
             case n.Var():
-                return self.ranges.get(expr, UNKNOWN)
+                return self.ranges.get(expr, ANY)
             case n.Cast() if parse_dtype(expr.value.dtype).code in ("int", "uint", "bool"):
                 return self.bounds(expr.value)
             case n.Add() | n.Sub():
-                return self._sum(expr)
+                form = self.form(expr)
+                return weighted_sum([(self.bounds(atom), scale) for atom, scale in form.terms], form.offset)
             case n.Mul() | n.Min() | n.Max() | n.FloorDiv() | n.FloorMod():
                 return _combine(expr, self.bounds(expr.a), self.bounds(expr.b))
             case n.Select():
-                return _either(self.bounds(expr.true_value), self.bounds(expr.false_value))
-        return UNKNOWN
-
-    def _sum(self, expr: n.Add | n.Sub) -> Bounds:
-        low: int | None = 0
-        high: int | None = 0
-        form = self.form(expr)
-        for atom, scale in form.terms:
-            a, b = self.bounds(atom)
-            if scale < 0:
-                a, b = b, a
-            low = None if low is None or a is None else low + a * scale
-            high = None if high is None or b is None else high + b * scale
-        return (None if low is None else low + form.offset, None if high is None else high + form.offset)
+                return either(self.bounds(expr.true_value), self.bounds(expr.false_value))
+        return ANY
 
 
 def _combine(expr: n.BinaryOp, a: Bounds, b: Bounds) -> Bounds:
     match expr:
+        case n.Mul() if is_known(a) and is_known(b):
+            return product(a, b)
         case n.Mul():
-            if None in a or None in b:
-                both_natural = _natural(a) and _natural(b)
-                return (0, None) if both_natural else UNKNOWN
-            products = [x * y for x in a for y in b]  # type: ignore[operator]
-            return min(products), max(products)
+            # An end that followed from one side alone would be taken as an overflow of the dtype.
+            return NATURAL if a[0] >= 0 and b[0] >= 0 else ANY
         case n.Min():
-            highs = [x for x in (a[1], b[1]) if x is not None]
-            low = None if a[0] is None or b[0] is None else min(a[0], b[0])
-            return low, min(highs) if highs else None
+            return minimum(a, b)
         case n.Max():
-            lows = [x for x in (a[0], b[0]) if x is not None]
-            high = None if a[1] is None or b[1] is None else max(a[1], b[1])
-            return max(lows) if lows else None, high
-        case n.FloorDiv() if b[0] is not None and b[0] == b[1] and b[0] > 0:
-            return (None if a[0] is None else a[0] // b[0], None if a[1] is None else a[1] // b[0])
-        case n.FloorMod() if b[0] is not None and b[0] == b[1] and b[0] > 0:
-            inside = a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < b[0]
-            return a if inside else (0, b[0] - 1)
-    return UNKNOWN
-
-
-def _either(a: Bounds, b: Bounds) -> Bounds:
-    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
-    return low, None if a[1] is None or b[1] is None else max(a[1], b[1])
-
-
-def _natural(bounds: Bounds) -> bool:
-    return bounds[0] is not None and bounds[0] >= 0
+            return maximum(a, b)
+        case n.FloorDiv() if b[0] == b[1] and b[0] > 0:
+            return quotient(a, b)
+        case n.FloorMod() if b[0] == b[1] and b[0] > 0:
+            return a if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
+    return ANY

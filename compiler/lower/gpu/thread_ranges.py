@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arith.bounds import ANY, NATURAL, POS
 from compiler.ir.structural import structural_equal
 from compiler.lower.analysis.linear import LinearForms
 from compiler.tir import nodes as n
@@ -172,8 +173,9 @@ class ThreadRanges:
             return None
         forms = LinearForms()
         for loop in access.loops:
-            forms.ranges[loop.loop_var] = (ops.as_int(loop.min), None)
-        forms.ranges |= dict.fromkeys(self.axes, (0, None))
+            first = ops.as_int(loop.min)
+            forms.ranges[loop.loop_var] = ANY if first is None else (first, POS)
+        forms.ranges |= dict.fromkeys(self.axes, NATURAL)
         form = forms.form(n.Sub(low, high))
         rest: PrimExpr = ops.const(form.offset - slack, low.dtype)
         moving = self._moving(access, common)
@@ -183,9 +185,9 @@ class ThreadRanges:
                 return None
             if not used or not used <= moving:
                 least = forms.bounds(atom)[0 if scale > 0 else 1]
-                if least is None:
+                if least in ANY:
                     return None
-                rest = ops.add(rest, least * scale)
+                rest = ops.add(rest, int(least) * scale)
             elif not _countable(atom):
                 return None
             else:

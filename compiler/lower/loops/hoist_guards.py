@@ -70,9 +70,8 @@ def hoist(stmt: Stmt, forms: LinearForms, tighten: bool) -> Stmt:
 
 def remember_range(loop: n.For, forms: LinearForms) -> None:
     """Tell `forms` the range of a loop's variable."""
-    low, extent = forms.bounds(loop.min), forms.bounds(loop.extent)[1]
-    last = None if low[1] is None or extent is None else max(low[1] + extent - 1, low[1])
-    forms.ranges[loop.loop_var] = (low[0], last)
+    low, high = forms.bounds(loop.min)
+    forms.ranges[loop.loop_var] = (low, max(high + forms.bounds(loop.extent)[1] - 1, high))
 
 
 def movable(condition: PrimExpr) -> bool:
@@ -128,8 +127,7 @@ def _shortened(loop: n.For, extent: PrimExpr, part: PrimExpr, forms: LinearForms
         limit = ops.floordiv(ops.add(limit, scale - 1), scale)
     shorter = ops.minimum(extent, ops.sub(limit, loop.min))
     # a loop's extent is a count: it may not be negative where others rely on it
-    known = forms.bounds(shorter)[0]
-    return shorter if known is not None and known >= 0 else ops.maximum(shorter, 0)
+    return shorter if forms.bounds(shorter)[0] >= 0 else ops.maximum(shorter, 0)
 
 
 def _common(sequence: n.SeqStmt) -> Stmt:

@@ -91,8 +91,7 @@ def _first_count(loop: n.For, parts: Sequence[PrimExpr], forms: LinearForms) -> 
         if limit is None:
             return None
         count = _lesser(ops.sub(limit, loop.min), count)
-    low = forms.bounds(count)[0]
-    return count if low is not None and low >= 0 else ops.maximum(count, 0)
+    return count if forms.bounds(count)[0] >= 0 else ops.maximum(count, 0)
 
 
 def _limit(var: n.Var, part: PrimExpr, forms: LinearForms) -> PrimExpr | None:

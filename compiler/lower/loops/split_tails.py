@@ -213,16 +213,16 @@ class _View:
 
     def _classify(self, guard: Guard, of_statement: bool) -> None:
         low, high = outer_bounds(guard, self._forms)
-        if high is not None and high + guard.offset + guard.greatest < 0:
+        if high + guard.offset + guard.greatest < 0:
             self.decided[guard.key] = TRUE
-        elif low is not None and low + guard.offset + guard.least >= 0:
+        elif low + guard.offset + guard.least >= 0:
             self.decided[guard.key] = ops.const(False)
         elif of_statement and not guard.inner:
             return  # does not split the tile: it is hoisted out of it anyway
         else:
-            has_inside = low is None or low + guard.offset + guard.greatest < 0
+            has_inside = low + guard.offset + guard.greatest < 0
             values = tail_values(guard, self._forms) if of_statement else None
-            surely = high is not None and high + guard.offset + guard.least < 0
+            surely = high + guard.offset + guard.least < 0
             if values is not None and (surely or _all_under(self._stmt, guard.key, self._guard)):
                 condition = TRUE if surely else guard.ever()
                 self.exact.append(_Edge(guard, values[0] if values else None, condition, has_inside))
