@@ -9,6 +9,7 @@ import contextlib
 import json
 import random
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -53,6 +54,7 @@ from tracker.client import connect_tracker
 from tracker.farm import Timing
 from tracker.server import Tracker
 from tuner.records.farm.model_farm import Role
+from webui.pages.table import PAGES
 
 # --- a box, and clients of the tracker ---------------------------------------------------------------------
 
@@ -253,11 +255,16 @@ def test_executors(capsys, tmp_path):
 # --- a user of the web app ---------------------------------------------------------------------------------
 
 
+_MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+_WEB_NAMES = ("limit", "after", "workload", "target", "kernel", "trials", "queries", "name", "db", "state")
+
+
 class WebUsers(Hostile):
-    """Requests of every route, by one who may read and one who may tune."""
+    """Requests of every route of the API and of every page, by one who may read and one who may tune."""
 
     web = None
     routes: tuple = ()
+    names: tuple = ()
 
     def __init__(self):
         super().__init__()
@@ -270,12 +277,11 @@ class WebUsers(Hostile):
         for _ in range(2):
             type(self).sent += 1
             path, method = rng.choice(self.routes)
-            for name in [part[1:-1] for part in path.split("/") if part.startswith("{")]:
-                path = path.replace(
-                    "{" + name + "}", str(rng.choice((self.web.run, 0, 1, 10**30, "x", "..%2f", "%00")))
-                )
-            values = (None, 0, -1, 10**30, 1.5, "x", "\x00", "x" * 3000, [], {}, [[]], True)
-            names = ("limit", "after", "workload", "target", "kernel", "trials", "queries", "name", "db", "state")
+            places = (self.web.run, 0, 1, 10**30, "x", "..%2f", "%00", quote(_MARKUP, safe=""), "%ff", "%ED%A0%80")
+            parts = [str(rng.choice(places)) if part.startswith("{") else part for part in path.split("/")]
+            path = "/".join(parts)
+            values = (None, 0, -1, 10**30, 1.5, "x", "\x00", "x" * 3000, [], {}, [[]], True, _MARKUP)
+            names = (*_WEB_NAMES, *self.names)
             given = {name: rng.choice(values) for name in rng.sample(names, 4)}
             query = {name: str(value) for name, value in given.items()} if rng.random() < 0.5 else {}
             body = {} if method == "get" else {"content": json.dumps(rng.choice((given, [given], values[2])))}
@@ -284,6 +290,8 @@ class WebUsers(Hostile):
             except httpx.InvalidURL:
                 continue
             assert reply.status_code < 500, (method, path, query, body, reply.text)
+            if reply.headers.get("content-type", "").startswith("text/html"):
+                assert _MARKUP not in reply.text, (path, query)
 
     @invariant()
     @kept
@@ -300,10 +308,12 @@ def test_web_users(capsys, tmp_path):
     with served(tmp_path) as web:
         WebUsers.web = web
         spec = web.get("/api/v1/openapi.json", **web.headers(Role.READ)).json()
+        pages = [route for page in PAGES for route in page.load().routes]
         WebUsers.routes = tuple(
             (path, method)
-            for path, methods in spec["paths"].items()
+            for path, methods in [*spec["paths"].items(), *((route.path, ["get"]) for route in pages)]
             for method in methods
             if not path.endswith("/events")  # they do not end
         )
+        WebUsers.names = tuple({field.alias for route in pages for field in route.dependant.query_params})
         fuzz(WebUsers, 0.01, 100, capsys)
