@@ -370,7 +370,7 @@ def _error_kind(response: httpx.Response) -> str:
 def use_configs(configs: Mapping[str, BestReply]) -> Iterator[None]:
     """Build models inside of the `with` block with these configs, by workload key, as `model_configs` gives them."""
     from compiler.driver.kernel_schedules import kernel_schedules
-    from tunefarm.cli.models.configs import schedules_of
+    from tunefarm.model_schedules import schedules_of
 
     with kernel_schedules(schedules_of(configs)):
         yield

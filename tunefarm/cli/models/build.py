@@ -20,10 +20,11 @@ from compiler.target.target import Target
 from compiler.tir.text.print_func import workload_key
 from tunefarm.cli.common import CheckFailedError, NotTunedError
 from tunefarm.cli.models.compare import Difference, difference, peer_results
-from tunefarm.cli.models.configs import how, schedules_of
+from tunefarm.cli.models.configs import how
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
 from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_once
 from tunefarm.client import BestReply, Client
+from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
 from tuner.kernels.model import ModelKernel, model_kernels
 from tuner.number_text import duration

@@ -1,17 +1,10 @@
-"""The configs that a model is built with, and the schedules that they are."""
+"""The configs that a model is built with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.driver.backend import backend_of
-from compiler.driver.kernel_schedules import KernelSchedules, asked
 from compiler.runtime.measure.report import Ratio, Report
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
-from compiler.target.target import Target
-from compiler.tir.nodes import PrimFunc
-from compiler.tir.text.print_func import workload_key
 from tunefarm.client import BestReply
 from tuner.kernels.model import ModelKernel
 from tuner.records.farm.model_farm import ReleaseEntry
@@ -28,20 +21,6 @@ HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned
 def how(reply: BestReply) -> str:
     """What a kernel was built with, in a word or two."""
     return "as written" if reply.as_written else HOW[reply.match]
-
-
-def schedules_of(known: Mapping[str, BestReply]) -> KernelSchedules:
-    """The configs, by workload key, for what a build asks; drafts for the rest."""
-
-    def find(func: PrimFunc, target: Target) -> PrimFunc | None:
-        reply = known.get(workload_key(func))
-        if reply is None or (reply.trace is None and not reply.as_written):
-            return None
-        if reply.as_written or reply.trace is None:
-            return backend_of(target).default_schedule(func)
-        return apply_trace(func, Trace.from_json(reply.trace)).func
-
-    return KernelSchedules(find, asked().pick, asked().prepare)
 
 
 def stored_configs(

@@ -180,7 +180,7 @@ def _build(source: ModelFile, target: Any, folder: Path, known: Mapping[str, Bes
     """The model as an artifact in the folder, and the seconds that it took. `known`: configs by workload key."""
     from compiler.driver.kernel_schedules import kernel_schedules
     from tunefarm import relax
-    from tunefarm.cli.models.configs import schedules_of
+    from tunefarm.model_schedules import schedules_of
 
     began = time.perf_counter()
     with kernel_schedules(schedules_of(known)) if known else nullcontext():

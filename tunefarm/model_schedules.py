@@ -1,0 +1,38 @@
+"""The schedules that a model is built with, where its kernels' configs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from compiler.driver.backend import backend_of
+from compiler.driver.kernel_schedules import KernelSchedules, asked
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.text.print_func import workload_key
+
+
+class KnownConfig(Protocol):
+    """What is known of a kernel's best config: its `trace`, or that none is faster than the function as written."""
+
+    @property
+    def trace(self) -> str | None: ...
+
+    @property
+    def as_written(self) -> bool: ...
+
+
+def schedules_of(known: Mapping[str, KnownConfig]) -> KernelSchedules:
+    """The configs, by workload key, for what a build asks; drafts for the rest."""
+
+    def find(func: PrimFunc, target: Target) -> PrimFunc | None:
+        reply = known.get(workload_key(func))
+        if reply is None or (reply.trace is None and not reply.as_written):
+            return None
+        if reply.as_written or reply.trace is None:
+            return backend_of(target).default_schedule(func)
+        return apply_trace(func, Trace.from_json(reply.trace)).func
+
+    return KernelSchedules(find, asked().pick, asked().prepare)
