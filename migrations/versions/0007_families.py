@@ -28,9 +28,12 @@ def upgrade() -> None:
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("loss", sa.Double(), nullable=False),
         sa.Column("record", sa.JSON(), nullable=False),
+        sa.Column("current", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     )
-    op.create_index("ix_families_key", "families", ["key", "target", "device_class"])
+    op.create_index("ix_families_key", "families", ["key", "id"])
+    op.create_index("ix_families_place", "families", ["key", "target", "id"])
+    op.create_index("ix_families_current", "families", ["current", "id"])
 
 
 def downgrade() -> None:

@@ -36,7 +36,9 @@ def test_the_newest_of_a_place_is_in_use(store):
     assert store.families.in_use(KEY, "llvm", NEW.device_class) == second
     assert store.families.in_use(KEY, "llvm") == other
     assert store.families.in_use(KEY, "cuda") is None
-    assert store.families.get(first.id) == first
+    assert store.families.get(first.id) == dataclasses.replace(first, current=False)
+    assert store.families.all_in_use() == (second, other)
+    assert store.families.all_in_use(device_class="other", name=KEY) == (other,)
     assert first.record == NEW.record
     assert [f.id for f in store.families.newest()] == [other.id, second.id, first.id]
     assert [f.id for f in store.families.newest(before=second.id)] == [first.id]

@@ -181,10 +181,14 @@ class CostModelRow(Base):
 
 class FamilyRow(Base):
     """One function at many sizes: the configs chosen for it, their times and the rule, whole, in `record`. The newest
-    of a key, target and device class is the one in use. `loss` is the portfolio's time over each size's best."""
+    of a key, target and device class is `current`. `loss` is the portfolio's time over each size's best."""
 
     __tablename__ = "families"
-    __table_args__ = (Index("ix_families_key", "key", "target", "device_class"),)
+    __table_args__ = (
+        Index("ix_families_key", "key", "id"),
+        Index("ix_families_place", "key", "target", "id"),
+        Index("ix_families_current", "current", "id"),
+    )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     key: Mapped[str]
@@ -195,4 +199,5 @@ class FamilyRow(Base):
     digest: Mapped[str]
     loss: Mapped[float]
     record: Mapped[dict[str, Any]]
+    current: Mapped[bool]
     created_at: Mapped[datetime]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select
+from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.schema_farm import FamilyRow
@@ -37,9 +37,11 @@ class NewFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFamily(NewFamily):
-    """`loss` is how much slower the portfolio is than each size's best, as a factor (geometric mean)."""
+    """`loss` is how much slower the portfolio is than each size's best, as a factor (geometric mean). `current`: no
+    newer one is of its key, target and device class."""
 
     id: int
+    current: bool
     created_at: datetime
 
 
@@ -71,12 +73,17 @@ class FamilyRecords(StorePart):
             "digest": new.digest,
             "loss": new.loss,
             "record": dict(new.record),
+            "current": True,
             "created_at": utcnow(),
         }
-        [row_id] = self._write(
-            lambda connection: connection.scalars(insert(FamilyRow).returning(FamilyRow.id), values).all()
-        )
-        return StoredFamily(id=row_id, **values)
+
+        def put(connection: Connection) -> int:
+            before = (FamilyRow.key == new.key, FamilyRow.target == new.target)
+            same = and_(*before, FamilyRow.device_class == new.device_class, FamilyRow.current)
+            connection.execute(update(FamilyRow).where(same).values(current=False))
+            return connection.scalars(insert(FamilyRow).returning(FamilyRow.id), values).one()
+
+        return StoredFamily(id=self._write(put), **values)
 
     def get(self, family_id: int) -> StoredFamily:
         """One family. Raises RecordNotFound."""
@@ -116,8 +123,7 @@ def in_use(
     connection: Connection, target: str | None, device_class: str | None, name: str | None
 ) -> tuple[StoredFamily, ...]:
     """As `FamilyRecords.all_in_use`; `name` may be a key, too."""
-    newest = select(func.max(FamilyRow.id)).group_by(FamilyRow.key, FamilyRow.target, FamilyRow.device_class)
-    query = _FAMILIES.where(FamilyRow.id.in_(newest)).order_by(FamilyRow.id)
+    query = _FAMILIES.where(FamilyRow.current.is_(True)).order_by(FamilyRow.id)
     if target is not None:
         query = query.where(FamilyRow.target == target)
     if device_class is not None:
