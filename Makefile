@@ -85,7 +85,7 @@ models: $(TORCH)         ## export ONNX models with random weights to build/mode
 	$(BIN)/python -m tests.kit.torch.onnx_models $(if $(ONLY),--only $(ONLY))
 
 test-models: export PYTHONDONTWRITEBYTECODE =
-test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build
+test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build (LARGE=1: ONNX models above 30 million parameters, too)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 -o tmp_path_retention_policy=none tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
 

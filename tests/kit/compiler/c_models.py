@@ -66,5 +66,5 @@ def run_any_in_c(vm: VirtualMachine, arrays: Sequence[Any], outputs: Sequence[An
     subprocess.run(command, check=True)
     with subprocess.Popen([runner, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         maps = _maps(running.pid)
-        out, _ = running.communicate(b"".join(a.tobytes() for a in arrays), timeout=120)
+        out, _ = running.communicate(b"".join(a.tobytes() for a in arrays), timeout=300)
     return out, maps
