@@ -93,7 +93,7 @@ class ModelWorkshop:
 
         try:
             source = read_model_file(str(file))
-            with kernel_schedules(KernelSchedules(find, asked().pick)):
+            with kernel_schedules(KernelSchedules(find, asked().pick, asked().prepare)):
                 executable = build_graph(source.module, Target(target).resolved(), exec_mode="compiled")
             if self._folder is None:
                 self._folder = TemporaryDirectory(prefix="tunefarm-bench-")
