@@ -12,6 +12,14 @@ from typing import Any, Literal
 from tests.kit.tvm_names.merge import DATA
 from tunefarm.compatibility import why_not
 
+NOTES = {
+    "runtime.Device": "`device_type` is the type's name, not a number",
+    "tir.Buffer": "`scope` is a text, not a method that gives one",
+    "target.Target": "targets of equal options are equal",
+    "tir.Schedule": "functions without blocks, which cannot be scheduled any more, are refused at once",
+}
+"""What differs and no signature shows."""
+
 IGNORED = {"span", "loc", "ip"}
 """Parameters that no program depends on: where in a source text a node comes from."""
 
@@ -49,7 +57,7 @@ def standing(name: str, entry: dict[str, Any]) -> Standing:
         found = getattr(module, last)
     except AttributeError:
         return Standing(name, "refuses", refused) if refused else Standing(name, "missing")
-    notes = _less(found, entry["params"], entry.get("members"))
+    notes = [*filter(None, [NOTES.get(name)]), *_less(found, entry["params"], entry.get("members"))]
     return Standing(name, "differs", "; ".join(notes)) if notes else Standing(name, "works")
 
 
