@@ -60,7 +60,7 @@ class NativeFunction:
         results, implicit = self._shapes(flat)
         outs = self._memory(results)
         given = self._finish(self._code._call(self._code._pack((*flat, *outs))), flat, outs)
-        if all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
+        if not self.makes_results and all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
             if len(self._known) >= _MOST_SHAPES:
                 self._known.clear()
             self._known[tuple(map(signature, args))] = results, implicit
@@ -80,8 +80,6 @@ class NativeFunction:
         """Run on arrays that `look_up` has found."""
         results, implicit = known
         outs = list(map(self._take, results))
-        if self.makes_results:
-            self._made.begin(outs)
         slots = self._pack_pointers(*map(_pointer, arrays), *map(_pointer, outs), *implicit)
         status = self._code._call(slots)
         if self._single and not status:
