@@ -50,7 +50,7 @@ def test_an_unknown_workload_lists_the_known_ones(capfd, command):
 
 def test_sizes_that_do_not_fit_the_operator(capfd):
     assert "matmul takes 3 sizes, got 2" in refused(capfd, "tune", "matmul:8,8")
-    assert "are not whole numbers" in refused(capfd, "tune", "matmul:8,8,x")
+    assert "has no sizes to be tuned for" in refused(capfd, "tune", "matmul:8,8,x")
     assert "must be positive" in refused(capfd, "tune", "matmul:8,0,8")
 
 
