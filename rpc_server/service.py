@@ -264,7 +264,7 @@ def start_child(
 
 
 def first_line(line: str, module: str) -> int | ServerStartError:
-    """What the first line of a child's output tells: its port, or why it did not come to listen."""
+    """Return what the first line of a child's output tells: its port, or why it did not come to listen."""
     if line.startswith("listening on "):
         return int(line.rsplit(":", 1)[1])
     try:
@@ -341,7 +341,7 @@ class ChildService:
 
 
 def child_main(serve: Callable[[T], None], options: type[T], text: str) -> int:
-    """What the child of a `ChildService` does with its options; the exit status."""
+    """Return what the child of a `ChildService` does with its options; the exit status."""
     log_plainly("%(name)s %(levelname)s: %(message)s", logging.WARNING)
     try:
         serve(msgspec.json.decode(text, type=options))

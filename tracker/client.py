@@ -257,7 +257,7 @@ class TrackerSession:
         return list(page.queues)
 
     def numbers(self) -> FarmNumbers:
-        """What the tracker has counted since it started: grants, leases, waits."""
+        """Return what the tracker has counted since it started: grants, leases, waits."""
         return expect(FarmNumbers, self._ask(Query("numbers")))
 
     def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:

@@ -385,7 +385,7 @@ class Farm:
             del self.out_of_service[holder]
 
     def inherited_standing(self, device: FarmDevice) -> OutOfService | None:
-        """What a device that is new here has of the one it was, or of another that the same key registered."""
+        """Return what a device that is new here has of the one it was, or of another that the same key registered."""
         kept = self.out_of_service.get(_holder(device.box))
         if not kept:
             return None

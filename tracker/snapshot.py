@@ -92,7 +92,7 @@ def queue_page(farm: Farm) -> QueuePage:
 
 
 def numbers(farm: Farm, now: float) -> FarmNumbers:
-    """What was counted since the start."""
+    """Return what was counted since the start."""
     waiting: dict[str, tuple[int, float]] = {}
     for asked in farm.allocator.waiting():
         count, since = waiting.get(str(asked.predicate), (0, now))

@@ -166,7 +166,7 @@ class TrackerState:
         return snapshot.queue_page(self.farm)
 
     def numbers(self, now: float) -> FarmNumbers:
-        """What was counted since the start."""
+        """Return what was counted since the start."""
         return snapshot.numbers(self.farm, now)
 
     def find(self, target: str) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ class FamilyKernel:
         return sizes
 
     def _function_at(self, state: _Built, size: Size) -> Callable[..., None]:
-        """What to call at a size: the dispatching entry, or a kernel of the size's own."""
+        """Return what to call at a size: the dispatching entry, or a kernel of the size's own."""
         if state.serves(size) or not self._build_new or min(size) < 1:
             return state.function
         with self._lock:
@@ -403,7 +403,7 @@ class _Cache:
         self._write(f"{place}.json", json.dumps(data).encode())
 
     def artifact(self, digest: str, target: Target, make: Callable[[], Artifact]) -> Artifact:
-        """What was built for a digest by this version, or is built now and kept."""
+        """Return what was built for a digest by this version, or is built now and kept."""
         place = hashlib.sha256(f"{digest} {target} {__version__}".encode()).hexdigest()[:40]
         try:
             return Artifact.from_bytes((self._folder / f"{place}.tunefarm").read_bytes())

@@ -37,7 +37,7 @@ class Rounding:
 
 
 def rounding(func: n.PrimFunc) -> Rounding:
-    """What reordering the sums of `func` may change its outputs by, for arguments between -1 and 1."""
+    """Return what reordering the sums of `func` may change its outputs by, for arguments between -1 and 1."""
     variance = 0.0
     arguments = set(func.buffer_map.values())
     sizes = {buffer: 1.0 for buffer in arguments if parse_dtype(buffer.dtype).is_float}

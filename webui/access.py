@@ -173,8 +173,8 @@ def check_role(needed: Role, has: Role) -> None:
 
 
 def needed_role(routers: Sequence[tuple[str, APIRouter]], scope: Scope) -> Role:
-    """What the route that a request goes to asks for with `needs`; `routers` come with the prefix of their paths.
-    Reading needs no look at them."""
+    """Return what the route that a request goes to asks for with `needs`; `routers` come with the prefix of their
+    paths. Reading needs no look at them."""
     method, path = scope["method"], scope["path"]
     if method in ("GET", "HEAD", "OPTIONS"):
         return Role.READ

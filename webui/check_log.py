@@ -40,7 +40,7 @@ class News:
 
 
 def news_of(info: DeviceInfo, events: Sequence[DeviceEvent], now: datetime) -> list[News]:
-    """What the tracker says of a device that is not among its `events`, latest first."""
+    """Return what the tracker says of a device that is not among its `events`, latest first."""
     found = []
     last = next((event for event in events if event.kind in _CHECKS), None)
     if info.check is not None:

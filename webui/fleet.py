@@ -39,7 +39,7 @@ class DeviceSource(Protocol):
         """All devices now. Raises TunefarmError when the tracker is away."""
 
     def numbers(self) -> FarmNumbers:
-        """What the tracker has counted. Raises TunefarmError when it is away."""
+        """Return what the tracker has counted. Raises TunefarmError when it is away."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class FleetWatch:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def target_of(self, wanted: Predicate) -> str:
-        """What to build for on the tracker's devices that match: what the first of them is. Raises NoDevicesError."""
+        """Return what to build for on the tracker's devices that match: what the first of them is. Raises
+        NoDevicesError."""
         infos = [device.info for device in self.view().devices if device.info is not None]
         for info in usable(infos, wanted):
             if target := tracked_target(info):

@@ -32,7 +32,7 @@ class TrackerLink:
         return self._ask(TrackerSession.devices)
 
     def numbers(self) -> FarmNumbers:
-        """What the tracker has counted. Raises ConnectError when it does not answer."""
+        """Return what the tracker has counted. Raises ConnectError when it does not answer."""
         return self._ask(TrackerSession.numbers)
 
     def _ask(self, question: Callable[[TrackerSession], T]) -> T:

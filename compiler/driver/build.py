@@ -238,7 +238,8 @@ def _symbols(module: IRModule, prefix: str) -> dict[GlobalVar, str]:
 
 
 def _entries(module: IRModule, lowered: IRModule, symbols: Mapping[GlobalVar, str]) -> tuple[EntryPoint, ...]:
-    """What can be called: the lowered functions, with the arguments they had before (passes may add or drop some)."""
+    """Return what can be called: the lowered functions, with the arguments they had before (passes may add or drop
+    some)."""
     before = n.prim_funcs(module)
     return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in n.prim_funcs(lowered).items())
 

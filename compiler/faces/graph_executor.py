@@ -133,7 +133,7 @@ class GraphRuntime:
 
 
 def runtime_of(module: Any, device: Device | None = None) -> GraphRuntime:
-    """What runs a module: `lib["default"](dev)` as it is, an executable or a loaded module on `device`."""
+    """Return what runs a module: `lib["default"](dev)` as it is, an executable or a loaded module on `device`."""
     if isinstance(module, GraphRuntime):
         return module
     if isinstance(module, VMExecutable | Module):

@@ -91,5 +91,5 @@ class InterpreterMemory:
         return self._views[buffer][2] if buffer in self._views else None
 
     def site(self, buffer: n.Buffer) -> str:
-        """What a message calls the buffer."""
+        """Return what a message calls the buffer."""
         return buffer.name

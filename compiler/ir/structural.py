@@ -51,7 +51,7 @@ def _shown(value: Any) -> str:
 
 
 def _key(key: Any) -> Any:
-    """What a path calls a map's key."""
+    """Return what a path calls a map's key."""
     return key.name_hint if isinstance(key, GlobalVar) else key
 
 

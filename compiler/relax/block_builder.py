@@ -184,7 +184,7 @@ class BlockBuilder:
         return self._insert(frame.name, func)
 
     def _result_info(self, info: StructInfo, params: Sequence[Var]) -> StructInfo:
-        """What a function returns, in terms of the dimensions that its parameters name."""
+        """Return what a function returns, in terms of the dimensions that its parameters name."""
         known = {var for param in params for var in symbols_in(param.struct_info)}
         known |= self._scopes[-2].symbols if len(self._scopes) > 1 else set()
         held = set(params)
@@ -256,7 +256,7 @@ class BlockBuilder:
         self._by_hash.clear()
 
     def info_of_function(self, gvar: GlobalVar) -> StructInfo | None:
-        """What is known of a function: as the module has it, else as its name carries it."""
+        """Return what is known of a function: as the module has it, else as its name carries it."""
         func = self._functions.get(gvar)
         known = None if func is None else function_info(func)
         return info_of(gvar) if known is None else known
@@ -466,7 +466,7 @@ class BlockBuilder:
 
 
 def function_info(func: BaseFunc) -> StructInfo | None:
-    """What is known of a function, as those who call it need it."""
+    """Return what is known of a function, as those who call it need it."""
     return prim_func_info(func) if isinstance(func, n.PrimFunc) else getattr(func, "struct_info_", None)
 
 

@@ -433,7 +433,7 @@ def _symbols(info: StructInfo) -> list[n.Var]:
 
 
 def _signature(value: Value) -> Any:
-    """What a kernel depends on of an argument."""
+    """Return what a kernel depends on of an argument."""
     if isinstance(value, np.ndarray | np.generic):
         return str(np.asarray(value).dtype), np.shape(value)
     if isinstance(value, tuple):

@@ -114,7 +114,7 @@ class DataflowBlockRewrite:
         return inside + self._outside()
 
     def _outside(self) -> list[Node]:
-        """What the function mentions outside of the block."""
+        """Return what the function mentions outside of the block."""
         others = [node for block in self._body.blocks if block is not self._block for node in walk(block)]
         return others + list(walk(self._body.body))
 

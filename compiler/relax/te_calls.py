@@ -90,7 +90,7 @@ def tensors_of(args: Sequence[RelaxExpr]) -> tuple[RelaxExpr, ...]:
 
 
 def kernel_key(args: Sequence[RelaxExpr], attrs: Mapping[str, Any]) -> Hashable | None:
-    """What a kernel made with `args` and `attrs` depends on: shapes, element types, scalars.
+    """Return what a kernel made with `args` and `attrs` depends on: shapes, element types, scalars.
 
     Equal keys make equal kernels. None where no key can be told.
     """

@@ -82,7 +82,7 @@ def _captured(func: Callable[..., Any], frame: FrameType) -> dict[str, Any]:
 
 
 def _cells(func: Any) -> dict[str, Any]:
-    """What the function's own names from around it stand for."""
+    """Return what the function's own names from around it stand for."""
     found: dict[str, Any] = {}
     for name, cell in zip(func.__code__.co_freevars, func.__closure__ or ()):
         try:

@@ -117,7 +117,7 @@ class Parser:
     # ------------------------------------------------------------------------------- values
 
     def value(self, node: ast.AST) -> Any:
-        """What an expression stands for: IR, or a Python value where it is made of constants."""
+        """Return what an expression stands for: IR, or a Python value where it is made of constants."""
         rule = getattr(self, _RULES.get(type(node), ""), None)
         if rule is None:
             self.fail(node, f"{_kind(node)} has no place in a script", self.EXPECTED)
@@ -192,7 +192,7 @@ class Parser:
         return False
 
     def function_of_module(self, node: ast.Attribute, module: ModuleName) -> Any:
-        """What `cls.f` stands for."""
+        """Return what `cls.f` stands for."""
         self.fail(node, f"{ast.unparse(node)} has no place in a script")
 
     def size(self, node: ast.AST, name: str) -> Any:

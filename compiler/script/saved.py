@@ -68,7 +68,7 @@ def save_json(node: BaseFunc | IRModule) -> str:
 
 
 def load_json(text: str) -> BaseFunc | IRModule:
-    """What `save_json` made `text` of. Raises IRError for anything else; nothing in it is executed."""
+    """Return what `save_json` made `text` of. Raises IRError for anything else; nothing in it is executed."""
     if not isinstance(text, str) or len(text) > _MAX_BYTES:
         raise IRError("load_json needs text of at most 64 MiB")
     try:

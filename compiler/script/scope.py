@@ -25,7 +25,7 @@ class Scope:
         self._blocks[0][name] = value
 
     def find(self, name: str, default: Any = _MISSING) -> Any:
-        """What `name` stands for. Raises KeyError when that is nothing and no default is given."""
+        """Return what `name` stands for. Raises KeyError when that is nothing and no default is given."""
         for block in reversed(self._blocks):
             if name in block:
                 return block[name]

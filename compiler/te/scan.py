@@ -60,7 +60,8 @@ class ScanOp(Operation):
         )  # fmt: skip
 
     def body(self) -> list[Operation]:
-        """What is computed for each t, producers before consumers: the updates, and all they need of the states."""
+        """Return what is computed for each t, producers before consumers: the updates, and all they need of the
+        states."""
         states = [t.op for t in self.state_placeholder]
         found = between([t.op for t in self.update], states, include_inputs=False)
         return found + [op for op in dict.fromkeys(t.op for t in self.update) if op not in found]

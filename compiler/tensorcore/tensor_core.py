@@ -86,7 +86,7 @@ def dense(
 
 
 def kernel(product: WarpProduct, tile: WarpTile) -> Stmt:
-    """What computes a product, as a function's body. Raises IRError for a tile that is none."""
+    """Return what computes a product, as a function's body. Raises IRError for a tile that is none."""
     tile.check(product.sizes[3], product.left.bytes)
     return _Kernel(product, tile).body()
 

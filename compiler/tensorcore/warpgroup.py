@@ -162,8 +162,8 @@ def dense(
 
 
 def kernel(product: WarpProduct, tile: WarpgroupTile) -> Stmt:
-    """What computes a product, as a function's body. Raises IRError for a tile that is none, and for a product of other
-    matrices than `matrices` tells of."""
+    """Return what computes a product, as a function's body. Raises IRError for a tile that is none, and for a product
+    of other matrices than `matrices` tells of."""
     found = matrices(product)
     if found is None:
         raise IRError(

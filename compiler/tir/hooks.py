@@ -18,7 +18,7 @@ class Arithmetic(Protocol):
         """A shorter expression of the same value."""
 
     def accesses(self, block: n.Block) -> tuple[Regions, Regions]:
-        """What a block reads and writes, from its body."""
+        """Return what a block reads and writes, from its body."""
 
 
 _arithmetic: list[Arithmetic] = []

@@ -244,7 +244,7 @@ def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
 
 
 def _device_plugins() -> entry_points.Rows:
-    """What installed distributions add on the device side, so that no executor has to look for it."""
+    """Return what installed distributions add on the device side, so that no executor has to look for it."""
     return {group: entry_points.rows().get(group, {}) for group in (entry_points.KIND_GROUP, entry_points.DEVICE_GROUP)}
 
 

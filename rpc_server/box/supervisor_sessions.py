@@ -61,7 +61,7 @@ class Sessions:
         return None if found is None else found.conn
 
     def why_over(self, conn: bytes) -> RPCError:
-        """What to tell a client that has no session."""
+        """Return what to tell a client that has no session."""
         ended = self._over.get(conn)
         if ended is not None:
             return SessionClosed(f"the session is over: {ended.note.reason}", hint="connect again")

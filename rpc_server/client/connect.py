@@ -95,7 +95,7 @@ def opening(
     client: str = "",
     **_others: object,
 ) -> list[Buffer]:
-    """What `open_session` with these options says first."""
+    """Return what `open_session` with these options says first."""
     return greeting(_open_request(token, key, session_timeout, wait_s, restart_on_crash, client), wait_s)
 
 

@@ -107,7 +107,7 @@ class RemoteMachine(VirtualMachine):
         return RemoteModelFunction(self, key)
 
     def interface(self, name: str) -> Interface:
-        """What a function takes and gives. Raises MissingFunctionError."""
+        """Return what a function takes and gives. Raises MissingFunctionError."""
         if name not in self._infos:
             raise MissingFunctionError(f"the model has no function {name!r}", hint=f"it has: {', '.join(self._params)}")
         info = self._infos[name]

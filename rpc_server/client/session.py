@@ -249,7 +249,7 @@ class RPCSession:
     # --- the session itself -------------------------------------------------------------------------------
 
     def fingerprint(self) -> Fingerprint:
-        """What the box is."""
+        """Return what the box is."""
         return Fingerprint.from_builtins(self.status().fingerprint)
 
     def status(self) -> BoxStatus:

@@ -171,7 +171,7 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
 
 
 def _window(fd: int) -> Window | None:
-    """What the supervisor shares, and the descriptor closed."""
+    """Return what the supervisor shares, and the descriptor closed."""
     if fd < 0:
         return None
     try:

@@ -366,7 +366,7 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
 
 
 def _environment(before: Reading, after: Reading) -> dict[str, float]:
-    """What may have disturbed a measurement between two readings, as far as the machine tells."""
+    """Return what may have disturbed a measurement between two readings, as far as the machine tells."""
     found = {"preempted": float(after.preempted - before.preempted), "timing_s": after.at - before.at}
     if before.stolen_s is not None and after.stolen_s is not None:
         found["stolen_s"] = after.stolen_s - before.stolen_s

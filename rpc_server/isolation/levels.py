@@ -85,7 +85,7 @@ def choose(wanted: str, user: str, means: Means, *, root: bool, reachable: bool)
 
 
 def promised(level: Level, user: str, means: Means, *, root: bool) -> Isolation:
-    """What holds, and what does not, at a level."""
+    """Return what holds, and what does not, at a level."""
     full, partial = level is Level.FULL, level is Level.PARTIAL
     facts = (
         (bool(user) or not root, "kernels are not root"),

@@ -44,7 +44,8 @@ def executor_environment(**added: str) -> dict[str, str]:
 
 
 def answer_of(module: str, settings: msgspec.Struct, kind: type[T], timeout_s: float, **added: str) -> T | str:
-    """What `python -m module SETTINGS` prints as JSON; or, in words, how it ended without: "did not end within 5 s".
+    """Return what `python -m module SETTINGS` prints as JSON; or, in words, how it ended without: "did not end within 5
+    s".
 
     `added` comes to its environment. One that does not die, inside a driver that hangs, is left behind.
     """

@@ -107,7 +107,7 @@ def _copied(place: Device, gpu: Gpu) -> float:
 
 
 def _seconds(place: Device, run: Callable[[], None]) -> float:
-    """What the device takes for `run`, by its own clock."""
+    """Return what the device takes for `run`, by its own clock."""
     driver, number = cuda_api(place).driver, place.device_id
     start, end = driver.event(number), driver.event(number)
     driver.record(number, start, None)

@@ -194,7 +194,7 @@ class Codec(Generic[T]):
 
 
 def expect(kind: type[U], said: object) -> U:
-    """What a peer said, where only a `kind` is an answer. Raises ProtocolError for anything else."""
+    """Return what a peer said, where only a `kind` is an answer. Raises ProtocolError for anything else."""
     if isinstance(said, kind):
         return said
     raise ProtocolError(

@@ -54,7 +54,7 @@ class LaneServer:
         return self._listener.fileno()
 
     def descriptors(self) -> list[int]:
-        """What to wait for until someone with the token is in: then nobody else is let in."""
+        """Return what to wait for until someone with the token is in: then nobody else is let in."""
         if self.stream is not None:
             return [self.stream.fileno()] if self.stream.fileno() >= 0 else []
         return [self.fileno(), *(stranger.sock.fileno() for stranger in self._strangers)]

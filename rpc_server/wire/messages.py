@@ -428,7 +428,7 @@ public_codec: Codec[AnyMessage] = Codec(AnyMessage)
 
 
 def decode_answer(frames: Sequence[Buffer]) -> Message[AnyMessage]:
-    """What a box or an executor said, its text made plain. Raises the error it carries.
+    """Return what a box or an executor said, its text made plain. Raises the error it carries.
 
     Values of functions and contents of arrays stay as they are.
     """

@@ -77,7 +77,7 @@ class Window:
         return None
 
     def take(self, slot: int, size: int) -> memoryview:
-        """What the other side put there. Its slot is free again when the last view of the bytes is gone.
+        """Return what the other side put there. Its slot is free again when the last view of the bytes is gone.
 
         Raises ProtocolError for what cannot be so.
         """

@@ -161,7 +161,7 @@ class FrameStream:
             self._out.append(b"".join(small))
 
     def _place(self, index: int, frame: Buffer) -> int:
-        """What the prefix says of a frame, which goes into the window if it is worth it and there is room."""
+        """Return what the prefix says of a frame, which goes into the window if it is worth it and there is room."""
         size = len(frame)
         if self.window is None or index < _DECODED or not _WORTH_KEEPING <= size <= SLOT:
             return size

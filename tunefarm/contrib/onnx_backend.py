@@ -127,7 +127,7 @@ class TunefarmBackendRep(BackendRep):
 
 
 def _key(value: Any) -> Any:
-    """What a value is told apart by."""
+    """Return what a value is told apart by."""
     if value is None:
         return None
     if isinstance(value, list | tuple):

@@ -30,7 +30,7 @@ LEAST_SHARE = 0.1
 
 
 def kernel_series(model: str, kernel: str) -> str:
-    """What the series of a kernel of a model is called."""
+    """Return what the series of a kernel of a model is called."""
     return f"{model}:{kernel}"
 
 

@@ -368,7 +368,7 @@ class _Device:
 
 
 def _why(series: _Series, judgement: Judgement, before: BenchResult) -> str:
-    """What else is different from the last result of the series."""
+    """Return what else is different from the last result of the series."""
     reasons = []
     if before.config_digest != series.built.digest:
         reasons.append("its config is another one")

@@ -40,7 +40,7 @@ class Suite:
     models: tuple[Path, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What two runs of one suite have in common."""
+        """Return what two runs of one suite have in common."""
         models = {"models": [path.name for path in self.models]} if self.models else {}
         return {"name": self.name, "kernels": [str(kernel) for kernel in self.kernels], **models, "config": self.config}
 

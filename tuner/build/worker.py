@@ -198,7 +198,7 @@ def _unpack(blob: bytes) -> PrimFunc:
 
 @cache
 def _effects() -> Effects:
-    """What the steps of this worker's builds did: the next candidate begins as others did."""
+    """Return what the steps of this worker's builds did: the next candidate begins as others did."""
     from compiler.schedule.core.effects import Effects
 
     return Effects()

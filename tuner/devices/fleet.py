@@ -48,7 +48,7 @@ class Fleet(Protocol):
     """A supply of devices."""
 
     def label(self) -> str:
-        """What the fleet is, for messages and records."""
+        """Return what the fleet is, for messages and records."""
 
     def target(self) -> str:
         """The canonical target to build for: the first device's. Raises TunefarmError when there is none."""
@@ -176,7 +176,8 @@ class Slot(threading.Thread):
             self._serve(session)
 
     def _next(self, session: DeviceSession) -> DeviceWork | None:
-        """What to measure next; None when the slot is to end, or when others should have a turn with the device."""
+        """Return what to measure next; None when the slot is to end, or when others should have a turn with the
+        device."""
         while True:
             if isinstance(session, SharedSession) and session.is_wanted():
                 self._news(Lost(self.number, "another run has its turn", gave_way=True))

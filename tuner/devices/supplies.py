@@ -63,7 +63,7 @@ def usable(devices: Iterable[TrackedDevice], wanted: Predicate) -> list[TrackedD
 
 
 def tracked_target(device: TrackedDevice) -> str:
-    """What to build for on a tracker's device; "" when it does not say."""
+    """Return what to build for on a tracker's device; "" when it does not say."""
     target, threads = device.attributes.get("target"), device.attributes.get("threads")
     return device_target(target, threads) if isinstance(target, str) and isinstance(threads, int) else ""
 
@@ -169,7 +169,7 @@ class DirectFleet:
         return " or ".join(shown_address(host, port) for host, port in self._addresses)
 
     def target(self) -> str:
-        """What to build for: what the first server that answers reports. Raises ConnectError when none does."""
+        """Return what to build for: what the first server that answers reports. Raises ConnectError when none does."""
         for host, port in self._addresses[:-1]:
             try:
                 return self._ask(host, port)
@@ -286,7 +286,7 @@ class TrackerFleet:
         return f"{what} of the tracker at {self._tracker.address}"
 
     def target(self, wait_s: float = 5.0) -> str:
-        """What to build for: what the first device, by id, is. Waits for one to register.
+        """Return what to build for: what the first device, by id, is. Waits for one to register.
 
         Raises NoDevicesError when none has after `wait_s`.
         """

@@ -230,7 +230,7 @@ class TuningRun:
         return found
 
     def _digest(self, when: float, news: _News) -> ev.Event | None:
-        """What a piece of news means to the state machine."""
+        """Return what a piece of news means to the state machine."""
         match news:
             case _BuildDone(job, result):
                 self._activity.ended(when, result.seconds)

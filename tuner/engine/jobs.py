@@ -54,11 +54,11 @@ class Slots:
         return [slot for slot, held in self._held.items() if len(held) == count]
 
     def held_by(self, slot: int) -> list[Job]:
-        """What the slot measures, and what it has at hand."""
+        """Return what the slot measures, and what it has at hand."""
         return [ready.job for ready in self._held.get(slot, ())]
 
     def current(self, slot: int) -> Ready | None:
-        """What the slot measures, or None."""
+        """Return what the slot measures, or None."""
         held = self._held.get(slot)
         return held[0] if held else None
 

@@ -224,7 +224,7 @@ class Ledger:
     # -- what is there already
 
     def incumbent(self, task: int) -> Recorded | None:
-        """What the store serves for the task on the class of the devices seen so far, made by this toolchain."""
+        """Return what the store serves for the task on the class of the devices seen so far, made by this toolchain."""
         assert self._any_device is not None
         row = self._run.tasks[task]
         key = toolchain_key(self._run.toolchain)
@@ -263,8 +263,8 @@ def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
 
 
 def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
-    """What was odd about a measurement: the machine's load, the scatter of the samples, a hypervisor that gave the
-    core away, a clock that changed, cores slowed down for heat."""
+    """Return what was odd about a measurement: the machine's load, the scatter of the samples, a hypervisor that gave
+    the core away, a clock that changed, cores slowed down for heat."""
     flags = []
     if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")

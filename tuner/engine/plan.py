@@ -98,7 +98,7 @@ def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch]) -> TaskSear
 
 
 def guide_for(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge = Knowledge()) -> Guide:
-    """What is known of the sketches before anything is measured."""
+    """Return what is known of the sketches before anything is measured."""
     if not knowledge.models:
         return Guide.of(sketches, task.func, task.target)
     family = target_family(task.target)

@@ -124,7 +124,7 @@ class EngineState:
         return []
 
     def _ask_again(self) -> list[ev.Command]:
-        """What other runs were at: perhaps there is a result by now, or the run has died."""
+        """Return what other runs were at: perhaps there is a result by now, or the run has died."""
         waiting, self.jobs.taken = self.jobs.taken, {}
         return [self._claim(job) for job in waiting.values() if self._in_budget(self.tasks[job.task])]
 

@@ -84,7 +84,7 @@ class TaskState:
         return min((c for c in (self.baseline_cost, self.best_cost) if c is not None), default=0.0)
 
     def view(self, slots: int, builders: int) -> TaskView:
-        """What the scheduler sees. Builds and measurements overlap, so the slower of the two sets the pace."""
+        """Return what the scheduler sees. Builds and measurements overlap, so the slower of the two sets the pace."""
         seconds = None
         if self.trial_device_s is not None and self.trial_build_s is not None:
             seconds = max(self.trial_device_s / max(1, slots), self.trial_build_s / max(1, builders))
@@ -103,7 +103,7 @@ class TaskState:
     # -- the search
 
     def next_candidate(self) -> Proposal | None:
-        """What the search offers next; None, and `exhausted`, when that is nothing."""
+        """Return what the search offers next; None, and `exhausted`, when that is nothing."""
         self.think_ahead()
         candidate, self.ahead = self.ahead, None
         return candidate

@@ -70,7 +70,7 @@ class Race:
         return tuple(self._configs)
 
     def timings(self) -> TimeTable:
-        """What is known by now."""
+        """Return what is known by now."""
         return TimeTable.of(self._cells, len(self._configs), len(self._entrants))
 
     def trace(self, config: int, size: int) -> str:
@@ -86,7 +86,7 @@ class Race:
         )
 
     def candidate(self, config: int, size: int) -> Candidate | None:
-        """What a config is at a size; None where it is nothing there."""
+        """Return what a config is at a size; None where it is nothing there."""
         if (config, size) not in self._made:
             entrant = self._entrants[size]
             made = self._made[config, size] = realised(self.configs[config], entrant.sketches, entrant.exact)

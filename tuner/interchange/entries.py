@@ -197,7 +197,7 @@ def trial_entry(trial: Trial, task: int, device: str | None) -> TrialEntry:
 
 
 def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTrial:
-    """What the line says, for the store's task and device of these ids. Raises InvalidRecord."""
+    """Return what the line says, for the store's task and device of these ids. Raises InvalidRecord."""
     try:
         purpose = TrialPurpose(entry.purpose)
         failure = None if entry.failure is None else FailureKind(entry.failure)
@@ -239,7 +239,7 @@ def model_entry(
 
 
 def new_versions(entry: ModelEntry, workloads: Mapping[str, WorkloadEntry]) -> tuple[NewModelVersion, ...]:
-    """What the line says, for each kind of target that the version has kernels for. Raises InvalidRecord."""
+    """Return what the line says, for each kind of target that the version has kernels for. Raises InvalidRecord."""
     tasks: dict[str, list[NewModelTask]] = {}
     for task in entry.tasks:
         line = workloads.get(task.workload)
@@ -282,7 +282,7 @@ def model_time_entry(time: ModelTime, device: str, kernels: Sequence[KernelShare
 
 
 def new_model_time(entry: ModelTimeEntry, version_id: int, device_id: int) -> NewModelTime:
-    """What the line says, for the store's version and device of these ids. Raises InvalidRecord."""
+    """Return what the line says, for the store's version and device of these ids. Raises InvalidRecord."""
     try:
         kernels = tuple(KernelShare(**kernel) for kernel in entry.kernels)
     except TypeError as error:

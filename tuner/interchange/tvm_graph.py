@@ -51,7 +51,7 @@ class Graph:
         return made
 
     def at(self, index: Any) -> Any:
-        """What node `index` (a number, or its text) stands for; None for number 0."""
+        """Return what node `index` (a number, or its text) stands for; None for number 0."""
         number = _number(index)
         if not 0 <= number < len(self._nodes):
             raise ForeignError(f"the workload refers to node {number}, which is not there")

@@ -59,7 +59,7 @@ def family_item(spec: FamilySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -
 
 
 def family_record(what: Mapping[str, Any], sizes: SizeList, portfolio: int) -> dict[str, Any]:
-    """What a run's options keep of a family."""
+    """Return what a run's options keep of a family."""
     return {"family": dict(what), "sizes": sizes.to_json(), "portfolio": portfolio}
 
 

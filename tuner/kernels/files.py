@@ -110,8 +110,8 @@ def read_job(words: Sequence[str], sizes: Mapping[str, int] | None = None) -> Ke
 
 
 def recorded_job(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> KernelJob:
-    """What a recorded run tunes. `store` has the functions of what came from it. Raises SpecError when a file it comes
-    from is gone or not the same any more."""
+    """Return what a recorded run tunes. `store` has the functions of what came from it. Raises SpecError when a file it
+    comes from is gone or not the same any more."""
     known = tuple(records)
     items = recorded_items((record for record in known if "family" not in record), store)
     families = tuple(_recorded_family(record) for record in known if "family" in record)
@@ -327,7 +327,7 @@ def _python(path: Path) -> KernelJob:
 
 
 def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:
-    """What a module says in `families`, as TOML does in its tables, and the KernelFamily objects it names."""
+    """Return what a module says in `families`, as TOML does in its tables, and the KernelFamily objects it names."""
     listed = vars(module).get("families")
     tables = listed if isinstance(listed, list | tuple) else ()
     items = [

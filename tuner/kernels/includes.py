@@ -17,7 +17,8 @@ _MOST_BYTES = 4 << 20
 
 
 def local_headers(text: str, folder: Path) -> tuple[Header, ...]:
-    """What source `text` in `folder` includes with `#include "..."`, and what that includes, each file once, by path.
+    """Return what source `text` in `folder` includes with `#include "..."`, and what that includes, each file once, by
+    path.
 
     A name is looked for beside the file that includes it. One that is not there is left to the compiler, which may
     have it on a path of its own, or never come to the line. Raises TuningError for a file that cannot be read as text,

@@ -41,7 +41,7 @@ class FunctionKernel:
         return TuningTask(self.name, self.reference.with_attr("tunefarm.parameters", parameters), target)
 
     def source(self, target: Target, config: Config | None) -> Source:
-        """What to build for `config`, or for the reference."""
+        """Return what to build for `config`, or for the reference."""
         del target
         if config is None:
             return FuncSource(pack_func(self.reference))
@@ -67,7 +67,7 @@ class CKernel:
         return TuningTask(self.name, _signature(self.name, self.source_code), target, operations=self.flops)
 
     def source(self, target: Target, config: Config | None) -> Source:
-        """What to build for `config`, or for the reference."""
+        """Return what to build for `config`, or for the reference."""
         chosen = self.reference if config is None else config
         return MakeSource(partial(self.source_code.compile, dict(chosen), str(target)))
 

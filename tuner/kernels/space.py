@@ -130,7 +130,7 @@ def expression(text: str, names: Mapping[str, object]) -> Callable[[Config], boo
 
 
 def number(text: str) -> object:
-    """What arithmetic in text gives, such as "2 * 384**3". Raises TuningError."""
+    """Return what arithmetic in text gives, such as "2 * 384**3". Raises TuningError."""
     try:
         tree = ast.parse(text, mode="eval").body
         _check(tree, text, {})

@@ -278,7 +278,7 @@ def _get(table: Mapping[str, Any], key: str, kind: type, where: str, default: An
 
 
 def _checked(where: str, make: Callable[[], T]) -> T:
-    """What `make` gives; its error with the place in front."""
+    """Return what `make` gives; its error with the place in front."""
     try:
         return make()
     except TunefarmError as error:

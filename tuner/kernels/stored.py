@@ -22,7 +22,7 @@ from tuner.task import TuningTask
 
 
 def stored_record(version: ModelVersion, task: ModelTask) -> dict[str, Any]:
-    """What a run's options keep of a kernel of a stored model."""
+    """Return what a run's options keep of a kernel of a stored model."""
     return {
         "model": version.model,
         "version": version.digest,

@@ -118,7 +118,7 @@ class _Population:
         return made
 
     def _tile(self, depth: int) -> list[Floats]:
-        """What the loops inside `depth` cover of each axis, at most its extent."""
+        """Return what the loops inside `depth` cover of each axis, at most its extent."""
         tile = [np.ones(self.count) for _ in self.nest.axes]
         for loop in self.nest.loops[depth:]:
             for part in loop.parts:
@@ -256,9 +256,9 @@ class _Population:
         return [access for access in given if _walk_of(access, along) == "contiguous"]
 
     def _in_place(self, start: int, along: set[int | None]) -> dict[str, Floats]:
-        """What the draft asks of such operands beside their runs. "crowded": how many times more of the runs, rows that
-        are a power of two apart, than lines find room in the second-level cache, a logarithm. "ragged": whether their
-        rows begin inside of lines, so that vectors cross them."""
+        """Return what the draft asks of such operands beside their runs. "crowded": how many times more of the runs,
+        rows that are a power of two apart, than lines find room in the second-level cache, a logarithm. "ragged":
+        whether their rows begin inside of lines, so that vectors cross them."""
         crowded, ragged = np.ones(self.count), 0.0
         way = self.machine.l2_bytes // _WAYS
         for access in self._read_in_place(along):

@@ -57,7 +57,7 @@ def _found(model: NewCostModel, origin: str) -> Found:
 
 
 def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewCostModel:
-    """What is kept of a trained model: in a store, or in a file."""
+    """Return what is kept of a trained model: in a store, or in a file."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.workload] = counts.get(group.workload, 0) + len(group.costs)

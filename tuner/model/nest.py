@@ -309,7 +309,7 @@ def _decisions(sketch: Sketch, point: Sequence[int]) -> list[int | tuple[int, ..
 
 
 def _table(sketch: Sketch, number: int, step: Step) -> Ints:
-    """What the decisions of a sampling step make of its outputs."""
+    """Return what the decisions of a sampling step make of its outputs."""
     if step.prim == "sample_categorical":
         return np.array(dict(step.attrs)["candidates"], np.int64)[:, None]
     if step.prim == "sample_perfect_tile" and isinstance(sketch, TracedSketch):

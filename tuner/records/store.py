@@ -103,7 +103,7 @@ class RecordStore(StorePart):
         self.close()
 
     def stats(self, most_workloads: int = 50) -> StoreStats:
-        """What is in the store, with the workloads that have the most trials."""
+        """Return what is in the store, with the workloads that have the most trials."""
         return self._read(lambda c: stats.collect(c, page_size(most_workloads)))
 
     def compact(self) -> None:

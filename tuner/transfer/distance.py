@@ -99,7 +99,7 @@ class Shapes:
 
 
 def describe(func: n.PrimFunc) -> Description | None:
-    """What `between` compares; None for a function without blocks, or with an extent that is no constant."""
+    """Return what `between` compares; None for a function without blocks, or with an extent that is no constant."""
     buffers: dict[n.Buffer, int] = {}
     for param in func.params:
         if param in func.buffer_map:

@@ -98,7 +98,7 @@ def nearby(
 def _instead(
     store: RecordStore, asked: Question, recorded: str, miss: BestLookup, target: str, device_class: str | None
 ) -> BestLookup:
-    """What to give for a miss; `recorded` is the script that the store has."""
+    """Return what to give for a miss; `recorded` is the script that the store has."""
     function = asked.function or recorded
     if not function:
         return _with(miss, "its function is not known here, so no nearby workload was looked for")

@@ -98,7 +98,7 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
 
 
 def launcher_of(context: Context) -> Launcher:
-    """What starts runs. Raises NoLauncher where nothing does."""
+    """Return what starts runs. Raises NoLauncher where nothing does."""
     if context.launcher is None:
         raise NoLauncher("this web app starts no runs", hint="start it with `tunefarm web`, or use `tunefarm tune`")
     return context.launcher

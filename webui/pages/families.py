@@ -50,7 +50,7 @@ def family(context: Ctx, family_id: Id, size: Annotated[str, Query(max_length=20
 
 
 def _explained(record: FamilyRecord, text: str) -> tuple[Explanation | None, str]:
-    """What the rule says of sizes a person typed, "17" or "56x28", or what is wrong with them."""
+    """Return what the rule says of sizes a person typed, "17" or "56x28", or what is wrong with them."""
     if not text.strip():
         return None, ""
     try:

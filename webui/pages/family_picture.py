@@ -90,7 +90,7 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
 
 
 def pick_text(record: FamilyRecord, at: int) -> str:
-    """What is picked at a size, its time, and how far that is from the best there."""
+    """Return what is picked at a size, its time, and how far that is from the best there."""
     size = record.sizes.sizes[at]
     pick = record.rule.known.get(size, GENERAL)
     name = "the general kernel" if pick == GENERAL else str(record.configs[pick])

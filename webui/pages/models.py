@@ -131,7 +131,7 @@ def _shares(coverage: ModelCoverage | None, profile: Sequence[KernelShare]) -> M
 def _others(
     version: ModelVersion, versions: Sequence[ModelVersion], place: str, classes: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """What to compare with: a label, and the query of it."""
+    """Return what to compare with: a label, and the query of it."""
     here = f"a={version.digest[:12]}&class_a={place}"
     found = [
         (f"version {each.digest[:8]}", f"{here}&b={each.digest[:12]}&class_b={place}")

@@ -38,7 +38,7 @@ def release_diff(context: Ctx, name: str, old: str) -> Response:
 
 
 def changes_of(diff: ReleaseDiff) -> list[tuple[str, ReleaseEntry | None, ReleaseEntry | None]]:
-    """What happened to each entry, with the entry before and after."""
+    """Return what happened to each entry, with the entry before and after."""
     return [
         *(("changed", before, after) for before, after in diff.changed),
         *(("added", None, entry) for entry in diff.added),

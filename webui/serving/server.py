@@ -124,7 +124,7 @@ def serve_worker(
 
 
 def check_access(store: RecordStore, options: WebOptions) -> Role | None:
-    """What a request without a token may do. Raises WebStartError where it must not be up to that."""
+    """Return what a request without a token may do. Raises WebStartError where it must not be up to that."""
     return role_without_token(options, any(token.valid(utcnow()) for token in store.tokens.all()))
 
 
@@ -238,8 +238,8 @@ def is_loopback(host: str) -> bool:
 
 
 def role_without_token(options: WebOptions, has_tokens: bool) -> Role | None:
-    """What a request without a token may do; None: nothing. `has_tokens`: the store holds some. Raises WebStartError
-    for an address that others reach when nothing guards it."""
+    """Return what a request without a token may do; None: nothing. `has_tokens`: the store holds some. Raises
+    WebStartError for an address that others reach when nothing guards it."""
     if options.require_token or options.tokens:
         return None
     if is_loopback(options.host):

@@ -24,7 +24,7 @@ _FAST_MATH = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
 
 
 def options_for(target: Target) -> CodegenOptions:
-    """What `target` lets the generator do. Float arithmetic may be fused, and is otherwise as written unless the
+    """Return what `target` lets the generator do. Float arithmetic may be fused, and is otherwise as written unless the
     target's fast-math options say more."""
     return CodegenOptions(target.features, fast_math_flags(target), target.vector_bits, _converts_halves(target))
 

@@ -55,7 +55,7 @@ def llvm_text(
 
 
 def parameters(func: n.PrimFunc) -> list[LLVMParameter]:
-    """What the caller passes."""
+    """Return what the caller passes."""
     return [LLVMParameter(var, func.buffer_map.get(var)) for var in func.params]
 
 

@@ -51,7 +51,7 @@ Captured = tuple[tuple[n.Var, ...], str, str]
 
 
 def _captured(g: Gen, body: n.Stmt) -> list[Captured]:
-    """What the body needs from outside, pointers first; known integers need not travel."""
+    """Return what the body needs from outside, pointers first; known integers need not travel."""
     used: dict[n.Var, None] = {}
     for node in walk(body):
         match node:

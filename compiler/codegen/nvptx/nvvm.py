@@ -38,7 +38,7 @@ def registers(g: Gen, start: str, ty: str, count: int) -> list[str]:
 
 
 def load(g: Gen, ty: str, places: Sequence[str]) -> list[str]:
-    """What is in registers of 32 bits."""
+    """Return what is in registers of 32 bits."""
     return [g.w.inline(f"load {ty}, ptr {place}, align 4") for place in places]
 
 

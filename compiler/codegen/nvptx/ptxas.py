@@ -55,8 +55,8 @@ def find_ptxas() -> str | None:
 
 
 def kernel_resources(artifact: Artifact) -> tuple[KernelResources, ...]:
-    """What each kernel of an artifact takes, by ptxas; empty without PTX or without ptxas. Raises CodegenError where
-    it does not take the PTX."""
+    """Return what each kernel of an artifact takes, by ptxas; empty without PTX or without ptxas. Raises CodegenError
+    where it does not take the PTX."""
     ptxas, ptx = find_ptxas(), artifact.blobs.get("ptx")
     if ptxas is None or ptx is None:
         return ()
@@ -64,7 +64,7 @@ def kernel_resources(artifact: Artifact) -> tuple[KernelResources, ...]:
 
 
 def assemble(ptxas: str, ptx: bytes, arch: str) -> str:
-    """What `ptxas -v` prints. Raises CodegenError with its words when it fails."""
+    """Return what `ptxas -v` prints. Raises CodegenError with its words when it fails."""
     with tempfile.TemporaryDirectory(prefix="tunefarm-ptxas-") as folder:
         source = Path(folder) / "kernels.ptx"
         source.write_bytes(ptx)

@@ -69,7 +69,7 @@ class LLVMBackend(Backend):
 
 
 def _effort(lowered: Lowered) -> Effort:
-    """What LLVM is asked for: all it can where a function may gain by it."""
+    """Return what LLVM is asked for: all it can where a function may gain by it."""
     heavy = any(effort_for(f) is Effort.FULL for f in n.prim_funcs(lowered.module).values())
     return Effort.FULL if heavy else Effort.LIGHT
 

@@ -216,7 +216,7 @@ def create_executor(
     target: Any = "llvm",
     params: Mapping[str, Any] | None = None,
 ) -> ProgramExecutor:
-    """What runs Relay programs. Raises ArgumentError for an unknown kind."""
+    """Return what runs Relay programs. Raises ArgumentError for an unknown kind."""
     return ProgramExecutor(kind, mod, device or cpu(), target, params)
 
 

@@ -91,7 +91,7 @@ def _check_gap(name: str, inputs: Sequence[str], given: dict[str, Any]) -> None:
 
 
 def lower(call: Call, args: Sequence[Any]) -> Any:
-    """What a call of an operator is in relax, given its arguments there."""
+    """Return what a call of an operator is in relax, given its arguments there."""
     known = OPERATORS.get(call.op.name)
     if known is None:
         raise ArgumentError(f"Relay's operator {call.op.name} is not carried over", hint="write it in relax")

@@ -72,7 +72,7 @@ class _Translation:
             self._builder.emit_func_output(result)
 
     def _value(self, expr: Any, known: Known) -> Any:
-        """What `expr` becomes, its parts first. Nothing here recurses but functions and branches."""
+        """Return what `expr` becomes, its parts first. Nothing here recurses but functions and branches."""
         while isinstance(expr, Let):
             known[id(expr.var)] = self._local(expr, known) if isinstance(expr.value, Function) else self._emit(
                 self._value(expr.value, known), expr.var.name_hint
@@ -203,7 +203,7 @@ def _type_of_function(func: Function, module: IRModule) -> Type:
 
 
 def checked_type(expr: Expr, module: IRModule | None = None) -> Type:
-    """What an expression's value is."""
+    """Return what an expression's value is."""
     if isinstance(expr, Var):
         return _annotated(expr)
     if isinstance(expr, Function):

@@ -143,7 +143,7 @@ def _dim(size: AnyValue) -> AnyValue:
 
 
 def type_of(info: StructInfo) -> Type:
-    """What relax knows of a value, as a type."""
+    """Return what relax knows of a value, as a type."""
     match info:
         case TensorStructInfo():
             dims: Sequence[AnyValue] = [Any()] * max(info.ndim, 0) if info.dims is None else info.dims

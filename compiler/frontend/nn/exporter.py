@@ -119,7 +119,7 @@ class Exporter:
                 return tuple([self._argument(part, each) for part, each in zip(parts, given.elements)])
 
     def _output(self, name: str, result: Any, has_effects: bool) -> Var:
-        """What the function returns: the method's result, beside the states if there are any."""
+        """Return what the function returns: the method's result, beside the states if there are any."""
         made = _expr(name, result)
         if has_effects:
             states = [state for _, effect in self.effects for state in effect.finalize()]
@@ -132,7 +132,7 @@ def _packed(name: str, variables: Sequence[Var]) -> Var:
 
 
 def _info(param: Parameter, symbols: dict[str, Symbol]) -> TensorStructInfo:
-    """What is known of a parameter; dimensions of one name are one in a function."""
+    """Return what is known of a parameter; dimensions of one name are one in a function."""
     sizes = [symbols.setdefault(size.name, size) if isinstance(size, Symbol) else size for size in param.shape]
     return TensorStructInfo(sizes, param.dtype)  # type: ignore[arg-type]
 

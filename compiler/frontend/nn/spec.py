@@ -82,7 +82,7 @@ class ModuleSpec:
 
     @staticmethod
     def from_raw(raw: Any, module: Any) -> ModuleSpec:
-        """What a user writes, checked. Raises ArgumentError naming what does not fit the methods."""
+        """Return what a user writes, checked. Raises ArgumentError naming what does not fit the methods."""
         if isinstance(raw, ModuleSpec):
             return raw
         if not isinstance(raw, Mapping):

@@ -77,7 +77,7 @@ class Captured:
 
 
 def captured(g: GraphBuilder, scope: Scope, graphs: Iterable[GraphProto], more: Sequence[TensorValue]) -> Captured:
-    """What `graphs` use of a scope; `more` are values that functions take besides."""
+    """Return what `graphs` use of a scope; `more` are values that functions take besides."""
     names = sorted(set().union(*[free_names(graph) for graph in graphs]))
     values = {name: scope.find(name) for name in names}
     tensors = [leaf for value in values.values() for leaf in leaves(value) if leaf.array is None]

@@ -94,7 +94,7 @@ def stored(array: AnyArray, elem: int) -> AnyArray:
 
 
 def unstored(array: AnyArray, elem: int) -> AnyArray:
-    """What the graph holds, as numpy (with ml_dtypes) has an ONNX type."""
+    """Return what the graph holds, as numpy (with ml_dtypes) has an ONNX type."""
     if elem in _PLAIN:
         return array
     if elem in SMALL_FLOATS:

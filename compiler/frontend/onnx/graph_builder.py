@@ -170,7 +170,7 @@ class GraphBuilder:
     # ---------------------------------------------------------------------- what is known
 
     def info(self, value: TensorValue | RelaxExpr) -> TensorStructInfo:
-        """What is known of a tensor."""
+        """Return what is known of a tensor."""
         expr = self.expr(value) if isinstance(value, TensorValue) else value
         found = info_of(expr)
         if not isinstance(found, TensorStructInfo):

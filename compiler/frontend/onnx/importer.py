@@ -196,7 +196,7 @@ class Importer:
         ]  # fmt: skip
 
     def _wrapped(self, made: Any, node: Node) -> list[Value | None]:
-        """What a converter gave, as values."""
+        """Return what a converter gave, as values."""
         if isinstance(made, RelaxExpr):
             if not isinstance(made, Tuple):
                 info = info_of(made)

@@ -132,7 +132,8 @@ def deformable_taps(
     x: Tensor, offset: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
     pads: Sequence[int], groups: int, *mask: Tensor,
 ) -> Tensor:  # fmt: skip
-    """What the filters of a deformable convolution see: (batch, channels, taps, height, width), read bilinearly."""
+    """Return what the filters of a deformable convolution see: (batch, channels, taps, height, width), read
+    bilinearly."""
     batch, channels, height, width = x.shape
     rows, columns = kernel
     taps = rows * columns

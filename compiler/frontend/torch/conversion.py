@@ -55,7 +55,7 @@ class Conversion:
     # ------------------------------------------------------------------------------ arguments
 
     def info(self, value: Any) -> TensorStructInfo:
-        """What is known of a tensor. Refuses other values."""
+        """Return what is known of a tensor. Refuses other values."""
         found = info_of(value) if isinstance(value, RelaxExpr) else None
         if not isinstance(found, TensorStructInfo):
             self.refuse(f"an argument is no tensor: {value!r}")

@@ -219,7 +219,7 @@ _CHANGES = ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
 
 
 def _mutated(program: Any) -> dict[str, str]:
-    """What the model changes: names as parameters of the function have them, and torch's names."""
+    """Return what the model changes: names as parameters of the function have them, and torch's names."""
     by_target = {spec.target: spec.arg.name for spec in program.graph_signature.input_specs if spec.target}
     found = {}
     for spec in program.graph_signature.output_specs:

@@ -80,7 +80,7 @@ def writes_of(node: Any) -> list[Any]:
 
 
 def plan_writes(graph: Any) -> Writes | None:
-    """What the in-place nodes of a graph change.
+    """Return what the in-place nodes of a graph change.
 
     None where that is not plain (a parameter or an input is written, or what may share memory or not). Torch's
     functionalisation has to resolve those, which takes seconds for a large model.
@@ -114,7 +114,7 @@ def plan_writes(graph: Any) -> Writes | None:
 
 
 def _updates(node: Any, tensor: _Tensor, order: dict[Any, int]) -> list[Update] | None:
-    """What changes when a node writes into a tensor; None where that cannot be told."""
+    """Return what changes when a node writes into a tensor; None where that cannot be told."""
     if any(each.op in ("placeholder", "get_attr") for other in tensor.group for each in other.nodes):
         return None
     found: list[Update] = [Renamed(tuple(tensor.nodes))]

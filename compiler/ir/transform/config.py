@@ -40,7 +40,7 @@ class Option:
     default: Any = None
 
     def value(self, context: _Context | None) -> Any:
-        """What `context` says, or the default where there is none or it says nothing."""
+        """Return what `context` says, or the default where there is none or it says nothing."""
         return self.default if context is None else context.option(self.name, self.default)
 
 

@@ -173,7 +173,8 @@ def pass_decorator(
     base: Any,
     method: str,
 ) -> Any:
-    """What a decorator of passes does: make a `base` of a function, or a class of them of a class with `method`."""
+    """Return what a decorator of passes does: make a `base` of a function, or a class of them of a class with
+    `method`."""
     if opt_level is None:
         raise TransformError("a pass needs its opt_level", hint="@module_pass(opt_level=0)")
     level = opt_level

@@ -121,7 +121,7 @@ def _opened(body: Stmt) -> tuple[tuple[n.Allocate, ...], tuple[Stmt, ...]]:
 
 
 def _parts(loop: n.For, data: n.Var) -> _Parts | None:
-    """What fills the buffer of `data` and what does not; None where it cannot be done ahead."""
+    """Return what fills the buffer of `data` and what does not; None where it cannot be done ahead."""
     allocations, statements = _opened(loop.body)
     writing = [at for at, stmt in enumerate(statements) if data in _stored([stmt])]
     if not writing or len(writing) != writing[-1] - writing[0] + 1 or len(writing) == len(statements):
@@ -176,7 +176,7 @@ def _in_half(stmts: Sequence[Stmt], old: n.Buffer, new: n.Buffer, half: PrimExpr
 
 
 def _buffers(stmts: Sequence[Stmt]) -> set[n.Buffer]:
-    """What is loaded or stored."""
+    """Return what is loaded or stored."""
     return {x.buffer for s in stmts for x in walk(s) if isinstance(x, n.BufferLoad | n.BufferStore)}
 
 

@@ -46,8 +46,8 @@ def with_prepacked(module: IRModule) -> IRModule:
 
 
 def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:
-    """What packs the layout-free buffers of a scheduled function, and what computes with them packed; None where it
-    packs none, or reads one unpacked, too."""
+    """Return what packs the layout-free buffers of a scheduled function, and what computes with them packed; None where
+    it packs none, or reads one unpacked, too."""
     free = layout_free(func)
     if not free or not isinstance(func.body, n.BlockRealize):
         return None

@@ -274,7 +274,7 @@ class _Injector:
         return bool(free_vars(expr) & self._moving) or any(isinstance(node, n.BufferLoad) for node in walk(expr))
 
     def _accesses(self, node: Node) -> list[ThreadAccess]:
-        """What a statement or expression touches of memory that threads share."""
+        """Return what a statement or expression touches of memory that threads share."""
         loops, conditions = tuple(self._loops), tuple(self._conditions)
         found: list[ThreadAccess] = []
 

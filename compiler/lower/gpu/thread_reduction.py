@@ -236,7 +236,8 @@ class _Rewriter:
     # --------------------------------------------------------------------------------- exchange
 
     def _exchange(self) -> list[Make]:
-        """What combines the parts: functions from thread variables to statements, with barriers to come between."""
+        """Return what combines the parts: functions from thread variables to statements, with barriers to come
+        between."""
         count = 1
         for loop in self._reducing:
             count *= ops.as_int(loop.extent) or 1

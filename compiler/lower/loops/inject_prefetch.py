@@ -130,7 +130,8 @@ def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
 
 
 def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
-    """What `loop` reads of the buffers behind `given`, where it is another place in each iteration and known before."""
+    """Return what `loop` reads of the buffers behind `given`, where it is another place in each iteration and known
+    before."""
     inner = {node.loop_var: node for node in walk(loop.body) if isinstance(node, n.For)}
     bound = {node.var for node in walk(loop.body) if isinstance(node, n.LetStmt | n.Let)}
     stored = {node.buffer.data for node in walk(loop.body) if isinstance(node, n.BufferStore)}

@@ -274,7 +274,8 @@ class _Pipeline:
         return replace(self.loop, extent=ops.cast(self.extent.dtype, extent), body=body, annotations=annotations)
 
     def _step(self, start: PrimExpr, after: int, runs: Callable[[_Part], PrimExpr | None]) -> Stmt:
-        """What is done at the time `start + after`, counted from 0: of each part the iteration it has come to."""
+        """Return what is done at the time `start + after`, counted from 0: of each part the iteration it has come
+        to."""
         found: list[Stmt] = []
         committed = 0  # of the groups of this step
         waited = -(self.last + 1) * (self.groups + 1)  # where those begin that may not have arrived; 0: of this step
@@ -355,5 +356,5 @@ def _pitch(buffer: n.Buffer) -> PrimExpr:
 
 
 def _shared(a: _Part, b: _Part) -> set[n.Var]:
-    """What both use, and one of them writes."""
+    """Return what both use, and one of them writes."""
     return {use.data for use in (*a.uses, *b.uses) if use.write and a.touches(use.data) and b.touches(use.data)}

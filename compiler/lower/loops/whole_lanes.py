@@ -73,7 +73,7 @@ def _unmasked(allocation: n.Allocate) -> n.Allocate:
 
 
 def _plain(value: PrimExpr, allocation: n.Allocate) -> PrimExpr:
-    """What is stored, with the loads of the array itself unmasked."""
+    """Return what is stored, with the loads of the array itself unmasked."""
 
     def go(node: Node) -> Node:
         if isinstance(node, n.BufferLoad) and _is_of(node, allocation):

@@ -67,7 +67,7 @@ def struct_info_base_check(base: StructInfo, derived: StructInfo) -> BaseCheckRe
 
 
 def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any) -> StructInfo:
-    """What `call` of a function described by `func_sinfo` returns; `ctx` is a `BlockBuilder`."""
+    """Return what `call` of a function described by `func_sinfo` returns; `ctx` is a `BlockBuilder`."""
     return call_result(call, func_sinfo, ctx)
 
 

@@ -41,7 +41,7 @@ def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> boo
 
 
 def problems(obj: IRModule | Function, check_struct_info: bool = True) -> list[str]:
-    """What does not hold together in a module or function, a sentence each."""
+    """Return what does not hold together in a module or function, a sentence each."""
     return list(_Checker(obj, check_struct_info).run())
 
 

@@ -41,5 +41,6 @@ class PatternContext:
 def match_graph(
     ctx: PatternContext, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr] | None = None
 ) -> Match | None:
-    """What the patterns of `ctx` stand for in `dfb`, or None. `bindings` are values known beside those of `dfb`."""
+    """Return what the patterns of `ctx` stand for in `dfb`, or None. `bindings` are values known beside those of
+    `dfb`."""
     return next(graph_matches(ctx.constraints, dfb, bindings), None)

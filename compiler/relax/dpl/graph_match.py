@@ -93,7 +93,7 @@ class _Search:
         return first, list(self._variables)
 
     def _operands(self, user: RelaxExpr, index: int) -> list[RelaxExpr]:
-        """What the value of a variable uses as its argument `index`; all that it mentions for -1."""
+        """Return what the value of a variable uses as its argument `index`; all that it mentions for -1."""
         value = self._matching.bound(user)
         if index < 0:
             return [] if value is user else [node for node in walk(value) if isinstance(node, Var | Constant)]

@@ -124,7 +124,7 @@ class DFPattern:
     def extract_matched_expr(
         self, expr: RelaxExpr, var2val: Mapping[Var, RelaxExpr] | None = None
     ) -> dict[DFPattern, RelaxExpr] | None:
-        """What each pattern stands for where this matches `expr`, else None."""
+        """Return what each pattern stands for where this matches `expr`, else None."""
         matching = Matching(var2val)
         for _ in matching.solve(self, expr):
             return dict(matching.values)
@@ -157,19 +157,19 @@ class DFPattern:
         return self.only_used_by(other)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
-        """What this matches, if it has these attributes; it may have others, too."""
+        """Return what this matches, if it has these attributes; it may have others, too."""
         return AttrPattern(self, attrs)
 
     def has_struct_info(self, struct_info: StructInfo) -> StructInfoPattern:
-        """What this matches, if its values are covered by `struct_info`."""
+        """Return what this matches, if its values are covered by `struct_info`."""
         return StructInfoPattern(self, struct_info)
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
-        """What this matches, if it is a tensor of `dtype`."""
+        """Return what this matches, if it is a tensor of `dtype`."""
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape: Sequence[PrimExpr | int]) -> ShapePattern:
-        """What this matches, if it is a tensor of `shape`."""
+        """Return what this matches, if it is a tensor of `shape`."""
         return ShapePattern(self, shape)
 
     def dup(self) -> DFPattern:

@@ -172,7 +172,7 @@ def _of_functions(mod: IRModule) -> PatternMatchingRewriter:
 
 
 def _applied(func: Function, args: Sequence[RelaxExpr]) -> RelaxExpr:
-    """What a function of plain bindings computes of `args`, as one nested expression."""
+    """Return what a function of plain bindings computes of `args`, as one nested expression."""
     assert func.body is not None
     symbols = Values()
     for param, arg in zip(func.params, args):
@@ -225,7 +225,7 @@ class _Reading:
 
 
 def _without_symbols(info: StructInfo) -> StructInfo:
-    """What is known of a parameter but for dimensions that stand for any."""
+    """Return what is known of a parameter but for dimensions that stand for any."""
     if isinstance(info, TensorStructInfo) and next(iter(symbols_in(info)), None) is not None:
         return TensorStructInfo(dtype=info.dtype, ndim=info.ndim)
     return info

@@ -73,7 +73,7 @@ class Composite:
 
 
 def composites(block: DataflowBlock, patterns: Sequence[FusionPattern]) -> list[Composite]:
-    """What patterns match, the first pattern first. A binding is in one of them at most.
+    """Return what patterns match, the first pattern first. A binding is in one of them at most.
 
     A match is left out if its bindings could not be computed together: something else of the block would have to come
     after some of them and before others.

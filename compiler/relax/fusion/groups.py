@@ -139,7 +139,7 @@ class _Grouping:
         return None
 
     def _between(self, first: int, last: int) -> list[int] | None:
-        """What lies on ways from `first` to `last`, both left out; None where that is too much."""
+        """Return what lies on ways from `first` to `last`, both left out; None where that is too much."""
         seen: dict[int, None] = {}
         pending = [user for user in self._users[first] if user != last]
         while pending:

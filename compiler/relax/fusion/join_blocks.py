@@ -142,7 +142,7 @@ def _loads(*parts: Node) -> dict[n.Buffer, list[n.BufferLoad]]:
 def _values_at(
     block: n.Block, store: n.BufferStore, indices: Sequence[PrimExpr]
 ) -> dict[n.Var, PrimExpr] | None:
-    """What the axes of a block are at a place of its result; None where that is not an axis an index."""
+    """Return what the axes of a block are at a place of its result; None where that is not an axis an index."""
     found: dict[n.Var, PrimExpr] = {}
     for axis, index in zip(store.indices, indices):
         if isinstance(axis, n.Var):

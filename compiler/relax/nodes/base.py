@@ -167,7 +167,7 @@ def set_struct_info(expr: RelaxExpr, info: StructInfo) -> None:
 
 
 def info_of(expr: RelaxExpr) -> StructInfo | None:
-    """What is known of `expr`; None before it was normalised."""
+    """Return what is known of `expr`; None before it was normalised."""
     return getattr(expr, "struct_info_", None)
 
 

@@ -319,7 +319,7 @@ class ExternFunc(Expr):
 
 
 def returns_sinfo_args(call: Call, builder: object) -> StructInfo:
-    """What a call of an external function returns: its `sinfo_args`, an object without any."""
+    """Return what a call of an external function returns: its `sinfo_args`, an object without any."""
     if len(call.sinfo_args) > 1:
         return TupleStructInfo(call.sinfo_args)
     return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()

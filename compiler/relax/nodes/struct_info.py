@@ -216,7 +216,7 @@ class FuncStructInfo(StructInfo):
         return made
 
     def child_list(self) -> list[Node]:
-        """What the function takes, then what it returns."""
+        """Return what the function takes, then what it returns."""
         return [*(self.params or ()), self.ret]
 
     @property

@@ -13,7 +13,7 @@ from compiler.te.where import at
 
 
 def call_result(call: Call, callee: FuncStructInfo, builder: Any = None) -> StructInfo:
-    """What `call` of a function described by `callee` returns.
+    """Return what `call` of a function described by `callee` returns.
 
     Raises IRError, with the call's line, where the number of arguments differs or one is certain not to fit.
     """

@@ -73,5 +73,5 @@ def _functions(a: FuncStructInfo, b: FuncStructInfo, analyzer: Analyzer | None) 
 
 
 def _narrower(a: StructInfo, b: StructInfo) -> StructInfo | None:
-    """What both functions take; None where neither covers the other."""
+    """Return what both functions take; None where neither covers the other."""
     return b if a.is_base_of(b) else a if b.is_base_of(a) else None

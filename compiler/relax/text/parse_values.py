@@ -202,7 +202,7 @@ class ValueParser(Parser):
         return made
 
     def _around(self, node: ast.expr) -> Any:
-        """What a dotted name of the program around the script stands for; None where it is nothing."""
+        """Return what a dotted name of the program around the script stands for; None where it is nothing."""
         match node:
             case ast.Name(id=name):
                 found = self.scope.find(name, None)

@@ -249,7 +249,7 @@ class FunctionReader:
         self.read.scope.define(node.name, var)
 
     def signature(self, node: ast.FunctionDef, pure: bool) -> FuncStructInfo | None:
-        """What a definition says of its function; None where it does not say what it returns."""
+        """Return what a definition says of its function; None where it does not say what it returns."""
         if node.returns is None or any(param.annotation is None for param in node.args.args):
             return None
         params = [self.read.info(param.annotation) for param in node.args.args if param.annotation is not None]
@@ -289,7 +289,7 @@ def _options(p: ValueParser, node: ast.FunctionDef) -> dict[str, Any]:
 
 
 def signature(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> FuncStructInfo | None:
-    """What other functions of a module know of one before it is read."""
+    """Return what other functions of a module know of one before it is read."""
     values = ValueParser(source, Scope(captured), BlockBuilder())
     try:
         return FunctionReader(values).signature(node, bool(_options(values, node).get("pure", True)))

@@ -159,7 +159,8 @@ _BARE: dict[Any, Callable[[], StructInfo]] = {
 
 
 def lookup(name: str) -> Any:
-    """What `R.name` stands for; None where it is nothing. Operators go by the table, and what is made of several."""
+    """Return what `R.name` stands for; None where it is nothing. Operators go by the table, and what is made of
+    several."""
     found = _NAMES.get(name)
     if found is not None:
         return found

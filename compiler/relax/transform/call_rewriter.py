@@ -68,7 +68,7 @@ class CallRewriter(PyExprMutator):
         return value if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name else None
 
     def value_of(self, expr: RelaxExpr) -> RelaxExpr:
-        """What a variable is bound to; another name of a value is looked through."""
+        """Return what a variable is bound to; another name of a value is looked through."""
         while isinstance(expr, Var):
             found = self.lookup_binding(expr)
             if found is None:

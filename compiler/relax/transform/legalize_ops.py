@@ -103,7 +103,7 @@ class _Legalizer(PyExprMutator):
 
 
 def _where(infos: Any, call: Call) -> Any:
-    """What is known of a kernel's results, with the devices that the operator's results are on."""
+    """Return what is known of a kernel's results, with the devices that the operator's results are on."""
     known = info_of(call)
     if isinstance(infos, list):
         fields = known.fields if isinstance(known, TupleStructInfo) else (known,) * len(infos)

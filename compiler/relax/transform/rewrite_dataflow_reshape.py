@@ -56,7 +56,7 @@ class _Reshape(PyExprMutator):
         return first if info_of(first) == result else reshape(first, result.shape)
 
     def _first(self, source: RelaxExpr) -> RelaxExpr:
-        """What a view of a view lies in."""
+        """Return what a view of a view lies in."""
         while isinstance(source, Var):
             value = self.builder_.lookup_binding(source)
             if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name != "relax.reshape":

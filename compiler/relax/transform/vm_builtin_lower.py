@@ -96,7 +96,7 @@ def _to_device(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
 
 
 def _view(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
-    """What is left out is the shape, the element type, the offset that the data has."""
+    """Return what is left out is the shape, the element type, the offset that the data has."""
     data, shape, dtype, offset = call.args
     (info,) = infos
     assert isinstance(info, TensorStructInfo)

@@ -171,7 +171,7 @@ def packer_for(entry: EntryPoint) -> ArgumentPacker:
 
 
 def _signature(spec: ArgSpec) -> object:
-    """What `NDArray._signature` must equal for the array to fit without a closer look."""
+    """Return what `NDArray._signature` must equal for the array to fit without a closer look."""
     return _CLOSER_LOOK if spec.fixed_shape is None or spec.strides else (spec.fixed_shape, spec.dtype, "cpu")
 
 

@@ -217,7 +217,7 @@ def register_api(device_type: str, api: DeviceAPI) -> None:
 
 
 def find_api(device_type: str) -> DeviceAPI:
-    """What serves local devices of a type; an AbsentAPI where nothing does."""
+    """Return what serves local devices of a type; an AbsentAPI where nothing does."""
     api = _apis.get(device_type)
     if api is not None:
         return api

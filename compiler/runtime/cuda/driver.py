@@ -75,7 +75,7 @@ class Driver(Protocol):
         """Start a kernel."""
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
-        """What a kernel is passed that copies tiles of a matrix by itself."""
+        """Return what a kernel is passed that copies tiles of a matrix by itself."""
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
         """The launches that `submit` makes on the stream it is given, recorded and not run. None where the driver

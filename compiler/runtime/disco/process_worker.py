@@ -37,7 +37,7 @@ class _Inbox:
         return self._waiting.popleft()
 
     def parts(self) -> tuple[Parts, list[int]]:
-        """What becomes of the meeting; instructions that come before it wait."""
+        """Return what becomes of the meeting; instructions that come before it wait."""
         while (found := self._receive()) is None:
             pass
         return found

@@ -58,7 +58,7 @@ class DRef:
         self.session._forget(self.register)
 
     def debug_get_from_remote(self, worker_id: int) -> Any:
-        """What one worker holds: an array, a number or text. Raises DiscoError for what went wrong there."""
+        """Return what one worker holds: an array, a number or text. Raises DiscoError for what went wrong there."""
         return self.session._get(worker_id, self.register)
 
     def debug_copy_from(self, worker_id: int, value: Any) -> None:

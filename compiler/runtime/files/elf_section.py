@@ -38,7 +38,7 @@ def with_section(data: bytes, name: str, content: bytes) -> bytes:
 
 
 def read_section(data: bytes, name: str) -> bytes | None:
-    """What a section holds; None when the file has no such section.
+    """Return what a section holds; None when the file has no such section.
 
     Raises ArtifactError when `data` is no 64-bit little-endian ELF file, or is cut short.
     """

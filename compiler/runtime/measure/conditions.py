@@ -74,7 +74,7 @@ def take() -> Reading:
 
 
 def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ...]:
-    """What may have disturbed a measurement between two readings, a sentence each. Pure.
+    """Return what may have disturbed a measurement between two readings, a sentence each. Pure.
 
     `threads`: how many threads the measured code ran on.
     """

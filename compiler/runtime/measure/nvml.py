@@ -64,7 +64,7 @@ def _read(nvml: Any, device: Any) -> GpuState:
 
 
 def gpu_warnings(state: GpuState | None) -> tuple[str, ...]:
-    """What disturbed a measurement that has just ended, a sentence each."""
+    """Return what disturbed a measurement that has just ended, a sentence each."""
     if state is None or not state.slowed_by:
         return ()
     why, now = " and ".join(state.slowed_by), f"{state.clock} MHz at {state.temperature} °C and {state.power:.0f} W"

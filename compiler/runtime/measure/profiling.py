@@ -119,7 +119,7 @@ class Profiler:
             self._calls.append((row | extra, spent))
 
     def report(self) -> Report:
-        """What was gathered. Percents are of the time between entering and leaving."""
+        """Return what was gathered. Percents are of the time between entering and leaving."""
         total = self._total_ns or max(time.perf_counter_ns() - self._started, 1)
         calls = [row | {"Percent": Percent(100 * spent / total)} for row, spent in self._calls]
         metrics = {_device_name(device): self._device_row(device, total) for device in self._devices}

@@ -373,7 +373,7 @@ _KEPT: WeakKeyDictionary[Any, local] = WeakKeyDictionary()
 
 @builtin("vm.builtin.cuda_graph.get_cached_alloc")
 def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
-    """What a function gave at the first call with this number in this thread: storages."""
+    """Return what a function gave at the first call with this number in this thread: storages."""
     kept = _KEPT.setdefault(machine, local()).__dict__
     name = str(int(key))
     if name not in kept:

@@ -200,8 +200,8 @@ class ExecBuilder:
         native: Mapping[str, Native] | None = None,
         interpreted: Sequence[str] = (),
     ) -> Program:
-        """What was written, with the kernels it calls. `native` says which functions are machine code as well, and
-        `interpreted` why others are not."""
+        """Return what was written, with the kernels it calls. `native` says which functions are machine code as well,
+        and `interpreted` why others are not."""
         if self._open is not None:
             raise IRError(f"function {self._open.name!r} is not finished")
         known = native or {}

@@ -194,7 +194,7 @@ def _step(instruction: Instruction, place: Callable[[Operand], int], resolver: R
 
 
 def _fetch(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """What takes the values at these places out of a frame, as a tuple."""
+    """Return what takes the values at these places out of a frame, as a tuple."""
     if not places:
         return lambda frame: ()
     if len(places) == 1:

@@ -137,7 +137,7 @@ class VirtualMachine:
         return self._own[self._function(key).name] if found is None else found
 
     def interface(self, name: str) -> Interface:
-        """What a function takes and gives. Raises MissingFunctionError."""
+        """Return what a function takes and gives. Raises MissingFunctionError."""
         function = self._function(name)
         return interface(function.param_names, function.signature)
 
@@ -212,7 +212,8 @@ class VirtualMachine:
         return NativeFunction(function.name, function.native, code, result, self._results)
 
     def _find(self, name: str) -> Callable[..., Any]:
-        """What a name in the executable stands for: a function of it, a kernel, one of the machine's, a global one."""
+        """Return what a name in the executable stands for: a function of it, a kernel, one of the machine's, a global
+        one."""
         if (of_graph := self._own.get(name)) is not None:
             return of_graph
         for kernels in self._kernels:

@@ -67,7 +67,7 @@ class NativeFunction:
         return given
 
     def look_up(self, signatures: tuple[Any, ...]) -> Known | None:
-        """What belongs to arrays of these signatures, if such were passed before."""
+        """Return what belongs to arrays of these signatures, if such were passed before."""
         last, found = self._last
         if last == signatures:
             return found
@@ -150,7 +150,7 @@ class NativeFunction:
         return [ArrayKind.of(shape, spec.dtype) for shape, spec in zip(shapes, self._outs)], implicit
 
     def _values(self, flat: Sequence[Any]) -> dict[str, int]:
-        """What extents are made of, by name: the numbers that are passed, and the arrays' dimensions."""
+        """Return what extents are made of, by name: the numbers that are passed, and the arrays' dimensions."""
         numbers = [(spec.name, arg) for spec, arg in zip(self._specs, flat) if spec.shape is None]
         known = {name: arg for name, arg in numbers if isinstance(arg, int)}
         for spec, arg in zip(self._specs, flat):

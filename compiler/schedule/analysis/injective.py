@@ -70,7 +70,7 @@ class _Ranges:
         return variables(atom) if parts is None else {v for _, part in parts for v in self.variables(part)}
 
     def digits(self, atom: PrimExpr, moving: set[n.Var]) -> list[_Digit]:
-        """What `atom` tells; a sum tells its terms."""
+        """Return what `atom` tells; a sum tells its terms."""
         parts = self._sums.get(atom) if isinstance(atom, n.Var) else None
         return [_digit(atom)] if parts is None else _digits(parts, moving, self)
 

@@ -31,7 +31,7 @@ class Effects:
         return len(self._known)
 
     def find(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> Effect | None:
-        """What `step` did to `func`, its inputs standing for `values`; None where that is not known."""
+        """Return what `step` did to `func`, its inputs standing for `values`; None where that is not known."""
         key = _key(func, step, values)
         entry = self._known.get(key)
         if entry is None:

@@ -51,8 +51,8 @@ def map_text(prim: str, index_map: MapLike, ndim: int | None = None) -> str:
 
 
 def pad_text(prim: str, pad_value: MapLike | PrimExpr | float | None, places: str) -> PadValue:
-    """What a trace carries of a padding value: a number, or the text of a map from the places of the map that `places`
-    is to one value. Raises ScheduleError as `map_text` does."""
+    """Return what a trace carries of a padding value: a number, or the text of a map from the places of the map that
+    `places` is to one value. Raises ScheduleError as `map_text` does."""
     match pad_value:
         case None | str():
             return pad_value
@@ -137,8 +137,8 @@ def _places(parsed: ast.Lambda) -> list[ast.expr]:
 
 
 def read_pad(value: PadValue, places: Sequence[PrimExpr], dtype: str) -> PrimExpr:
-    """What lies at the padding element `places`: `value`, from a trace, in `dtype`. Raises Illegal for a text that is
-    no number and no map of one value."""
+    """Return what lies at the padding element `places`: `value`, from a trace, in `dtype`. Raises Illegal for a text
+    that is no number and no map of one value."""
     number = float(value) if value in ("inf", "-inf", "nan") else value
     if not isinstance(number, str):
         assert number is not None

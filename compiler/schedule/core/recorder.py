@@ -103,7 +103,7 @@ class StepRecorder:
         self.working = func_name
 
     def get(self, rv: RV | str) -> n.For | n.Block | int:
-        """What `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
+        """Return what `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
         func: n.PrimFunc | None = None
         try:
             value = rv if isinstance(rv, str) else self.state.value(rv)

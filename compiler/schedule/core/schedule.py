@@ -104,7 +104,7 @@ class Schedule:
     @overload
     def get(self, rv: ExprRV) -> int: ...
     def get(self, rv: RV | str) -> n.For | n.Block | int:
-        """What `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
+        """Return what `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
         return self._recorder.get(rv)
 
     def show(self) -> None:

@@ -63,7 +63,7 @@ class State:
         return found
 
     def value(self, rv: RV) -> Value:
-        """What `rv` stands for. Raises Illegal when it is not known here."""
+        """Return what `rv` stands for. Raises Illegal when it is not known here."""
         found = self.env.get(rv)
         if found is None:
             what = {BlockRV: "block", LoopRV: "loop", ExprRV: "value"}[type(rv)]

@@ -208,7 +208,7 @@ def apply(state: State, step: Step, decision: Decision | None = None, effects: E
 
 
 def perform(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> Effect:
-    """What `step` does to `state`, before its outputs are named. Raises as `apply` does."""
+    """Return what `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
     func: n.PrimFunc | None = None
     values: list[Value | None] = []

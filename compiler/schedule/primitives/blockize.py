@@ -102,8 +102,8 @@ def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
 def _past_domain(
     inside: list[n.For], block: n.Block, axes: list[_Axis], values: list[PrimExpr], guard: PrimExpr
 ) -> list[PrimExpr]:
-    """What keeps the last tile in the domains of `block`, where `guard` does not. The loops that are there may never
-    get as far, but loops that run over all of the new block's axes would."""
+    """Return what keeps the last tile in the domains of `block`, where `guard` does not. The loops that are there may
+    never get as far, but loops that run over all of the new block's axes would."""
     analyzer = analyzer_of(inside)
     for axis in axes:
         assert axis.iter_var.dom is not None
@@ -292,7 +292,7 @@ def _without_reduced(tile: n.BlockRealize, axes: list[n.IterVar]) -> n.BlockReal
 
 
 def _own_reads(block: n.Block) -> list[n.BufferRegion]:
-    """What a reduction without its init reads of its own result."""
+    """Return what a reduction without its init reads of its own result."""
     return [w for w in block.writes if not any(r.buffer is w.buffer for r in block.reads)]
 
 
@@ -379,7 +379,7 @@ def _loop_axis(loop: n.For, members: list[Member]) -> n.IterVar:
 def _regions_of(
     body: Stmt, axes: list[n.IterVar]
 ) -> tuple[tuple[n.BufferRegion, ...], tuple[n.BufferRegion, ...]]:
-    """What the blocks in `body` read and write while its loops run."""
+    """Return what the blocks in `body` read and write while its loops run."""
     analyzer = analyzer_of(tree.loops_in(body))
     for iv in axes:
         assert iv.dom is not None

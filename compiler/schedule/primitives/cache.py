@@ -201,7 +201,7 @@ def _between(scope: DataflowScope, writers: Sequence[Member], readers: Sequence[
 def _touched(
     place: CachePlace, regions: Sequence[tuple[Member, n.BufferRegion]], buffer: n.Buffer, exactly: bool = False
 ) -> Box:
-    """What the regions cover of the buffer while the place is visited once."""
+    """Return what the regions cover of the buffer while the place is visited once."""
     analyzer = analyzer_of(place.loops_outside())
     accesses: list[PlacedAccess] = []
     for member, region in regions:

@@ -214,7 +214,8 @@ def _check_apart(around: list[n.For], earlier: Nested, later: Nested, level: int
 def _touched(
     analyzer: Analyzer, region: n.BufferRegion, realize: n.BlockRealize, nest: list[n.For], level: int, values: Mapped
 ) -> Box:
-    """What the block touches of a buffer while the loops below `level` run, `values` being those of the others."""
+    """Return what the block touches of a buffer while the loops below `level` run, `values` being those of the
+    others."""
     moving = [*nest[level + 1 :], *tree.loops_around(nest[-1].body, realize)]
     box = hull(analyzer, [access(region, realize, moving)], region.buffer)
     return tuple((analyzer.simplify(subst(low, values)), subst(extent, values)) for low, extent in box)

@@ -168,7 +168,7 @@ def _check_sum(me: Member, axis: n.Var) -> None:
 
 
 def _factors(expr: PrimExpr) -> list[PrimExpr]:
-    """What `expr` is the product of; casts keep 0 as it is."""
+    """Return what `expr` is the product of; casts keep 0 as it is."""
     match expr:
         case n.Mul(a, b):
             return _factors(a) + _factors(b)

@@ -102,7 +102,7 @@ class _Split:
 
 
 def reduction_of(me: Member) -> Reduction:
-    """What the block reduces, and how. Raises Illegal for a block that is no reduction with its init."""
+    """Return what the block reduces, and how. Raises Illegal for a block that is no reduction with its init."""
     block, name = me.block, me.name
     update, init = block.body, block.init
     if not isinstance(init, n.BufferStore):

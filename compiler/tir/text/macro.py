@@ -28,7 +28,7 @@ class Macro:
         raise IRError(f"the macro {self.node.name} means something only inside a function under @T.prim_func")
 
     def expand(self, p: TirParser, call: ast.Call, read: Callable[[list[ast.stmt]], Any]) -> Any:
-        """What `read` makes of the statements, with the parameters standing for the arguments of `call`."""
+        """Return what `read` makes of the statements, with the parameters standing for the arguments of `call`."""
         given = self._bound(p, call)
         scope, source = p.scope, p.source
         p.scope, p.source = Scope(self.captured) if self.hygienic else scope, self.source

@@ -82,7 +82,7 @@ class TirParser(Parser):
     # -------------------------------------------------------------------- values as expressions
 
     def expr(self, node: ast.AST) -> PrimExpr:
-        """What an expression stands for, as an IR expression."""
+        """Return what an expression stands for, as an IR expression."""
         found = self.value(node)
         with self.source.at(node):
             return ops.as_expr(found)

@@ -23,7 +23,7 @@ _NAMING_ATTRS = frozenset({"global_symbol", "target", "tir.noalias"})
 
 
 def workload_key(func: PrimFunc) -> str:
-    """What `func` computes, as a sha256 hex digest: the same for functions that differ only in the names of
+    """Return what `func` computes, as a sha256 hex digest: the same for functions that differ only in the names of
     variables, buffers, blocks and the function."""
     return hashlib.sha256(nameless_text(func).encode()).hexdigest()
 

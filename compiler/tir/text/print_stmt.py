@@ -37,7 +37,7 @@ class StmtPrinter(ExprPrinter, Lines):
         self.views: dict[n.Var, list[n.Buffer]] = {}  # undeclared buffers, by the variable of their data
 
     def block_name(self, name: str) -> str:
-        """What a block is called: its name need be no identifier."""
+        """Return what a block is called: its name need be no identifier."""
         return self.names.unique("block") if self.names.anonymous else name
 
     def body(self, stmt: Stmt) -> None:

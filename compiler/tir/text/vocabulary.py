@@ -268,7 +268,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def lookup(name: str) -> Any:
-    """What `T.name` is in an expression; None when it is nothing."""
+    """Return what `T.name` is in an expression; None when it is nothing."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     try:

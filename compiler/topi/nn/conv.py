@@ -360,7 +360,7 @@ def positive_ints(value: Any, count: int, what: str) -> tuple[int, ...]:
 
 
 def paddings(padding: Any, spans: Sequence[PrimExpr]) -> tuple[list[PrimExpr], list[PrimExpr]]:
-    """What is added before and after each dimension that a window of `spans` moves over."""
+    """Return what is added before and after each dimension that a window of `spans` moves over."""
     count = len(spans)
     if isinstance(padding, str):
         match padding.upper():

@@ -202,7 +202,7 @@ def examine_tracker(session: TrackerSession, keys: KeyRing) -> Iterator[Finding]
 
 
 def judge_device(device: DeviceInfo) -> Finding:
-    """What a device's state means."""
+    """Return what a device's state means."""
     text = f"{device.state}: {device.reason}" if device.reason else device.state
     todo = {
         "suspect": "it is checked by itself; `tunefarm check` does so now",

@@ -70,7 +70,7 @@ def lease(settings: Settings, /, expr: str, command: tuple[str, ...], **given: A
 
 
 def environment_of(held: Lease) -> dict[str, str]:
-    """What a command needs to use a leased device."""
+    """Return what a command needs to use a leased device."""
     host = f"[{held.host}]" if ":" in held.host else held.host
     found = {
         "TUNEFARM_DEVICE": f"{host}:{held.port}",

@@ -19,7 +19,7 @@ HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned
 
 
 def how(reply: BestReply) -> str:
-    """What a kernel was built with, in a word or two."""
+    """Return what a kernel was built with, in a word or two."""
     return "as written" if reply.as_written else HOW[reply.match]
 
 
@@ -86,7 +86,7 @@ def shares_of(
 
 
 def tuned_share(shares: Sequence[KernelShare], known: Mapping[str, BestReply]) -> float | None:
-    """What part of the kernels' time is that of kernels with configs of their own; None without a profile."""
+    """Return what part of the kernels' time is that of kernels with configs of their own; None without a profile."""
     whole = sum(share.seconds for share in shares)
     if not whole:
         return None

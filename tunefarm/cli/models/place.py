@@ -34,13 +34,13 @@ class Place:
     session: RPCSession | None
 
     def device(self) -> NamedDevice:
-        """What it is, as records know it."""
+        """Return what it is, as records know it."""
         if self.session is None:
             return NamedDevice(f"{socket.gethostname()}/local", CPU_KEY, local_fingerprint())
         return NamedDevice(self.session.box, self.session.status().key or CPU_KEY, self.session.fingerprint())
 
     def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
-        """What runs a model's file there, and the device."""
+        """Return what runs a model's file there, and the device."""
         import tunefarm as tvm
         from compiler.target.target import Target
         from tunefarm import relax
@@ -92,7 +92,7 @@ def _session(settings: Settings, given: Mapping[str, Any]) -> Iterator[RPCSessio
 
 
 def run_once(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> list[AnyArray]:
-    """What "main" gives, tuples laid out flat."""
+    """Return what "main" gives, tuples laid out flat."""
     import tunefarm as tvm
 
     found = machine[ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))

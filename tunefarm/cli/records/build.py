@@ -190,7 +190,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
 
 def _own(item: Item, reply: BestReply) -> BestReply:
-    """What is known of a kernel: another one's config says nothing of a kernel with parameters of its own."""
+    """Return what is known of a kernel: another one's config says nothing of a kernel with parameters of its own."""
     if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc):
         return reply
     return replace(reply, match="miss", trace=None, explain=("only other kernels have a config",))

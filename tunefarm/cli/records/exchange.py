@@ -269,7 +269,7 @@ def merge(
 
 
 def _left_behind(store: RecordStore) -> list[str]:
-    """What a store has that no merge takes along."""
+    """Return what a store has that no merge takes along."""
     there = {
         "benchmark runs": store.benches.newest(limit=1),
         "releases": store.releases.newest(limit=1),

@@ -68,7 +68,7 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def models_text(snapshot: Snapshot) -> list[str]:
-    """What a run of each model's tuned kernels takes by now, and what it took untuned."""
+    """Return what a run of each model's tuned kernels takes by now, and what it took untuned."""
     found = []
     for model in snapshot.models:
         if model.best is not None and model.untuned is not None:
@@ -85,7 +85,7 @@ def pace(snapshot: Snapshot) -> str:
 
 
 def summary_table(snapshot: Snapshot) -> Fitted:
-    """What the run achieved."""
+    """Return what the run achieved."""
     title = f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}"
     table = Table(title=title, box=box.SIMPLE)
     table.add_column("kernel", overflow="fold")  # a name is to be copied, not guessed
@@ -119,7 +119,7 @@ def _untuned(task: TaskProgress) -> Text:
 
 
 def drift_text(task: TaskProgress) -> str:
-    """What a change of the untuned kernel's time says of the run, or ""."""
+    """Return what a change of the untuned kernel's time says of the run, or ""."""
     if task.drift is None:
         return ""
     more = "longer" if task.drift > 0 else "less time"
@@ -135,7 +135,7 @@ def slower_text(task: TaskProgress) -> str:
 
 
 def beginning(search: TaskSearch) -> str:
-    """What a search knew before its first trial, in one line; "" when that was nothing."""
+    """Return what a search knew before its first trial, in one line; "" when that was nothing."""
     parts = []
     if search.warm.candidates:
         count = len(search.warm.candidates)

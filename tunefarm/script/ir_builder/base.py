@@ -44,7 +44,7 @@ class IRBuilder:
         return IRBuilder._current.get() is not None
 
     def get(self) -> Any:
-        """What the outermost frame made. Raises IRError when there is nothing yet."""
+        """Return what the outermost frame made. Raises IRError when there is nothing yet."""
         if self._result is None:
             raise IRError("the builder has made nothing yet", hint="call get() behind the frames")
         return self._result
@@ -86,7 +86,7 @@ class Frame:
             self.close(builder)
 
     def value(self) -> Any:
-        """What `as` gives."""
+        """Return what `as` gives."""
         return self
 
     def close(self, builder: IRBuilder) -> None:

@@ -393,12 +393,12 @@ def If(condition: Any) -> IfFrame:
 
 
 def Then() -> BranchFrame:
-    """What `T.If` does where its condition holds."""
+    """Return what `T.If` does where its condition holds."""
     return BranchFrame("then")
 
 
 def Else() -> BranchFrame:
-    """What `T.If` does where its condition does not hold."""
+    """Return what `T.If` does where its condition does not hold."""
     return BranchFrame("else")
 
 
@@ -409,7 +409,7 @@ def While(condition: Any) -> WrapFrame:
 
 
 def Assert(condition: Any, message: Any) -> WrapFrame:
-    """What must hold for the statements inside."""
+    """Return what must hold for the statements inside."""
     test, text = ops.as_expr(condition), ops.as_expr(message)
     return WrapFrame(lambda body: n.AssertStmt(test, text, body))
 

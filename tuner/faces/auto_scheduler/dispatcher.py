@@ -74,8 +74,8 @@ class ApplyHistoryBest(DispatchContext):
 
     @staticmethod
     def get_workload_entry(best_records: BestRecords, target_key: str, workload_key: str) -> tuple[Entry, str, Args]:
-        """What `best_records` holds of a workload on a target (made if there is nothing yet), the workload's name and
-        its arguments."""
+        """Return what `best_records` holds of a workload on a target (made if there is nothing yet), the workload's
+        name and its arguments."""
         name, args = decode_workload_key(workload_key)
         return best_records.setdefault(target_key, {}).setdefault(name, {}), name, args
 

@@ -24,7 +24,7 @@ TASK_TABLE: dict[str, Template] = {}
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
-    """What identifies a workload: the template's name and its arguments as data."""
+    """Return what identifies a workload: the template's name and its arguments as data."""
     head = () if task_name is None else (task_name,)
     return (*head, *serialize_args(args))
 

@@ -95,7 +95,7 @@ SI_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def check_si_prefix(prefix: str) -> float:
-    """What speeds are divided by. Raises ConfigError for an unknown prefix."""
+    """Return what speeds are divided by. Raises ConfigError for an unknown prefix."""
     if prefix not in SI_PREFIXES:
         raise ConfigError(f"no SI prefix is called {prefix!r}", hint=f"known: {', '.join(filter(None, SI_PREFIXES))}")
     return SI_PREFIXES[prefix]

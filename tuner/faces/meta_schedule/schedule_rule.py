@@ -85,7 +85,7 @@ PyScheduleRule = ScheduleRule
 
 
 def info_of(sch: Schedule, block: BlockRV) -> BlockInfo | None:
-    """What the analysis knows of a block; None for one that is no leaf with constant extents."""
+    """Return what the analysis knows of a block; None for one that is no leaf with constant extents."""
     name = sch.get(block).name_hint
     return next((info for info in blocks_of(sch.func) if info.name == name), None)
 

@@ -206,8 +206,8 @@ def _search(context: TuneContext, weight: float, cost_model: str) -> TaskSearch:
 
 
 def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:
-    """What is known of the sketches beforehand. Of a space made by rules a trace is finished only when it is built:
-    features of what is not would mislead a model."""
+    """Return what is known of the sketches beforehand. Of a space made by rules a trace is finished only when it is
+    built: features of what is not would mislead a model."""
     guided = cost_model != _UNTRAINED and not any(is_costly(sketch) for sketch in sketches)
     return guide_for(task, sketches) if guided else None
 

@@ -86,7 +86,7 @@ def _aware(value: datetime | None) -> datetime | None:
 
 
 def _plain(value: object) -> object:
-    """What JSON does not know: numpy's numbers."""
+    """Return what JSON does not know: numpy's numbers."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a row")

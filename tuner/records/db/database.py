@@ -212,7 +212,7 @@ def _translated(engine: Engine) -> Iterator[None]:
 
 
 def unavailable(url: URL, error: SQLAlchemyError) -> StoreUnavailable:
-    """What a driver's error means to a user."""
+    """Return what a driver's error means to a user."""
     cause = str(getattr(error, "orig", None) or error).strip().split("\n")[0]
     hint = None
     if "locked" in cause:

@@ -110,7 +110,7 @@ def _is_number(value: Any) -> bool:
 
 
 def diff(old: str, before: Sequence[ReleaseEntry], new: str, after: Sequence[ReleaseEntry]) -> ReleaseDiff:
-    """What changed from the entries of release `old` to those of `new`."""
+    """Return what changed from the entries of release `old` to those of `new`."""
     was, now = {e.key: e for e in before}, {e.key: e for e in after}
     both = [key for key in was if key in now]
     changed = tuple((was[key], now[key]) for key in both if was[key].digest != now[key].digest)

@@ -26,7 +26,7 @@ def new_secret() -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What of a token is stored and compared."""
+    """Return what of a token is stored and compared."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

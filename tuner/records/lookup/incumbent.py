@@ -96,7 +96,7 @@ def _contenders(connection: Connection, key_id: int, besides: Set[int]) -> list[
 
 
 def _evidence(trials: Sequence[Row[Any]]) -> Evidence:
-    """What the trials of one candidate, oldest first, say of it."""
+    """Return what the trials of one candidate, oldest first, say of it."""
     finals = [row for row in trials if row.purpose == TrialPurpose.FINAL]
     samples = tuple(sample for row in finals or trials for sample in row.samples)
     return Evidence(trials[0].candidate_id, trials[0].run_id, trials[0].id, samples, final=bool(finals))

@@ -38,7 +38,8 @@ FINGERPRINT_TEXTS = ("cpu_model", "gpu", "driver", "kernel", "governor")
 
 
 def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a fingerprint has columns of its own among the devices: text, "" where it is not known, and lists."""
+    """Return what of a fingerprint has columns of its own among the devices: text, "" where it is not known, and
+    lists."""
     lists = {"cpu_features": fingerprint.get("features"), "caches": fingerprint.get("caches")}
     return {
         **{name: str(fingerprint.get(name) or "") for name in FINGERPRINT_TEXTS},
@@ -47,9 +48,9 @@ def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def workload_family(function: str) -> str:
-    """What workloads whose configs may fit each other have in common: the kinds of axes of each block of a function's
-    script, in order, and the dtypes of its buffers. A matmul of float32 gives `SSR:float32`, whatever its extents and
-    names. Without blocks, ""."""
+    """Return what workloads whose configs may fit each other have in common: the kinds of axes of each block of a
+    function's script, in order, and the dtypes of its buffers. A matmul of float32 gives `SSR:float32`, whatever its
+    extents and names. Without blocks, ""."""
     blocks = []
     for body in function.split("T.block(")[1:]:
         axes = re.findall(r'T\.axis\.(?:remap\("([SR]+)"|(spatial|reduce)\()', body)

@@ -38,7 +38,7 @@ class Answers(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, question: Hashable, mark: Hashable) -> T | None:
-        """What was answered before, when the store still serves what `mark` stands for."""
+        """Return what was answered before, when the store still serves what `mark` stands for."""
         with self._lock:
             if mark != self._mark:
                 self._mark = mark

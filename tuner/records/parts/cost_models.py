@@ -86,7 +86,7 @@ class CostModelRecords(StorePart):
         return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))
 
     def tuning_keys(self, limit: int = 10_000) -> tuple[TuningKey, ...]:
-        """What was measured: the newest combinations of workload, target and device class."""
+        """Return what was measured: the newest combinations of workload, target and device class."""
         query = (
             select(
                 TuningKeyRow.id,

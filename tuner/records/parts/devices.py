@@ -62,11 +62,11 @@ class DeviceRecords(StorePart):
         return self._write(lambda c: device_events.record(c, device_id, kind, message, at, data or {}))
 
     def events(self, device: str, limit: int = 100) -> tuple[DeviceEvent, ...]:
-        """What happened to a device, by name, latest first."""
+        """Return what happened to a device, by name, latest first."""
         return self._read(lambda c: device_events.of_device(c, device, page_size(limit)))
 
     def newest_events(self, limit: int = 50, before: int | None = None) -> tuple[DeviceEvent, ...]:
-        """What happened in the fleet, latest first; with `before`, events older than that id."""
+        """Return what happened in the fleet, latest first; with `before`, events older than that id."""
         return self._read(lambda c: device_events.newest(c, before, page_size(limit)))
 
     def trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:

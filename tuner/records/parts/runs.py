@@ -107,7 +107,7 @@ class RunRecords(StorePart):
         return self._read(lambda c: runs.best_curve(c, run_id, workload_key, max_points, target))
 
     def task_result(self, run_id: int, task_id: int) -> TaskResult | None:
-        """What a run's task came to: by its finals, else by the search. None where nothing was measured."""
+        """Return what a run's task came to: by its finals, else by the search. None where nothing was measured."""
         return self._read(lambda c: results.task_result(c, run_id, task_id))
 
     def digests(self, run_id: int) -> frozenset[str]:

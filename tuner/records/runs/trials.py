@@ -27,7 +27,7 @@ from tuner.records.runs.runs import find_task
 
 
 def trial_select(with_trace: bool) -> Select[Any]:
-    """What `to_trial` reads; without traces, which are most of a row, when they are not needed."""
+    """Return what `to_trial` reads; without traces, which are most of a row, when they are not needed."""
     columns: list[Any] = [
         *TrialRow.__table__.columns,
         WorkloadRow.key.label("workload_key"),

@@ -82,7 +82,7 @@ def trunc_divide(lhs: In, rhs: In) -> Any:
 
 @operator("trunc_mod")
 def trunc_mod(lhs: In, rhs: In) -> Any:
-    """What is left over by `trunc_divide`, with the sign of `lhs`."""
+    """Return what is left over by `trunc_divide`, with the sign of `lhs`."""
     return R.subtract(lhs, R.multiply(trunc_divide(lhs, rhs), rhs))
 
 

@@ -20,7 +20,7 @@ def emit(value: Any) -> Any:
 
 
 def tensor(value: Any, name: str) -> TensorStructInfo:
-    """What is known of a tensor."""
+    """Return what is known of a tensor."""
     info = info_of(value)
     if not isinstance(info, TensorStructInfo):
         raise ArgumentError(f"{name} needs a tensor, got {info}")

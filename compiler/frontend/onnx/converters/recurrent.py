@@ -116,7 +116,7 @@ def recurrent(g: GraphBuilder, node: Node) -> Result:
 
 
 def _side(g: GraphBuilder, value: TensorValue, number: int) -> RelaxExpr:
-    """What belongs to one direction."""
+    """Return what belongs to one direction."""
     if value.is_constant:
         assert value.array is not None
         return g.expr(g.known(value.array[number].copy(), value.elem))

@@ -112,7 +112,7 @@ _told = _Told()
 
 
 def reports() -> list[GraphReport]:
-    """What became of each graph since the process began, or since `clear_reports`."""
+    """Return what became of each graph since the process began, or since `clear_reports`."""
     return list(_told.reports)
 
 
@@ -124,7 +124,7 @@ def clear_reports() -> None:
 def compile_graph(
     graph_module: Any, inputs: Sequence[Any], options: Options, schedule: Schedule | None = None
 ) -> Callable[..., Any]:
-    """What Dynamo calls in the place of a graph. `schedule` tunes kernels, or finds schedules for them.
+    """Return what Dynamo calls in the place of a graph. `schedule` tunes kernels, or finds schedules for them.
 
     Graphs without gradients are compiled; for training, torch runs forward and backward graphs itself.
     """

@@ -54,7 +54,7 @@ class _Import:
         return Region(self.builder.get(), self.inputs, region_results, made)
 
     def refused(self) -> dict[str, list[str]]:
-        """What cannot be converted, each with its nodes. Raises Refused for an input that relax cannot hold."""
+        """Return what cannot be converted, each with its nodes. Raises Refused for an input that relax cannot hold."""
         self.importer.dimensions.solve([value.shape for value in self.inputs if hasattr(value, "shape")])
         params = [self._parameter(node, value) for node, value in zip(self.placeholders, self.inputs)]
         with self.builder.function("main", params):
@@ -99,7 +99,7 @@ def import_region(graph_module: Any) -> Region:
 
 
 def refused_nodes(graph_module: Any) -> dict[str, list[str]]:
-    """What of a graph has to stay with torch: operators, or operators with a reason, each with its nodes.
+    """Return what of a graph has to stay with torch: operators, or operators with a reason, each with its nodes.
 
     Raises Refused where the graph takes what cannot be passed to a kernel.
     """

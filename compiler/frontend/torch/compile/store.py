@@ -33,7 +33,7 @@ def default_folder() -> Path | None:
 
 
 def digest(module: IRModule, target: Target, extra: Sequence[str] = ()) -> str:
-    """What an executable is known by: the graph with its constants, the target, the compiler, and `extra`."""
+    """Return what an executable is known by: the graph with its constants, the target, the compiler, and `extra`."""
     found = hashlib.sha256()
     for text in (module.script(), str(target), _compiler(), *extra):
         found.update(f"{len(text)}:{text}".encode())

@@ -117,7 +117,7 @@ class _Sizes:
 
 
 def _finisher(known: Any, place: int, sizes: _Sizes) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-    """What makes a result of a call: of its arguments and of what the machine code made."""
+    """Return what makes a result of a call: of its arguments and of what the machine code made."""
     if place < 0:
         if known is None or isinstance(known, bool | int | float):
             return lambda args, made: known

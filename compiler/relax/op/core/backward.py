@@ -91,7 +91,7 @@ class Backward:
     # ------------------------------------------------------------------------- shapes
 
     def info(self, value: RelaxExpr) -> TensorStructInfo:
-        """What is known of a tensor."""
+        """Return what is known of a tensor."""
         found = info_of(value)
         if not isinstance(found, TensorStructInfo):
             self.fail(f"a tensor is needed, got {found}")

@@ -69,7 +69,7 @@ class Use:
         return self.call.args[self._position(name) :]
 
     def info(self, name: str) -> StructInfo:
-        """What is known of the argument `name`."""
+        """Return what is known of the argument `name`."""
         found = info_of(self.arg(name))
         if found is None:
             self.fail(f"nothing is known of the argument {name}")

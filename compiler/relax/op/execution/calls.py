@@ -212,7 +212,7 @@ def call_tir_with_grad(
 
 
 def _packed_info(use: Use) -> StructInfo:
-    """What the call says, else what the function says it returns."""
+    """Return what the call says, else what the function says it returns."""
     infos = use.call.sinfo_args
     if infos:
         return infos[0] if len(infos) == 1 else TupleStructInfo(infos)

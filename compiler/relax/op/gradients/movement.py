@@ -170,7 +170,7 @@ def slice_scatter(use: Backward) -> Gradients:
 
 
 def take(use: Backward) -> Gradients:
-    """What is taken from outside, where `mode` is "fast" or "nan", gives nothing back."""
+    """Return what is taken from outside, where `mode` is "fast" or "nan", gives nothing back."""
     x, where, axis = use.arg(0), use.arg(1), use.attrs["axis"]
     size = ops.as_int(use.dims(x)[0 if axis is None else use.axes(axis, x)[0]])
     if use.attrs["mode"] in ("clip", "wrap"):
@@ -265,7 +265,7 @@ def pixel_shuffle(use: Backward) -> Gradients:
 
 
 def pad(use: Backward) -> Gradients:
-    """What stands in the middle; repeated elements add up where they came from."""
+    """Return what stands in the middle; repeated elements add up where they came from."""
     x, width, mode = use.arg(0), use.attrs["pad_width"], use.attrs["pad_mode"]
     grad = use.grad
     for axis, size in enumerate(use.dims(x)):

@@ -73,7 +73,7 @@ class _Pattern:
         return _Pattern(func, nests[0])
 
     def matched(self, nest: Nest, whole: n.PrimFunc) -> MatchResult | None:
-        """What the pattern stands for in a nest of the kernel `whole`; None where the nest is something else."""
+        """Return what the pattern stands for in a nest of the kernel `whole`; None where the nest is something else."""
         own = [*reads_of(self.nest), self.nest.block.writes[0].buffer]
         theirs = [*reads_of(nest), nest.block.writes[0].buffer]
         if len(own) != len(theirs):
@@ -153,7 +153,7 @@ class _Splitter(PyExprMutator):
 
 
 def _shape_of(func: n.PrimFunc) -> tuple[object, ...]:
-    """What is equal in kernels that differ in names and in the type of their indices only.
+    """Return what is equal in kernels that differ in names and in the type of their indices only.
 
     Where integers are converted, the type counts: whether these are indices is not known.
     """

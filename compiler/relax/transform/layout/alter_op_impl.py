@@ -139,7 +139,7 @@ class _Alterer(PyExprMutator):
 
 
 def _lying(info: StructInfo, mapping: IndexMap | None) -> TensorStructInfo:
-    """What is known of an array that lies as `mapping` says."""
+    """Return what is known of an array that lies as `mapping` says."""
     assert isinstance(info, TensorStructInfo)
     if mapping is None:
         return info

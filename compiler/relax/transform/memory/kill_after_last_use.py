@@ -85,7 +85,7 @@ class _Kills(Renewal):
         return result
 
     def _ends(self, bindings: list[Binding], body: RelaxExpr) -> dict[int, list[tuple[Callable[[Var], Call], Var]]]:
-        """What is forgotten after which binding."""
+        """Return what is forgotten after which binding."""
         kills: dict[Var, Callable[[Var], Call]] = {}
         last: dict[Var, int] = {}
         for position, binding in enumerate(bindings):
@@ -134,7 +134,7 @@ def _name(call: Call) -> str:
 
 
 def _kill(binding: Binding) -> Callable[[Var], Call] | None:
-    """What forgets the value of a binding; None where there is nothing to forget."""
+    """Return what forgets the value of a binding; None where there is nothing to forget."""
     value, info = binding.value, binding.var.struct_info_
     if isinstance(value, Call) and _name(value) in (_STORAGE, _TENSOR):
         return memory_kill_storage if _name(value) == _STORAGE else memory_kill_tensor

@@ -99,7 +99,7 @@ class Lifetimes:
         return self._of(value)
 
     def _of(self, expr: RelaxExpr) -> Held:
-        """What the value of a leaf, a tuple or a field lies in."""
+        """Return what the value of a leaf, a tuple or a field lies in."""
         match expr:
             case Var():
                 return self._held.get(expr, _NOTHING)

@@ -86,7 +86,7 @@ class _Inliner(PyExprMutator):
 
 
 def _body(func: Function, call: Call) -> RelaxExpr:
-    """What the function does with the arguments of a call."""
+    """Return what the function does with the arguments of a call."""
     values = Values()
     for param, arg in zip(func.params, call.args):
         unify(param.struct_info, info_of(arg), values)

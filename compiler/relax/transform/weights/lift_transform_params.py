@@ -134,7 +134,7 @@ class _Lifting:
         return lifting
 
     def _key(self, expr: RelaxExpr) -> Hashable:
-        """What is equal for values that are computed alike from the weights."""
+        """Return what is equal for values that are computed alike from the weights."""
         match expr:
             case Var():
                 return self.keys.get(expr, ("var", expr))

@@ -93,7 +93,7 @@ class Surroundings:
         return self.checks.index(message)
 
     def header(self, name: str) -> Header:
-        """What a kernel takes. Raises NotNative for a name that is none."""
+        """Return what a kernel takes. Raises NotNative for a name that is none."""
         if name not in self.headers:
             if name not in self.kernels:
                 raise NotNative(f"the packed function {name}")
@@ -255,7 +255,7 @@ class Trace:
         return self._opened(merged)
 
     def _merged(self, yes: Value, no: Value) -> Value:
-        """What an If gives: memory of its own for arrays, numbers where both sides give the same."""
+        """Return what an If gives: memory of its own for arrays, numbers where both sides give the same."""
         if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
             return tuple([self._merged(a, b) for a, b in zip(yes, no)])
         if isinstance(yes, Tensor) and isinstance(no, Tensor):
@@ -279,7 +279,7 @@ class Trace:
         return all(self.late.get(var, self._scope) <= self._scope for var in variables(extent))
 
     def _opened(self, value: Value) -> Value:
-        """What an If gives, with names for the extents on which its sides do not agree."""
+        """Return what an If gives, with names for the extents on which its sides do not agree."""
         if isinstance(value, tuple):
             return tuple([self._opened(item) for item in value])
         if not isinstance(value, Merged):

@@ -349,7 +349,7 @@ class _Writer:
         return n.LetStmt(address, graph_reserve(cell.base, source.nbytes), _sequence([copy, *extents]))
 
     def _given(self, value: Value) -> list[Stmt]:
-        """What a loop gives, put where the caller wants it."""
+        """Return what a loop gives, put where the caller wants it."""
         made = []
         for leaf, target in zip(leaves(value), self._targets):
             assert isinstance(leaf, Tensor)

@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def raised(code: int) -> BaseException | None:
-    """What the function raised whose kernel returned `code`; None for a code that says something else."""
+    """Return what the function raised whose kernel returned `code`; None for a code that says something else."""
     with _lock:
         return _errors.pop(code, None)
 

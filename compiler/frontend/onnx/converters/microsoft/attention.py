@@ -87,7 +87,7 @@ def _joined(g: GraphBuilder, *masks: RelaxExpr | None) -> RelaxExpr | None:
 
 
 def _padding(g: GraphBuilder, node: Node, mask: TensorValue, keys: Dim, dtype: str) -> RelaxExpr:
-    """What a mask of keys adds to scores: lengths (batch), or 1 for a key that is seen, in 2 to 4 dimensions."""
+    """Return what a mask of keys adds to scores: lengths (batch), or 1 for a key that is seen, in 2 to 4 dimensions."""
     batch, low = g.shape(mask)[0], node.float("mask_filter_value", -10000.0)
     shown = g.emit(op.astype(g.expr(mask), "int32"))
     if g.rank(mask) == 1:
