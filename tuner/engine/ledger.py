@@ -263,8 +263,8 @@ def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
 
 
 def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
-    """Return what was odd about a measurement: the machine's load, the scatter of the samples, a hypervisor that gave
-    the core away, a clock that changed, cores slowed down for heat."""
+    """Return what was odd about a measurement: the machine's load, or the scatter of the samples. Or a hypervisor gave
+    the core away, a clock changed, or cores were slowed down for heat."""
     flags = []
     if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")
