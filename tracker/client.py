@@ -29,6 +29,7 @@ from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_messages import (
+    Abilities,
     Admin,
     AdminDone,
     ClientBye,
@@ -86,6 +87,7 @@ class TrackerSession:
         self.user = user or _login_name()
         self._peer = secrets.token_hex(16)
         self._numbers = count(1)
+        self._known_abilities: tuple[str, ...] | None = None
         self._holdings = Holdings(self._peer, keys)
         self._channel = Channel(
             host,
@@ -154,9 +156,21 @@ class TrackerSession:
         shares: bool = False,
     ) -> Turn:
         """Like `lease`, without waiting: the request stands in the queue until its lease is waited for or it is given
-        up. With `shares` the lease may become wanted (`Lease.is_wanted`). Raises CapabilityError and ArgumentError."""
+        up. With `shares` the lease may become wanted (`Lease.is_wanted`), if the tracker shares. Raises CapabilityError
+        and ArgumentError."""
         asked = self._asking(expr, user, priority, None, session_timeout_s)
-        return self._ask_for(msgspec.structs.replace(asked, shares=shares))
+        return self._ask_for(msgspec.structs.replace(asked, shares=shares and "sharing" in self._abilities()))
+
+    def _abilities(self) -> tuple[str, ...]:
+        """Return what the tracker says that it can do; nothing of one that cannot be reached now, or is older."""
+        if self._known_abilities is None:
+            try:
+                self._known_abilities = expect(Abilities, self._ask(Query("abilities"))).names
+            except ConnectError:
+                return ()
+            except RPCError:
+                self._known_abilities = ()
+        return self._known_abilities
 
     def _ask_for(self, asked: RequestDevice) -> Turn:
         parse_capability(asked.expr)

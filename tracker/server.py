@@ -33,6 +33,7 @@ from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import prepare, receive_frames
 from rpc_server.wire.tracker_messages import (
     TO_TRACKER,
+    Abilities,
     Admin,
     AdminDone,
     BoxHello,
@@ -317,6 +318,8 @@ class TrackerLoop:
                 return self._state.queue_page()
             case Query("numbers"):
                 return self._state.numbers(self._now)
+            case Query("abilities"):
+                return Abilities(("sharing",))
             case Query("events", after, limit):
                 events, more = self._log.page(int(after) if after.isdecimal() else 0, limit)
                 return EventPage(events, self._log.first, more)

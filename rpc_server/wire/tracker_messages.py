@@ -192,7 +192,8 @@ class RequestDevice(_Struct, frozen=True):
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
     devices not wanted (one that just failed). `public` is the client's key as the tracker saw it on the connection,
     whatever the client wrote there; then `user` is the name that key is authorized under. `ahead` asks for Offered.
-    `shares`: the client gives a lease back between two pieces of work when Renewed says that it is wanted.
+    `shares`: the client gives a lease back between two pieces of work when Renewed says that it is wanted. It
+    says so only to a tracker that names "sharing" among its Abilities: an older one does not know the field.
     """
 
     peer: Name
@@ -238,7 +239,7 @@ class ClientBye(_Struct, frozen=True):
 class Query(_Struct, frozen=True):
     """A page of `what`: for devices `after` is the last id seen, for events the last seq, as text."""
 
-    what: Literal["devices", "queue", "events", "numbers"]
+    what: Literal["devices", "queue", "events", "numbers", "abilities"]
     after: Text = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 500
 
@@ -338,6 +339,12 @@ class FarmNumbers(_Struct, frozen=True):
     queues: Annotated[tuple[QueueNumbers, ...], Meta(max_length=1000)]
 
 
+class Abilities(_Struct, frozen=True):
+    """What a tracker knows to do that earlier ones did not: "sharing". An earlier one answers with an error."""
+
+    names: Annotated[tuple[Label, ...], Meta(max_length=64)]
+
+
 class AdminDone(_Struct, frozen=True):
     devices: Annotated[tuple[Path, ...], Meta(max_length=1 << 16)]
 
@@ -358,6 +365,7 @@ ToClient = (
     | EventPage
     | AdminDone
     | FarmNumbers
+    | Abilities
 )
 
 to_tracker: Codec[FromBox | FromClient] = Codec(FromBox | FromClient, TO_TRACKER)

@@ -16,7 +16,7 @@ import zmq
 
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
-from rpc_server.errors import ConnectError, LeaseRefused, RPCError, ServerStartError, SessionClosed
+from rpc_server.errors import ConnectError, LeaseRefused, ProtocolError, RPCError, ServerStartError, SessionClosed
 from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import Queued, RequestDevice, to_tracker
 from tests.kit.farm.tracker import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
@@ -192,6 +192,23 @@ def test_a_queued_client_gets_the_device_when_it_is_free(shared: Farm) -> None:
     thread.join(PATIENCE_S)
     assert got == [leases[0].device]
     leases[1].release()
+
+
+def test_sharing_is_said_only_to_trackers_that_share(shared: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_question: object) -> None:  # as a tracker does that does not know the question
+        raise ProtocolError("not a message of this protocol")
+
+    said: list[bool] = []
+    for older in (False, True):
+        session = shared.connect()
+        if older:
+            monkeypatch.setattr(session, "_ask", refuse)
+        turn = session.ask("cpu", shares=True)
+        said.append(turn._pending.asked.shares)
+        lease = turn.wait(PATIENCE_S)
+        assert lease is not None
+        lease.release()
+    assert said == [True, False]
 
 
 def test_a_time_limit_ends_lease_and_session(shared: Farm) -> None:
