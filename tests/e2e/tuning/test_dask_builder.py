@@ -89,7 +89,7 @@ def request(source: FuncSource | MakeSource, timeout_s: float = 30.0) -> BuildRe
 
 def test_a_cluster_without_workers_says_so_and_with_one_builds(cluster: Cluster) -> None:
     with pytest.raises(TuningError, match="has no workers") as caught:
-        DaskBuilder(f"dask://{cluster.address}", connect_s=0.2)
+        DaskBuilder(f"dask://{cluster.address}", connect_s=3.0)
     assert "dask worker" in (caught.value.hint or "")
     cluster.worker("--nanny")
     builder = DaskBuilder(f"dask://{cluster.address}", connect_s=60.0)

@@ -32,8 +32,8 @@ class Base(DeclarativeBase):
     type_annotation_map = {
         datetime: UTCDateTime(),
         float: Double(),
-        dict[str, Any]: JSON(),
-        list[Any]: JSON(),
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON(none_as_null=True),
     }
 
 

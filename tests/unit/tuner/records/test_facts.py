@@ -80,7 +80,7 @@ def test_a_fact_that_no_column_holds_is_refused() -> None:
         column_type(set[int])
 
 
-@pytest.mark.parametrize("fact", ["build_s", "measured_by"])
+@pytest.mark.parametrize("fact", ["build_s", "measure_s"])
 def test_what_is_stored_and_shown_of_a_trial_names_a_fact_in_one_place(fact: str) -> None:
     places = [
         str(path.relative_to(ROOT))
