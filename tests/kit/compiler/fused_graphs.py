@@ -101,7 +101,7 @@ class Maker:
         if way == 0 and shape[-1] > 3:
             inner = self.steps(self.param((*shape[:-1], shape[-1] - 3)), rng.randrange(2), pads=False)
             return bb.emit(op.nn.pad(inner, [0] * (2 * last) + [1, 2]))
-        if way == 1 and last:
+        if way == 1 and last and min(shape[-2:]) > 1:  # else it would be a view, which is no part of a kernel
             inner = self.steps(self.param((*shape[:-2], shape[-1], shape[-2])), rng.randrange(2), pads=False)
             return bb.emit(op.permute_dims(inner, [*range(last - 1), last, last - 1]))
         return self.param(shape)
