@@ -20,7 +20,7 @@ from compiler.target.target import Target
 from compiler.tir.text.print_func import workload_key
 from tunefarm.cli.common import CheckFailedError, NotTunedError
 from tunefarm.cli.models.compare import Difference, difference, peer_results
-from tunefarm.cli.models.configs import how
+from tunefarm.cli.models.configs import how, kernel_of
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
 from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_once
 from tunefarm.client import BestReply, Client
@@ -148,7 +148,7 @@ def _seconds(report: Report) -> dict[str, float]:
     """The time of each kernel of a run, by its name."""
     found: dict[str, float] = {}
     for call in report.calls:
-        name, took = str(call["Name"]), call["Duration (us)"]
+        name, took = kernel_of(call), call["Duration (us)"]
         found[name] = found.get(name, 0.0) + float(getattr(took, "microseconds", 0.0)) * 1e-6
     return found
 

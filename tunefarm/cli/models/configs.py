@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from compiler.artifact import PREPACKED
 from compiler.runtime.measure.report import Ratio, Report
 from tunefarm.client import BestReply
 from tuner.kernels.model import ModelKernel
@@ -52,6 +54,11 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
     )
 
 
+def kernel_of(call: Mapping[str, Any]) -> str:
+    """Return the name of the kernel that a profile's call is of, also where its weights are packed ahead of time."""
+    return str(call["Name"]).removesuffix(PREPACKED)
+
+
 def shares_of(
     report: Report, kernels: Sequence[ModelKernel], known: Mapping[str, BestReply], roofline: bool
 ) -> tuple[KernelShare, ...]:
@@ -61,7 +68,7 @@ def shares_of(
     seconds: dict[str, float] = {}
     reached: dict[str, float] = {}
     for call in report.calls:
-        name = str(call["Name"])
+        name = kernel_of(call)
         took = float(getattr(call["Duration (us)"], "microseconds", 0.0)) * 1e-6
         calls[name] = calls.get(name, 0) + 1
         seconds[name] = seconds.get(name, 0.0) + took

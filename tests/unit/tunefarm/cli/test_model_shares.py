@@ -1,0 +1,20 @@
+"""What a profile says of the kernels of a model."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from compiler.runtime.measure.report import Duration, Report
+from tunefarm.cli.models.build import _seconds
+from tunefarm.cli.models.configs import shares_of
+from tuner.kernels.model import ModelKernel
+
+
+def test_a_kernel_with_weights_packed_ahead_is_the_kernel() -> None:
+    calls = [{"Name": f"dense{end}", "Duration (us)": Duration(2.0)} for end in ("", "_prepacked")]
+    report = cast(Report, SimpleNamespace(calls=calls))
+    kernel = cast(ModelKernel, cast(Any, SimpleNamespace(names=("dense",), key="k" * 64)))
+    assert _seconds(report) == {"dense": 4e-6}
+    (share,) = shares_of(report, [kernel], {}, roofline=False)
+    assert (share.name, share.calls, share.seconds, share.workload) == ("dense", 2, 4e-6, "k" * 64)
