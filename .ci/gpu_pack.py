@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def requirements(pycuda: bool) -> list[str]:
-    """With the ranges of pyproject.toml."""
+    """Return the requirements of what is NEEDED, with the ranges of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     lines = [*project["dependencies"], *extras["dev"], *extras["cuda"]]

@@ -362,7 +362,7 @@ class BlockBuilder:
         te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Call:
-        """As `call_te`, with the name of the te function that is its gradient."""
+        """Do what `call_te` does, with the name of the te function that is its gradient."""
         kernel, gvar = self._kernel(func, args, kwargs)
         return call_tir_with_grad(
             gvar, kernel.args, _infos(kernel), te_grad_name, te_grad_kwargs, kernel.tir_vars or None

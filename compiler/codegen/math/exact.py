@@ -41,7 +41,7 @@ def ldexp64(m: MathBody, x: str, power: str) -> str:
 
 
 def _factor(m: MathBody, power: str) -> str:
-    """As much of `power` as 2^power is a normal number for."""
+    """Return `power`, cut to where 2^power is a normal number."""
     return m.at_least(m.at_most(power, 1023.0), -1022.0)
 
 

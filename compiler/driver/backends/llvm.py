@@ -60,7 +60,7 @@ class LLVMBackend(Backend):
         return Artifact(str(target), tuple(sorted(target.features)), lowered.entries, blobs, lowered.meta)
 
     def build(self, lowered: Lowered) -> BuiltModule:
-        """As every backend; a module that cannot run here, or not yet, can still be saved and exported."""
+        """Build a module. One that cannot run here, or not yet, can still be saved and exported."""
         artifact, effort = self.generate(lowered, KEPT_BY_BUILDS), _effort(lowered)
         try:
             return BuiltModule(artifact, load_code(artifact), effort)

@@ -104,7 +104,7 @@ class GraphExecutorFactoryModule:
         return None
 
     def __iter__(self) -> Iterator[Any]:
-        """As older programs unpack it: graph, code, weights."""
+        """Unpack it as older programs do: graph, code, weights."""
         return iter((self.get_graph_json(), self, self.get_params()))
 
 

@@ -232,7 +232,7 @@ class _Injector:
         return seq(*self._take(inside.head, open_), stmt)
 
     def _inside(self, stmt: Stmt, open_: _Open) -> Stmt:
-        """As `_visit`, of a statement that not all threads run."""
+        """Visit a statement that not all threads run."""
         match stmt:
             case n.For(kind=ForKind.THREAD_BINDING) | n.AttrStmt():
                 return self._rebuilt(stmt, open_)

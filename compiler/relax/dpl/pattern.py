@@ -49,7 +49,7 @@ class Matching:
         return expr
 
     def value(self, expr: RelaxExpr) -> RelaxExpr:
-        """As `bound`, and a field of a known tuple is what stands there."""
+        """Return what is bound to `expr`; of a field of a known tuple, what stands there."""
         while True:
             expr = self.bound(expr)
             if not isinstance(expr, TupleGetItem):

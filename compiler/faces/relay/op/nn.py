@@ -121,7 +121,7 @@ def softmax(data: In, axis: int = -1) -> Any:
 
 @operator("nn.fast_softmax")
 def fast_softmax(data: In, axis: int = -1) -> Any:
-    """As `softmax`."""
+    """Do what `softmax` does."""
     return R.nn.softmax(data, axis)
 
 

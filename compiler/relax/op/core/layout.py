@@ -178,7 +178,7 @@ def follows_with_axis(name: str) -> LayoutRule:
 
 
 def all_follow_with_axis(name: str) -> LayoutRule:
-    """As `follows_with_axis`, of several tensors of one rank: all lie as the first that is not as written."""
+    """Let several tensors of one rank follow: all lie as the first that is not as written."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         found = [use.permuted(i) for i in range(len(use.inputs))]

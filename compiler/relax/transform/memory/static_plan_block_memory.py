@@ -216,7 +216,7 @@ def _aligned(size: int) -> int:
 
 
 def _checks(func: Function, bounds: _Bounds) -> list[Binding]:
-    """That dimensions are at most their bounds: arrays would overlap otherwise."""
+    """Check that dimensions are at most their bounds: arrays would overlap otherwise."""
     name = str(func.attrs.get("global_symbol", "the function"))
     made: list[Binding] = []
     for var, most in bounds.most.items():
