@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
 from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
-from compiler.target.generic_func import (
+from compiler.target.tags import list_tags, register_tag
+from compiler.target.target import Target, TargetKind, list_kinds
+from tunefarm.compatibility import refusing
+from tunefarm.target import tag, target
+from tunefarm.target.generic_func import (
     GenericFunc,
     generic_func,
     get_native_generic_func,
     override_native_generic_func,
 )
-from compiler.target.tags import list_tags, register_tag
-from compiler.target.target import Target, TargetKind, list_kinds
-from tunefarm.compatibility import refusing
-from tunefarm.target import tag, target
 
 __all__ = [
     "GenericFunc",

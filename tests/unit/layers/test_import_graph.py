@@ -101,3 +101,24 @@ def test_the_device_side_is_forbidden_every_other_part_of_the_compiler() -> None
     assert {name.removeprefix("compiler.") for name in device_side["forbidden_modules"]} == parts - RUNTIME_HALF - {
         "__init__"
     }
+
+
+def test_no_name_of_a_package_hides_behind_a_file_of_that_name() -> None:
+    """Importing a package's file binds the file's name in the package, over what another file gave it under that name.
+
+    What the file itself gave stays, since the package imported the file before it took the name.
+    """
+    known = modules()
+    replaced = []
+    for package, path in known.items():
+        if path.name != "__init__.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            for alias in node.names:
+                name = f"{package}.{alias.asname or alias.name}"
+                own = node.module == name or f"{node.module}.{alias.name}" == name or node.module.startswith(f"{name}.")
+                if name in known and not own:
+                    replaced.append(f"{name} is {node.module}.{alias.name} until its file is imported")
+    assert replaced == []
