@@ -15,7 +15,7 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.kernels.includes import Header, lay_out
-from tuner.kernels.march import march_for, substitute_text
+from tuner.kernels.march import compiler_version, march_for, substitute_text
 from tuner.kernels.space import Config
 
 _C_TYPES = {
@@ -97,6 +97,14 @@ class CSource:
     def command(self, config: Config, target: str) -> list[str]:
         """The command that compiles the source for `config`, with file names as one would give them."""
         return [*self._command(self._compiler(Target(target).resolved()), config), "-c", f"{self.entry}.c"]
+
+    def version(self) -> str:
+        """The first line of what the compiler says of its version; "" where it says nothing."""
+        command = shlex.split(self.compiler)[0]
+        try:
+            return compiler_version(command)
+        except OSError as error:
+            raise _cannot_run(command, error) from None
 
     def substitute(self, target: str) -> str:
         """Say which CPU is compiled for where the compiler does not know the target's; "" where it does."""

@@ -57,6 +57,16 @@ def _names(target: Target) -> Iterator[str]:
 
 
 @cache
+def compiler_version(compiler: str) -> str:
+    """The first line of `compiler --version`, "" where it has none. Raises OSError when it can't be run."""
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, timeout=_PROBE_S, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout.decode(errors="replace").partition("\n")[0][:400]
+
+
+@cache
 def _first_taken(compiler: tuple[str, ...], names: tuple[str, ...]) -> str | None:
     return next((name for name in names if _takes(compiler, name)), None)
 

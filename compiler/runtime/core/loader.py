@@ -41,8 +41,8 @@ class NotLoaded:
 def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = ()) -> LoadedObject:
     """Map an ELF object and link it to `others`, libc, libm and the runtime's `tunefarm_*` functions.
 
-    Raises ArtifactError when one of the objects is for another CPU, or two define the same. Also raises it when the
-    first lacks a symbol of `required`, or one needs a symbol that is nowhere to be found.
+    Raises ArtifactError when one of the objects is for another CPU, or two define the same. Also raises it when none
+    defines a symbol of `required`, or one needs a symbol that is nowhere to be found.
     """
     objects = [data, *others]
     symbols = [read_object(code) for code in objects]
@@ -50,12 +50,12 @@ def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = 
     for read in symbols:
         if read.machine != here:
             raise ArtifactError(f"the object holds {read.machine} code; this machine is {here}")
-    if absent := sorted(set(required) - symbols[0].defined):
+    defined = frozenset().union(*(read.defined for read in symbols))
+    if absent := sorted(set(required) - defined):
         raise ArtifactError(f"the object does not define {', '.join(absent)}")
     own = Counter(name for read in symbols for name in read.defined - read.weak)
     if twice := sorted(name for name, count in own.items() if count > 1):
         raise ArtifactError(f"more than one object defines {', '.join(twice)}")
-    defined = frozenset().union(*(read.defined for read in symbols))
     _resolve(frozenset().union(*(read.undefined for read in symbols)) - defined)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), native.target_machine())
     for code in objects:

@@ -18,14 +18,26 @@ from compiler.artifact import Artifact
 from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.runtime.files.export import Exported, export_library
-from compiler.runtime.files.header import c_name_problem, header
+from compiler.runtime.files.header import c_name_problem
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
-from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError, Share
+from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, NotTunedError, Share, Span, Whole
+from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
+from tunefarm.cli.records.build_lock import (
+    Lock,
+    LockedKernel,
+    cache_key,
+    check_code,
+    check_plan,
+    config_digest,
+    make_lock,
+    read_lock,
+    write_lock,
+)
+from tunefarm.cli.records.build_missing import tune_missing
 from tunefarm.cli.records.subject import task_of
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
@@ -49,10 +61,15 @@ Examples:
   tunefarm build matmul:512,512,512 --key cpu --check --json
   tunefarm build matmul:512,512,512 --name matmul --out build/
   tunefarm build matmul:512,512,512 --out build/ --format so --format header
+  tunefarm build kernels.toml --library kernels --out build/ --format so --format header
+  tunefarm build kernels.toml --out build/ --lock kernels.lock
+  tunefarm build kernels.toml --out build/ --locked kernels.lock
+  tunefarm build kernels.toml --cache-key
   tunefarm build model.onnx --check --require-tuned-time 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
---require-tuned was given, 4 a built kernel failed its check.
+--require-tuned was given, 4 a built kernel failed its check, or is not what
+--locked says.
 """
 
 _WAIT_S = 30.0
@@ -97,7 +114,7 @@ class Built:
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(["tunefarm", "so", "tar", "header"]),
+    type=click.Choice(FORMATS),
     multiple=True,
     default=["tunefarm"],
     help="What is written: may be given often.  [default: tunefarm]",
@@ -108,7 +125,13 @@ class Built:
     multiple=True,
     help="The kernel's function in C. Once for each workload, in their order.  [default: made of the workload]",
 )
+@click.option(
+    "--library", metavar="NAME", help="Write one library with all kernels, of this name.  [default: a file each]"
+)
 @click.option("--release", help="Build with the configs of this approved release alone.")
+@click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
+@click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
+@click.option("--cache-key", is_flag=True, help="Print a digest of all that decides what is built, and build nothing.")
 @click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config of its own.")
 @click.option(
     "--require-tuned-time",
@@ -116,6 +139,12 @@ class Built:
     help="Of a model: fail when less of its kernels' time is that of tuned kernels, such as 95%.",
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
+@click.option(
+    "--tune-missing", is_flag=True, help="Have the web app tune kernels that have no config of their own, first."
+)
+@click.option("--tune-key", default="*", show_default=True, help="Devices of the tracker that --tune-missing tunes on.")
+@click.option("--tune-trials", type=Whole(1, 1_000_000), default=64, show_default=True, help="Trials of each of them.")
+@click.option("--tune-wait", type=Span(), default="1h", show_default=True, help="Wait this long for --tune-missing.")
 @click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")
@@ -133,7 +162,9 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
+    _check_flags(given)
     if any(names_model(word) for word in workloads):
+        _refuse_kernel_flags(given, "models")
         if len(workloads) > 1 or given["names"]:
             raise click.UsageError("a model is built alone, under its file's name")
         from tunefarm.cli.models.build import build_model
@@ -143,6 +174,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     if given["dims"] or given["require_tuned_time"] is not None:
         raise click.UsageError("--dim and --require-tuned-time are for models")
     if any(FamilySpec.is_family(word) for word in workloads):
+        _refuse_kernel_flags(given, "families")
         from tunefarm.cli.records.family import build_families
 
         build_families(settings, workloads, given)
@@ -153,6 +185,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
     if open_fleet is None and given["check"]:
         open_fleet = LocalFleet
+    lock = read_lock(given["locked"]) if given["locked"] else None
     with ExitStack() as stack:
         client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
         target = given_target(given["target"]) if given["target"] else None
@@ -167,26 +200,98 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         target = target or Target(local_target())
         tasks = [replace(t, target=target) for t in tasks]
         device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
-        adapt = not given["no_adapt"]
-        names = given["names"] or [_name(item, t) for item, t in zip(items, tasks, strict=True)]
-        funcs = [t.func for t in tasks]
-        replies = client.best_batch(funcs, str(target), device_class, release=given["release"], nearest=adapt)
-        replies = [_own(item, reply) for item, reply in zip(items, replies, strict=True)]
-        if given["require_tuned"]:
-            if given["as_json"] and not all(r.tuned for r in replies):
-                unbuilt = zip(tasks, names, replies, strict=True)
-                click.echo(json.dumps([_as_json(Built(t, name, r, None, (), None)) for t, name, r in unbuilt]))
-            _require(tasks, replies, given)
-        report = [
-            _build(item, t, name, r, given, session)
-            for item, t, name, r in zip(items, tasks, names, replies, strict=True)
-        ]
+        kernels = _planned(client, items, tasks, device_class, given)
+        if given["cache_key"]:
+            click.echo(_cache_key(target, kernels, given))
+            return
+        _require(kernels, given)
+        report = _built(target, kernels, lock, session, given)
     if given["as_json"]:
         click.echo(json.dumps([_as_json(b) for b in report]))
     else:
         for built in report:
             _print(built)
     _complain(report)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kernel to build: `name` is its function's, `reply` what the web app has for it."""
+
+    item: Item
+    task: TuningTask
+    name: str
+    reply: BestReply
+
+    def locked(self, artifact: Artifact | None) -> LockedKernel:
+        """It as a lock file has it."""
+        how = Built(self.task, self.name, self.reply, artifact, (), None).how
+        code = artifact.digest if artifact else ""
+        return LockedKernel(self.task.name, self.name, self.task.key, how, config_digest(self.reply), code)
+
+
+def _planned(
+    client: Client,
+    items: Sequence[Item],
+    tasks: Sequence[TuningTask],
+    device_class: str | None,
+    given: Mapping[str, Any],
+) -> list[Planned]:
+    """The kernels with what the web app has for them, after it tuned those it had nothing for if that is asked."""
+    names = given["names"] or [_name(item, t) for item, t in zip(items, tasks, strict=True)]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TunefarmError(f"two kernels have the function {twice}", hint="give each its own name with --name")
+
+    def ask() -> list[Planned]:
+        replies = client.best_batch(
+            [t.func for t in tasks],
+            str(tasks[0].target),
+            device_class,
+            release=given["release"],
+            nearest=not given["no_adapt"],
+        )
+        found = zip(items, tasks, names, replies, strict=True)
+        return [Planned(item, task, name, _own(item, reply)) for item, task, name, reply in found]
+
+    kernels = ask()
+    missing = [(k.item, k.task) for k in kernels if not k.reply.tuned]
+    if given["tune_missing"] and missing:
+        tune_missing(client, missing, key=given["tune_key"], trials=given["tune_trials"], wait_s=given["tune_wait"])
+        kernels = ask()
+    return kernels
+
+
+def _cache_key(target: Target, kernels: Sequence[Planned], given: Mapping[str, Any]) -> str:
+    how = {"formats": sorted(set(given["formats"])), "library": given["library"]}
+    return cache_key(target, [(k.item, k.task, k.name, k.reply) for k in kernels], how)
+
+
+def _built(
+    target: Target,
+    kernels: Sequence[Planned],
+    lock: Lock | None,
+    session: DeviceSession | None,
+    given: Mapping[str, Any],
+) -> list[Built]:
+    """Build, compare with the lock, write, and check on the device if there is one."""
+    if lock is not None:
+        check_plan(given["locked"], lock, target, [k.locked(None) for k in kernels])
+    artifacts = [compiled(k.item, k.task, k.name, None if k.reply.as_written else k.reply.trace) for k in kernels]
+    made = [k.locked(artifact) for k, artifact in zip(kernels, artifacts, strict=True)]
+    if lock is not None:
+        check_code(given["locked"], lock, made)
+    out, library = given["out"], given["library"]
+    shared: tuple[Path, ...] = ()
+    if library:
+        shared = write_library(artifacts, library, out, given["formats"])
+    report = []
+    for kernel, artifact in zip(kernels, artifacts, strict=True):
+        files = shared if library or not out else write_each(artifact, kernel.name, out, given["formats"])
+        report.append(_checked(kernel, artifact, files, session))
+    if given["lock"]:
+        write_lock(given["lock"], make_lock(target, given["release"], made))
+    return report
 
 
 def _own(item: Item, reply: BestReply) -> BestReply:
@@ -196,23 +301,50 @@ def _own(item: Item, reply: BestReply) -> BestReply:
     return replace(reply, match="miss", trace=None, explain=("only other kernels have a config",))
 
 
-def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], given: dict[str, Any]) -> None:
-    """Raises NotTunedError, which lists the kernels nobody tuned; an adapted config does not count."""
-    missing = [(t, r) for t, r in zip(tasks, replies) if not r.tuned]
-    if missing:
-        lines = "\n".join(f"    {t.name}: {'; '.join(r.explain)}" for t, r in missing)
-        release = given["release"]
-        where = f" in release {release}" if release else ""
-        target = str(tasks[0].target)
-        tune = shlex.join(["tunefarm", "tune", *(t.name for t, _ in missing), "--target", target])
-        hint = f"tune them, then make a release that has them: {tune}" if release else f"tune them: {tune}"
-        if not given["target"] and not given["key"] and not given["device"]:
-            cores = f", {tasks[0].target.num_cores} cores" if tasks[0].target.num_cores else ""
-            hint += f"\n  or build for another target with --target: this is this machine's{cores}"
-        raise NotTunedError(
-            f"{len(missing)} of {len(tasks)} kernels have no config for {tasks[0].target}{where}:\n{lines}",
-            hint=hint,
-        )
+def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
+    """Raises NotTunedError where --require-tuned is given and a kernel is not tuned; adapted configs don't count."""
+    missing = [k for k in kernels if not k.reply.tuned]
+    if not given["require_tuned"] or not missing:
+        return
+    if given["as_json"]:
+        click.echo(json.dumps([_as_json(Built(k.task, k.name, k.reply, None, (), None)) for k in kernels]))
+    lines = "\n".join(f"    {k.task.name}: {'; '.join(k.reply.explain)}" for k in missing)
+    release = given["release"]
+    where = f" in release {release}" if release else ""
+    target = missing[0].task.target
+    tune = shlex.join(["tunefarm", "tune", *(_word(k) for k in missing), "--target", str(target)])
+    hint = f"tune them, then make a release that has them: {tune}" if release else f"tune them: {tune}"
+    if not given["target"] and not given["key"] and not given["device"]:
+        cores = f", {target.num_cores} cores" if target.num_cores else ""
+        hint += f"\n  or build for another target with --target: this is this machine's{cores}"
+    raise NotTunedError(
+        f"{len(missing)} of {len(kernels)} kernels have no config for {target}{where}:\n{lines}", hint=hint
+    )
+
+
+def _word(kernel: Planned) -> str:
+    """What `tunefarm tune` takes for it: its name, or FILE:NAME."""
+    file = kernel.item.record.get("file")
+    return f"{file}:{kernel.task.name}" if file else kernel.task.name
+
+
+def _check_flags(given: Mapping[str, Any]) -> None:
+    """Raises a usage error for flags that do not go together."""
+    if given["library"]:
+        if not given["out"]:
+            raise click.UsageError("--library needs --out, the folder it is written to")
+        if not _C_NAME.fullmatch(given["library"]):
+            raise click.BadParameter("letters, digits and _, as in C", param_hint="--library")
+    if given["lock"] and given["locked"]:
+        raise click.UsageError("--lock writes a lock and --locked holds to one: give either")
+    if given["tune_missing"] and given["release"]:
+        raise click.UsageError("a release does not change: --tune-missing is for builds without one")
+
+
+def _refuse_kernel_flags(given: Mapping[str, Any], what: str) -> None:
+    for flag in ("library", "lock", "locked", "cache_key", "tune_missing"):
+        if given[flag]:
+            raise click.UsageError(f"--{flag.replace('_', '-')} is for kernels, not for {what}")
 
 
 def _check_names(given: Sequence[str], workloads: int) -> None:
@@ -236,22 +368,13 @@ def _name(item: Item, task: TuningTask) -> str:
     return item.what.source_code.entry if isinstance(item.what, CKernel) else function_name(task)
 
 
-def _build(
-    item: Item,
-    task: TuningTask,
-    name: str,
-    reply: BestReply,
-    given: Mapping[str, Any],
-    session: DeviceSession | None,
-) -> Built:
-    """Build with the config (or none), write, and check on the device if there is one."""
-    artifact = compiled(item, task, name, None if reply.as_written else reply.trace)
+def _checked(kernel: Planned, artifact: Artifact, files: tuple[Path, ...], session: DeviceSession | None) -> Built:
+    """Return what was built, run on the device if there is one."""
     measured = None
     if session is not None:
-        measured = _check(task, artifact, compiled(item, task, name, None), session)
-    out = given["out"]
-    files = tuple([_write(artifact, name, out, form) for form in dict.fromkeys(given["formats"])] if out else [])
-    return Built(task, name, reply, artifact, files, measured)
+        reference = compiled(kernel.item, kernel.task, kernel.name, None)
+        measured = _check(artifact, reference, session)
+    return Built(kernel.task, kernel.name, kernel.reply, artifact, files, measured)
 
 
 def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Artifact:
@@ -281,33 +404,7 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
     return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
 
 
-@dataclass(frozen=True)
-class _Alone:
-    """An artifact as a module that imports nothing: what is exported of it needs no device."""
-
-    artifact: Artifact
-    static_code: bytes | None = None
-    is_part_of_importer: bool = False
-    imported_modules: Sequence[Exported] = ()
-
-
-def _write(artifact: Artifact, name: str, out: Path, form: str) -> Path:
-    """Write a kernel as an artifact, a shared library, a tar file of objects, or a C header."""
-    path = out / f"{name}.{'h' if form == 'header' else form}"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if form == "header":
-            path.write_text(header(artifact))
-        elif form == "tunefarm":
-            path.write_bytes(artifact.to_bytes())
-        else:
-            export_library(_Alone(artifact), str(path))
-    except OSError as error:
-        raise TunefarmError(f"cannot write {path}: {error.strerror}", hint="give another folder with --out") from None
-    return path
-
-
-def _check(task: TuningTask, artifact: Artifact, reference: Artifact, session: DeviceSession) -> MeasureResult:
+def _check(artifact: Artifact, reference: Artifact, session: DeviceSession) -> MeasureResult:
     """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
     request = MeasureRequest(
         artifact=artifact.digest,
