@@ -8,6 +8,7 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax.analysis.overwritten import overwritten_values
 from compiler.relax.analysis.purity import contains_impure_call
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import (
@@ -39,6 +40,8 @@ def eliminate_common_subexpr(mod: IRModule, context: PassContext, *, call_only: 
     lv = R.exp(x)                →    lv = R.exp(x)
     lv1 = R.exp(x)                    lv2 = R.add(lv, lv)
     lv2 = R.add(lv, lv1)
+
+    A value that a call writes over stays one of its own.
     """
     return rewritten(mod, lambda own: _Eliminator(own, call_only))
 
@@ -48,9 +51,11 @@ class _Eliminator(PyExprMutator):
         super().__init__(mod)
         self._call_only = call_only
         self._known: dict[Hashable, Var] = {}
+        self._overwritten: frozenset[Var] = frozenset()
 
     def visit_function_(self, op: Function) -> Any:
         kept, self._known = self._known, {}
+        self._overwritten |= overwritten_values(op)
         try:
             return super().visit_function_(op)
         finally:
@@ -70,7 +75,7 @@ class _Eliminator(PyExprMutator):
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
         value = self.builder_.normalize_value(self.visit_expr(binding.value))
-        key = self._key(value)
+        key = None if binding.var in self._overwritten else self._key(value)
         known = None if key is None else self._known.get(key)
         if known is not None and (isinstance(binding.var, DataflowVar) or not isinstance(known, DataflowVar)):
             self.set_var_remap(binding.var.vid, known)

@@ -11,8 +11,9 @@ from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar, Op
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax.analysis.overwritten import overwritten_values
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, Constant, TensorStructInfo, Tuple, TupleStructInfo
+from compiler.relax.nodes import Call, Constant, Function, TensorStructInfo, Tuple, TupleStructInfo, Var, VarBinding
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.tir import nodes as n
@@ -30,8 +31,8 @@ def fold_constant(mod: IRModule, context: PassContext, *, evaluate: Evaluate | N
         lv = R.call_tir(cls.transpose, (R.const(w),), …)    →    lv = R.const(w_transposed)
         lv1 = R.call_tir(cls.matmul, (x, lv), …)                 lv1 = R.call_tir(cls.matmul, (x, lv), …)
 
-    Results much larger than their arguments are left to be computed by the executable. `evaluate` runs a kernel;
-    by default the interpreter does, or what `use_evaluator` set.
+    Values that a call writes over are not folded. Results much larger than their arguments are left to be computed by
+    the executable. `evaluate` runs a kernel; by default the interpreter does, or what `use_evaluator` set.
     """
     run = evaluate or _evaluator[-1]
     return rewritten(mod, lambda own: _Folder(own, run))
@@ -50,6 +51,17 @@ class _Folder(PyExprMutator):
         super().__init__(mod)
         self._module = mod
         self._evaluate = evaluate
+        self._overwritten: frozenset[Var] = frozenset()
+        self._folds = True
+
+    def visit_function_(self, op: Function) -> Any:
+        self._overwritten |= overwritten_values(op)
+        return super().visit_function_(op)
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        self._folds = binding.var not in self._overwritten  # else it is computed again at every call
+        super().visit_var_binding_(binding)
+        self._folds = True
 
     def visit_var_(self, op: Any) -> Any:
         found: Any = super().visit_var_(op)
@@ -58,7 +70,7 @@ class _Folder(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Any:
         call: Any = super().visit_call_(op)
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or len(call.args) > 2:
+        if not self._folds or not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or len(call.args) > 2:
             return call
         gvar, args = call.args
         func = self._module.get(gvar) if isinstance(gvar, GlobalVar) else None

@@ -7,10 +7,12 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.analysis.overwritten import overwritten_values
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, DataflowVar, Function, TensorStructInfo, Tuple, Var, info_of
+from compiler.relax.nodes import Call, DataflowVar, Function, TensorStructInfo, Tuple, Var, VarBinding, info_of
 from compiler.relax.op.movement.manipulate import reshape
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.tir import nodes as n
@@ -22,8 +24,8 @@ def rewrite_dataflow_reshape(mod: IRModule, context: PassContext) -> IRModule:
 
         lv = R.call_tir(cls.reshape, (x,), out_sinfo=R.Tensor((8,), …))    →    lv = R.reshape(x, R.shape([8]))
 
-    A view of a view is one of the first array, and a copy of the same shape vanishes. Only in dataflow blocks, where
-    nothing changes `x`.
+    A view of a view is one of the first array, and a copy of the same shape vanishes. Only in dataflow blocks, and
+    only where no call writes over either.
     """
     made = rewritten(mod, _Reshape)
     changed = {
@@ -39,10 +41,22 @@ class _Reshape(PyExprMutator):
         super().__init__(mod)
         self._module = mod
         self._copies: dict[GlobalVar, bool] = {}
+        self._overwritten: frozenset[Var] = frozenset()
+        self._copied = False
+
+    def visit_function_(self, op: Function) -> Any:
+        self._overwritten |= overwritten_values(op)
+        return super().visit_function_(op)
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        held = {binding.var, *(node for node in walk(binding.value) if isinstance(node, Var))}
+        self._copied = not self._overwritten.isdisjoint(held)  # a call writes over the copy, or what it is made of
+        super().visit_var_binding_(binding)
+        self._copied = False
 
     def visit_call_(self, op: Call) -> Any:
         call: Any = super().visit_call_(op)
-        if not self.builder_.current_block_is_dataflow() or not isinstance(call.op, Op):
+        if self._copied or not self.builder_.current_block_is_dataflow() or not isinstance(call.op, Op):
             return call
         if call.op.name != "relax.call_tir" or not isinstance(call.args[1], Tuple) or len(call.args[1].fields) != 1:
             return call
