@@ -28,6 +28,7 @@ from rpc_server.errors import ProtocolError
 from rpc_server.isolation.limits import EACH, ids_of
 from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
+from rpc_server.machine.executor_starter import ExecutorStarter
 from rpc_server.machine.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.machine.stray_processes import Strays
 from rpc_server.wire.codec import MessageKind, check_frames
@@ -60,6 +61,8 @@ class ExecutorLinks:
         self._blobs = blobs
         self._emit = emit
         self._view_of = view_of
+        self._starter: ExecutorStarter | None = None
+        self._waiting: list[int] = []  # executors to start once the starter is ready
         self._processes: dict[int, ExecutorProcess] = {}
         self._unsent: dict[int, ExecutorProcess] = {}
         self._sessions: dict[int, int] = {}  # by executor
@@ -83,22 +86,60 @@ class ExecutorLinks:
 
     @property
     def all_gone(self) -> bool:
-        return not self._processes
+        return not self._processes and not self._waiting
 
     # --- what the supervisor asks for ---------------------------------------------------------------------
 
     def spawn(self, number: int) -> None:
+        """Start an executor, at once or when the process is ready that it is forked from."""
+        try:
+            starter = self._starter or self._begin_starter()
+        except OSError as error:
+            self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
+            return
+        if starter.ready:
+            self._start(number, starter)
+        else:
+            self._waiting.append(number)
+
+    def _begin_starter(self) -> ExecutorStarter:
+        starter = self._starter = ExecutorStarter(self._settings, self._folder)
+        self._pids.add(starter.pid)
+        self._poll.watch(starter.fileno(), lambda _: self._on_starter(starter))
+        return starter
+
+    def _on_starter(self, starter: ExecutorStarter) -> None:
+        """Start the executors that wait for it; once it has ended none of them starts."""
+        if starter.look():
+            while self._waiting and self._starter is starter:
+                self._start(self._waiting.pop(0), starter)
+        else:
+            self._end_starter()
+
+    def _end_starter(self) -> None:
+        """Let go of it; the next executor that is wanted begins another."""
+        if (starter := self._starter) is None:
+            return
+        self._starter = None
+        self._poll.unwatch(starter.fileno())
+        report = starter.end()
+        self._pids.discard(starter.pid)
+        waiting, self._waiting = self._waiting, []
+        for number in waiting:
+            self._emit(ExecutorExited(number, report))
+
+    def _start(self, number: int, starter: ExecutorStarter) -> None:
         """Start an executor in a folder that only it (and root) can enter: that of the session it will serve."""
         home = self._homes[number] = self._folder / f"executor-{number}"
         try:
             home.mkdir(mode=0o700)  # its warden gives it to the executor's user
             groups = self._groups.make(number)
-            process = ExecutorProcess(
-                msgspec.structs.replace(self._settings, executor=number, folder=str(home), groups=groups)
-            )
+            settings = msgspec.structs.replace(self._settings, executor=number, folder=str(home), groups=groups)
+            process = ExecutorProcess(settings, starter.start)
         except OSError as error:
             self._leave_home(number)
             self._groups.remove(number)
+            self._end_starter()
             self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
             return
         self._processes[number] = process
@@ -111,6 +152,11 @@ class ExecutorLinks:
     def kill(self, number: int) -> None:
         if (process := self._processes.get(number)) is not None:
             process.kill()
+        elif number in self._waiting:
+            self._waiting.remove(number)
+            if not self._waiting:  # it may never get ready
+                self._end_starter()
+            self._emit(ExecutorExited(number, ExitReport()))
 
     def kill_all(self) -> None:
         for process in self._processes.values():
@@ -118,6 +164,7 @@ class ExecutorLinks:
 
     def finish(self) -> None:
         """Wait until the folders of sessions are gone, but not for ever."""
+        self._end_starter()
         self._remover.finish(_REMOVE_S)
 
     def send(self, number: int, frames: Frames) -> None:

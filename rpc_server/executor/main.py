@@ -1,8 +1,8 @@
 """The process that runs user code for one session: the innermost process of `rpc_server.executor.warden`.
 
 It is started warm, before a session needs it, talks to nobody but the supervisor over an inherited socket,
-and is killed, never reused, when its session ends. Everything it may need is imported before it is isolated:
-afterwards it may be unable to read its own installation.
+and is killed, never reused, when its session ends. Everything it may need is imported before it is forked: once it is
+isolated it may be unable to read its own installation.
 """
 
 from __future__ import annotations
@@ -186,14 +186,21 @@ def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
     return ExecutorSession(folder, fetch=supervised.fetch, phase=supervised.phase)
 
 
-def _warm_up() -> None:
-    """Use once what a session may need, so that lazy imports happen now, while they can, and not in a trial."""
+def _find_backends() -> None:
     for kind in DEVICE_BACKENDS.kinds:
         try:
             find_kind(kind)
             DEVICE_BACKENDS.find(kind)
         except TargetError as error:  # of a distribution; told again where the backend is asked for
             print(error, file=sys.stderr)
+
+
+def warm_up(*, gpu: bool) -> None:
+    """Use once what sessions may need, so that lazy imports happen now, while they can, and not in a trial.
+
+    Executors are forked from the process that calls it: it leaves no thread behind.
+    """
+    _find_backends()
     native.load()
     flush_caches([])
     spec = ArgSpec("x", "float32", (4,))
@@ -205,9 +212,11 @@ def _warm_up() -> None:
     with contextlib.suppress(TunefarmError):
         load_artifact(Artifact("llvm", (), (), {"object": b""}))
     repr(got)
+    if gpu:
+        _import_gpu()
 
 
-def _warm_up_gpu() -> None:
+def _import_gpu() -> None:
     """Import what drives a GPU. The driver itself is opened by the session, as the user it runs as."""
     with contextlib.suppress(ImportError):  # whoever asks for the device gets to read what is missing
         importlib.import_module("compiler.runtime.cuda.pycuda_driver")
@@ -220,17 +229,19 @@ def run(
     settings: ExecutorSettings,
     ids: tuple[int, int] | None,
     listener: socket.socket,
-    isolate: Callable[[], None],
+    isolate: Callable[[], None] = lambda: None,
 ) -> int:
-    """Be an executor; `isolate` takes the machine out of its sight, `ids` are whom it becomes. Returns its status."""
+    """Be an executor, in a process that is warm; its status at the end.
+
+    `isolate` takes the machine out of its sight, `ids` are whom it becomes.
+    """
     faulthandler.enable()
     stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-    entry_points.use_rows(settings.plugins)
-    _warm_up()
-    if settings.gpu:
-        _warm_up_gpu()
+    if settings.plugins:  # what other distributions do when they are imported is no business of the other executors
+        entry_points.use_rows(settings.plugins)
+        _find_backends()
     lane = LaneServer(listener)
     alone = settings.isolation is Level.FULL and settings.user in ("", EACH)
     tasks = 1 if alone else tasks_of(os.geteuid() if ids is None else ids[0])

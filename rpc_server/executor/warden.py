@@ -1,4 +1,4 @@
-"""What stands around an executor: `python -m rpc_server.executor.warden SETTINGS`.
+"""What stands around an executor; `rpc_server.executor.fork_server` forks it.
 
 Up to three processes. The *warden* is the supervisor's child and stays outside: it ends everything when the server is
 gone, however that died, and ends as the executor did. With full isolation its child is *process 1* of the namespaces,
@@ -15,11 +15,9 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from typing import NoReturn
 
-import msgspec
-
+from rpc_server.executor.main import run
 from rpc_server.isolation.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, drop_capabilities, prctl
 from rpc_server.isolation.levels import Level
 from rpc_server.isolation.limits import EACH, die_with_parent, ids_of, number_of_each
@@ -31,8 +29,8 @@ from rpc_server.wire.stream import lane_listener
 _STATUS = struct.Struct("i")
 
 
-def main(text: str) -> int:
-    settings = msgspec.json.decode(text, type=ExecutorSettings)
+def main(settings: ExecutorSettings) -> int:
+    """Be the warden of an executor; in the forks below be what it stands around. Returns the status to end with."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     for group in settings.groups:
         with open(group, "wb") as file:
@@ -54,7 +52,7 @@ def main(text: str) -> int:
         die_with_parent(warden)
         os.setpgid(0, 0)  # of its own, which can be killed at one blow
         os.close(status_write)
-        return _execute(settings, ids, listener)
+        return run(settings, ids, listener)
     os.close(status_write)
     _let_go(settings, listener)
     return _stand_by(settings.lifeline, child, status_read)
@@ -152,7 +150,7 @@ def _process_1(
         die_with_parent()
         if ids is None:
             drop_capabilities()  # of its user namespace
-        os._exit(_execute(settings, ids, listener, isolate))
+        os._exit(run(settings, ids, listener, isolate))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for fd in (asked_write, done_read):
         os.close(fd)
@@ -168,18 +166,3 @@ def _process_1(
         if pid == child:
             os.write(report, _STATUS.pack(status))
             os._exit(0)
-
-
-def _execute(
-    settings: ExecutorSettings,
-    ids: tuple[int, int] | None,
-    listener: socket.socket,
-    isolate: Callable[[], None] = lambda: None,
-) -> int:
-    from rpc_server.executor.main import run  # the warden needs none of it
-
-    return run(settings, ids, listener, isolate)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -20,9 +20,10 @@ _DIES_S = 1.0
 
 
 def search_path() -> str:
-    """PYTHONPATH with our packages first, also where they are not installed."""
+    """PYTHONPATH with our packages first, also where they are not installed; the same in any working folder."""
     root = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+    others = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return os.pathsep.join([root, *map(os.path.abspath, others)])
 
 
 def environment(**added: str) -> dict[str, str]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from rpc_server.isolation.levels import Level
-from rpc_server.machine.children import PYTHON, executor_environment
 from rpc_server.machine.crash import ExitReport
-from rpc_server.machine.gpus import visible
-from rpc_server.machine.stray_processes import MARK
 from rpc_server.wire.shared_window import WINDOW_SIZE, Window, make_window_memory
 from rpc_server.wire.stream import FrameStream, stream_pair
 
@@ -28,11 +25,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True):
-    """What an executor is told at birth, as JSON on its command line. Sizes in bytes.
+    """What an executor is told at birth, as JSON. Sizes in bytes.
 
-    `socket`, `window` and `lifeline` are descriptors it inherits; -1: none. The last ends it when its other end closes.
-    `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
-    stay). `isolation` is how far it is kept from all else, and `scratch` the size of its own /tmp and /dev/shm;
+    `socket`, `window` and `lifeline` are descriptors that it is given; -1: none. The last ends it when its other end
+    closes. `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root
+    ("" to stay). `isolation` is how far it is kept from all else, and `scratch` the size of its own /tmp and /dev/shm;
     `groups` are the files of control groups that it joins. `memory_limit` bounds what it may allocate on top of what it
     takes when idle. `disk_limit` bounds the size of a file it may write, and `max_processes` what it may add to the
     processes and threads of its user. `cpus` pins it; empty: every core the server may use. `gpu` is the UUID of the
@@ -70,10 +67,10 @@ class ExecutorProcess:
     """One executor and its warden, which is the child, and leader of its own session and process group. `stream` talks
     to the executor, without blocking.
 
-    Raises OSError when it cannot be started.
+    `start` forks it, and gives it descriptors (`ExecutorStarter.start`). Raises OSError when it cannot be started.
     """
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+    def __init__(self, settings: ExecutorSettings, start: Callable[[ExecutorSettings, Sequence[int]], int]) -> None:
         ours, theirs = stream_pair()
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given, theirs:
             on_failure.callback(ours.close)
@@ -82,29 +79,16 @@ class ExecutorProcess:
             lifeline, holds = os.pipe()
             given.callback(os.close, lifeline)
             on_failure.callback(os.close, holds)
-            settings = msgspec.structs.replace(settings, socket=theirs.fileno(), window=shared, lifeline=lifeline)
             read_end, write_end = os.pipe()
             on_failure.callback(os.close, read_end)
-            try:
-                self._child = subprocess.Popen(
-                    [*PYTHON, "-m", "rpc_server.executor.warden", msgspec.json.encode(settings).decode()],
-                    cwd=settings.folder,
-                    env=_environment(settings.gpu),
-                    stdin=subprocess.DEVNULL,
-                    stdout=write_end,
-                    stderr=write_end,
-                    pass_fds=tuple(fd for fd in (theirs.fileno(), shared, lifeline) if fd >= 0),
-                    start_new_session=True,
-                )
-            finally:
-                os.close(write_end)
-            on_failure.callback(self._child.kill)
-            self.pidfd = os.pidfd_open(self._child.pid)
+            given.callback(os.close, write_end)
+            handed = (write_end, lifeline, theirs.fileno(), shared)
+            self.warden = start(settings, [fd for fd in handed if fd >= 0])
+            self.pidfd = os.pidfd_open(self.warden)
             on_failure.pop_all()
         ours.setblocking(False)
         os.set_blocking(read_end, False)
         self.number = settings.executor
-        self.warden = self._child.pid
         self.pid = self.warden
         """The executor's, once it is warm."""
         self._inner: int | None = None  # a pidfd of the warden's child: when that is killed, so is all below
@@ -208,7 +192,6 @@ class ExecutorProcess:
             os.killpg(self.warden, signal.SIGKILL)  # what it left behind in its group
         _, status, usage = os.wait4(self.warden, 0)
         code = os.waitstatus_to_exitcode(status)
-        self._child.returncode = code
         self.close_stderr()
         self.stream.close()
         os.close(self.pidfd)
@@ -239,12 +222,6 @@ def _window_memory(given: contextlib.ExitStack) -> int:
         return -1
     given.callback(os.close, fd)
     return fd
-
-
-def _environment(gpu: str) -> dict[str, str]:
-    """An executor's: what of the server's is no secret, the one GPU it sees, and numpy kept from starting threads."""
-    more = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", MARK: str(os.getpid())}
-    return executor_environment(**more, **(visible(gpu) if gpu else {}))
 
 
 def children_of(pid: int) -> list[int]:
