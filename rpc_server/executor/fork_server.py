@@ -1,9 +1,9 @@
 """The process that a server's executors are forked from: `python -m rpc_server.executor.fork_server SETTINGS`.
 
 It imports once what every executor needs, and uses it once, so that an executor costs a fork and its isolation. It has
-one thread, runs no code of clients, and has none of the server's memory: it is a program of its own, with an
-environment that holds nothing secret (`executor_environment`). What it is asked comes from the supervisor only, over
-an inherited socket; when that closes it ends.
+one thread and runs no code of clients. It is a program of its own, so it has none of the server's memory. Its
+environment holds nothing secret (`executor_environment`). Only the supervisor talks to it, over an inherited socket;
+when that closes it ends.
 """
 
 from __future__ import annotations
