@@ -38,6 +38,7 @@ from rpc_server.executor.compare import disagreement, fill
 from rpc_server.executor.session import ExecutorSession
 from rpc_server.executor.trial_subject import end_if_lost
 from rpc_server.isolation import landlock
+from rpc_server.isolation.kernel import name_process
 from rpc_server.isolation.levels import Level
 from rpc_server.isolation.limits import EACH, become, die_with_parent, limit_resources, tasks_of
 from rpc_server.isolation.syscall_filter import Sockets, filter_system_calls
@@ -236,6 +237,7 @@ def run(
     `isolate` takes the machine out of its sight, `ids` are whom it becomes.
     """
     faulthandler.enable()
+    name_process("tunefarm-exec")
     stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)

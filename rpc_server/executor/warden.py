@@ -18,7 +18,13 @@ import sys
 from typing import NoReturn
 
 from rpc_server.executor.main import run
-from rpc_server.isolation.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, drop_capabilities, prctl
+from rpc_server.isolation.kernel import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    drop_capabilities,
+    name_process,
+    prctl,
+)
 from rpc_server.isolation.levels import Level
 from rpc_server.isolation.limits import EACH, die_with_parent, ids_of, number_of_each
 from rpc_server.isolation.namespaces import separate
@@ -26,11 +32,13 @@ from rpc_server.isolation.view import enter
 from rpc_server.machine.processes import ExecutorSettings, children_of
 from rpc_server.wire.stream import lane_listener
 
+NAME = "tunefarm-warden"
 _STATUS = struct.Struct("i")
 
 
 def main(settings: ExecutorSettings) -> int:
     """Be the warden of an executor; in the forks below be what it stands around. Returns the status to end with."""
+    name_process(NAME)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     for group in settings.groups:
         with open(group, "wb") as file:

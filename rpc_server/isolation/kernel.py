@@ -11,6 +11,7 @@ import platform
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -62,6 +63,11 @@ def number_of(numbers: tuple[int, int]) -> int:
 
 def prctl(option: int, value: int) -> None:
     _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
+
+
+def name_process(name: str) -> None:
+    """Set what ps(1) calls this process: up to 15 letters."""
+    _checked(_libc.prctl(_PR_SET_NAME, name.encode(), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
 def unshare(flags: int) -> None:

@@ -21,7 +21,7 @@ from rpc_server.machine.stray_processes import MARK
 READY = b"ready"
 PID = struct.Struct("i")
 MOST_GIVEN = 4
-_ANSWERS_S = 10.0
+_ANSWERS_S = 5.0
 _STDERR_KEPT = 8192
 
 

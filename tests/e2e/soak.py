@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.kit.farm.fault_farm import TIMING, FaultFarm, fault_farm
-from tests.kit.process_tree import children
+from tests.kit.process_tree import wardens
 
 LONGEST_S = 300.0
 WORKERS = ("ann", "bob", "cy")
@@ -67,7 +67,7 @@ def stop_box(farm: FaultFarm, rng: random.Random) -> str:
 
 def stop_executor(farm: FaultFarm, rng: random.Random) -> str:
     name = rng.choice(sorted(farm.boxes))
-    pids = children(farm.boxes[name].server.pid)
+    pids = wardens(farm.boxes[name].server.pid)
     return name + (_stopped(rng.choice(pids), rng) if pids else ": it has none")
 
 

@@ -7,6 +7,8 @@ import contextlib
 
 import psutil
 
+from rpc_server.executor import warden
+
 
 def children(pid: int) -> list[int]:
     """The processes that a process started and has not waited for."""
@@ -14,6 +16,16 @@ def children(pid: int) -> list[int]:
         return [child.pid for child in psutil.Process(pid).children()]
     except psutil.NoSuchProcess:
         return []
+
+
+def wardens(server: int) -> list[int]:
+    """The processes that stand around a server's executors: when one is killed, so is its executor."""
+    found = []
+    for child in children(server):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(child).name() == warden.NAME:
+                found.append(child)
+    return found
 
 
 def child_of(pid: int, word: str) -> int:

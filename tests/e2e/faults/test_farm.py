@@ -11,7 +11,7 @@ import pytest
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import LeaseRefused, RPCError
 from tests.kit.farm.fault_farm import TIMING, fault_farm, marked, until
-from tests.kit.process_tree import children
+from tests.kit.process_tree import children, wardens
 from tracker.errors import LeaseLostError
 
 RNG = random.Random(11)
@@ -75,7 +75,7 @@ def test_a_stopped_client_comes_back_to_a_lost_lease(farm):
 
 
 def test_a_stopped_executor_holds_up_only_its_own_session(farm):
-    (pid, *_) = children(farm.boxes["one"].server.pid)
+    (pid, *_) = wardens(farm.boxes["one"].server.pid)
     os.kill(pid, signal.SIGSTOP)
     try:
         assert box_status("127.0.0.1", farm.boxes["one"].server.port).box == "one"

@@ -22,7 +22,7 @@ from tests.kit.farm.fault_proxy import CuttableProxy
 from tests.kit.farm.relay import start_relay
 from tests.kit.places import python_path
 from tests.kit.ports import free_port
-from tests.kit.process_tree import children
+from tests.kit.process_tree import wardens
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.log import LogKind
@@ -141,7 +141,7 @@ class FaultFarm:
         self.boxes[name].server.terminate()
 
     def kill_executor(self, name: str) -> None:
-        for pid in children(self.boxes[name].server.pid)[:1]:
+        for pid in wardens(self.boxes[name].server.pid)[:1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
