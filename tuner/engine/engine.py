@@ -27,6 +27,7 @@ from tuner.engine import events as ev
 from tuner.engine.ledger import Ledger
 from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
+from tuner.engine.outlook import Outlook, Weighed
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Best, Outcome, Silent, Snapshot, Watcher, bests, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
@@ -37,6 +38,7 @@ from tuner.engine.turns import cores_shared
 from tuner.engine.usage import Activity, Usage
 from tuner.errors import NoDevicesError
 from tuner.records.errors import RunTakenOver
+from tuner.records.model import RunUse
 from tuner.records.store import RecordStore
 
 _TICK_S = 0.25
@@ -144,6 +146,7 @@ class TuningRun:
         plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
         self._state = EngineState(plans, options.limits(builder.workers), objective)
         self._usage = Usage()
+        self._outlook = Outlook()
         self._activity = Activity()
         self._showed = 0.0
         self._began = self._renewed = self._ticked = time.monotonic()
@@ -168,13 +171,16 @@ class TuningRun:
             while not self._state.ended:
                 self._step()
             results = self._ledger.results()
+            self._note_use(time.monotonic())
             self._ledger.finish("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
         except KeyboardInterrupt:
+            self._note_use(time.monotonic())
             self._ledger.interrupt("stopped by the user")
             raise
         except RunTakenOver:
             raise
         except TunefarmError as error:
+            self._note_use(time.monotonic())
             self._ledger.interrupt(error.message)
             raise
         finally:
@@ -212,7 +218,8 @@ class TuningRun:
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
-            self._carry_out(self._state.hear(ev.EngineTick(now - self._began, self._usage.held_s(now))))
+            self._note_use(now)
+            self._carry_out(self._state.hear(ev.EngineTick(now - self._began, self._ledger.use.held_s)))
             self._check_devices(now)
         if now - self._showed >= _SHOW_S:
             self._showed = now
@@ -360,6 +367,9 @@ class TuningRun:
             self._renewed = now
             self._ledger.renew()
 
+    def _note_use(self, now: float) -> None:
+        self._ledger.note_use(RunUse(held_s=self._usage.held_s(now), busy_s=self._usage.busy_s))
+
     def _check_devices(self, now: float) -> None:
         self._renew_if_due()
         coming = isinstance(self._fleet, fl.Queueing) and self._fleet.has_turn_coming()
@@ -397,6 +407,9 @@ class TuningRun:
             for search, state in zip(self._searches, self._state.tasks)
         )
         use, overhead = self._usage.so_far(now), self._activity.overhead(elapsed)
-        rate = (sum(t.done for t in tasks) - self._restored) / elapsed if elapsed > 0 else 0.0
-        eta = time_left(self._options, tasks, rate, elapsed)
-        return Snapshot(self._ledger.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead)
+        done, before = sum(t.done for t in tasks), self._ledger.use_before.held_s
+        rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
+        eta = time_left(self._options, tasks, rate, elapsed, before + self._usage.held_s(now), up)
+        self._outlook.note(done, [Weighed(t.model, t.calls, t.cost) for t in tasks])
+        minute = self._outlook.minute(done, rate, eta)
+        return Snapshot(self._ledger.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead, minute, before)

@@ -85,7 +85,7 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class EngineTick:
-    """The run has lasted so long, and held its devices for so long together (seconds, earlier sessions not counted)."""
+    """The run has lasted so long in this session, and held its devices for so long together in all of them (seconds)."""
 
     elapsed_s: float
     device_s: float = 0.0

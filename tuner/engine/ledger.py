@@ -25,6 +25,7 @@ from tuner.records.model import (
     NewTrial,
     Run,
     RunState,
+    RunUse,
     TrialPurpose,
 )
 from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
@@ -91,6 +92,7 @@ class Ledger:
         self._any_device: _Device | None = None
         self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
         store.runs.take(run.id, self._owner, is_gone, queued_only)
+        self.use_before = self.use = store.runs.get(run.id).use
 
     @staticmethod
     def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
@@ -120,15 +122,19 @@ class Ledger:
 
     def renew(self) -> None:
         """Say that this process is still at it."""
-        self._store.runs.renew(self.run_id, self._owner)
+        self._store.runs.renew(self.run_id, self._owner, self.use)
+
+    def note_use(self, session: RunUse) -> None:
+        """How devices were used in this session so far, to be kept with what is written next."""
+        self.use = self.use_before + session
 
     def finish(self, problems: str) -> None:
         """The run is over; `problems` names tasks that gave up."""
         state = RunState.FAILED if problems else RunState.FINISHED
-        self._store.runs.leave(self.run_id, self._owner, state, problems)
+        self._store.runs.leave(self.run_id, self._owner, state, problems, self.use)
 
     def interrupt(self, reason: str) -> None:
-        self._store.runs.leave(self.run_id, self._owner, RunState.INTERRUPTED, reason)
+        self._store.runs.leave(self.run_id, self._owner, RunState.INTERRUPTED, reason, self.use)
 
     # -- what happens
 

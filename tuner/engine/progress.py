@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rpc_server.wire.trial_messages import FailureKind
@@ -44,6 +44,12 @@ class TaskProgress:
         return drift(self.baseline_cost, self.last_baseline_cost)
 
     @property
+    def cost(self) -> float | None:
+        """Seconds a call of what a build uses by now: the best candidate, or the untuned function where that is
+        faster."""
+        return min((cost for cost in (self.baseline_cost, self.best_cost) if cost is not None), default=None)
+
+    @property
     def failed(self) -> int:
         return sum(self.failures.values())
 
@@ -58,18 +64,26 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class ModelProgress:
-    """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known."""
+    """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known.
+    `minute` is what the next minute of tuning should save of them; None once it ended, and while that is not known."""
 
     name: str
     untuned: float | None
     best: float | None
+    minute: float | None = None
 
     @staticmethod
-    def of(name: str, tasks: Sequence[TaskProgress]) -> ModelProgress:
-        """That of a model with these kernels. One that has no candidate yet counts as it is untuned."""
+    def of(name: str, tasks: Sequence[TaskProgress], minute: float | None = None) -> ModelProgress:
+        """That of a model with these kernels. One without a candidate that is faster counts as it is untuned."""
         untuned = [task.baseline_cost for task in tasks]
-        best = [task.best_cost or task.baseline_cost for task in tasks]
-        return ModelProgress(name, _total(untuned, tasks), _total(best, tasks))
+        best = [task.cost for task in tasks]
+        ended = all(task.ended for task in tasks)
+        return ModelProgress(name, _total(untuned, tasks), _total(best, tasks), None if ended else minute)
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast as untuned."""
+        return self.untuned / self.best if self.untuned is not None and self.best else None
 
 
 def _total(costs: Sequence[float | None], tasks: Sequence[TaskProgress]) -> float | None:
@@ -95,7 +109,8 @@ class DeviceUse:
 class Snapshot:
     """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
     for every device that was ever held. `waiting` says where the run stands in a tracker's queue while it waits for its
-    first device, or "". `overhead` is the share of the run in which nothing was built or measured."""
+    first device, or "". `overhead` is the share of the run in which nothing was built or measured. `minute`: see
+    `ModelProgress`, by model."""
 
     run_id: int
     elapsed_s: float
@@ -106,6 +121,13 @@ class Snapshot:
     use: tuple[DeviceUse, ...] = ()
     waiting: str = ""
     overhead: float = 0.0
+    minute: Mapping[str, float | None] = field(default_factory=dict)
+    held_before_s: float = 0.0
+
+    @property
+    def held_s(self) -> float:
+        """Seconds that devices were held for the run, all together, earlier sessions included."""
+        return self.held_before_s + sum(u.held_s for u in self.use)
 
     @property
     def utilisation(self) -> float:
@@ -122,7 +144,10 @@ class Snapshot:
     def models(self) -> tuple[ModelProgress, ...]:
         """The models whose kernels are tuned, in order."""
         names = dict.fromkeys(task.model for task in self.tasks if task.model)
-        return tuple(ModelProgress.of(name, [task for task in self.tasks if task.model == name]) for name in names)
+        return tuple(
+            ModelProgress.of(name, [task for task in self.tasks if task.model == name], self.minute.get(name))
+            for name in names
+        )
 
     def with_results(self, costs: Sequence[float | None]) -> Snapshot:
         """Return the snapshot of an ended run whose tasks came to `costs`; a task without one keeps its best so far."""
@@ -219,11 +244,17 @@ def task_progress(
     )
 
 
-def time_left(options: RunOptions, tasks: Sequence[TaskProgress], rate: float, elapsed_s: float) -> float | None:
-    """Seconds until the first limit is reached at `rate` trials a second; None while that cannot be guessed."""
+def time_left(
+    options: RunOptions, tasks: Sequence[TaskProgress], rate: float, elapsed_s: float, held_s: float = 0.0,
+    devices: int = 0,
+) -> float | None:  # fmt: skip
+    """Seconds until the first limit is reached at `rate` trials a second, on so many `devices`, which were held for
+    `held_s` together so far. None while that cannot be guessed."""
     guesses = [options.seconds - elapsed_s] if options.seconds else []
     if options.task_seconds:
         guesses.append(options.task_seconds * len(tasks) - elapsed_s)
+    if options.device_hours and devices:
+        guesses.append((3600 * options.device_hours - held_s) / devices)
     left = sum(t.budget - t.done for t in tasks if not t.ended)
     if options.total_trials:
         left = min(left, options.total_trials - sum(t.done for t in tasks))

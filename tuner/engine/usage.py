@@ -42,6 +42,11 @@ class Usage:
         """Seconds that devices were held, all together."""
         return sum(t.held_s for t in self._tallies.values()) + sum(now - since for _, since in self._held.values())
 
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which devices measured, all together."""
+        return sum(t.busy_s for t in self._tallies.values())
+
     def so_far(self, now: float) -> tuple[DeviceUse, ...]:
         """Every device that was ever held, by name."""
         still: dict[str, float] = defaultdict(float)

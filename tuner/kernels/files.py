@@ -25,6 +25,7 @@ from tuner.kernels.includes import Header, local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.model import is_model
 from tuner.kernels.model_version import ModelSource, model_source, plan_of
+from tuner.kernels.run_models import model_name
 from tuner.kernels.space import Config
 from tuner.kernels.spec import (
     CTable,
@@ -73,8 +74,7 @@ class Item:
     @property
     def model(self) -> str:
         """The name of the model that it is a kernel of, or ""."""
-        file = Path(self.record.get("file", ""))
-        return str(self.record.get("model", "")) or (file.stem if is_model(file) else "")
+        return model_name(self.record)
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,23 @@ class RunTask:
     best_cost: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUse:
+    """What a run has used: the seconds that devices were held for it, all together, and those in which they measured.
+    Of a run from a file of records both are 0."""
+
+    held_s: float = 0.0
+    busy_s: float = 0.0
+
+    def __add__(self, other: RunUse) -> RunUse:
+        return RunUse(held_s=self.held_s + other.held_s, busy_s=self.busy_s + other.busy_s)
+
+    @property
+    def utilisation(self) -> float | None:
+        """Time measuring over time held; None where nothing was held."""
+        return min(1.0, self.busy_s / self.held_s) if self.held_s > 0 else None
+
+
 IMPORTED = "imported"
 """The only option of a run that came from a file: under it lie those it had, which nothing here obeys."""
 
@@ -169,6 +186,7 @@ class Run:
     trials: int
     failed: int
     tasks: tuple[RunTask, ...]
+    use: RunUse = RunUse()
 
     @property
     def budget(self) -> int:
@@ -262,6 +280,15 @@ class CurvePoint:
     elapsed_s: float
     cost: float
     trial_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """From trial `sequence` of a run on, the task at `position` takes `cost` seconds a call."""
+
+    sequence: int
+    position: int
+    cost: float
 
 
 # --------------------------------------------------------------------------------------- best

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from tuner.engine.progress import ModelProgress
 from tuner.records import model
 from webui.api.shown import Reply, Shown, shows
 from webui.progress import Progress
@@ -24,21 +25,23 @@ class RunTask(Shown):
     @classmethod
     def of(cls, record: model.RunTask, **more: Any) -> Self:
         workload = record.workload
-        return super().of(
-            record, workload_key=workload.key, workload_name=workload.name, flops=workload.flops, **more
-        )
+        return super().of(record, workload_key=workload.key, workload_name=workload.name, flops=workload.flops, **more)
 
 
-@shows(model.Run, without=("options",))
+@shows(model.Run, without=("options", "use"))
 class Run(Shown):
-    """`command` is what a person types to repeat the run; `message` why it ended."""
+    """`command` is what a person types to repeat the run; `message` why it ended. Devices were held for it for `held_s`
+    seconds, all together, and measured in `busy_s` of them."""
 
     budget: int
     tasks: list[RunTask]
+    held_s: float
+    busy_s: float
 
     @classmethod
     def of(cls, record: model.Run, **more: Any) -> Self:
-        return super().of(record, budget=record.budget, tasks=[RunTask.of(task) for task in record.tasks], **more)
+        tasks, use = [RunTask.of(task) for task in record.tasks], record.use
+        return super().of(record, budget=record.budget, tasks=tasks, held_s=use.held_s, busy_s=use.busy_s, **more)
 
 
 @shows(model.FailureCount, renamed={"task_id": "task", "first_trial_id": "first_trial"})
@@ -54,11 +57,21 @@ class RunProgress(Shown):
     set when a running run has not been heard of for suspiciously long."""
 
 
+@shows(
+    ModelProgress,
+    renamed={"name": "model", "untuned": "untuned_s", "best": "now_s", "minute": "next_minute_saves_s"},
+)
+class RunModel(Shown):
+    """A model that a run tunes: the seconds of a run of its kernels untuned and by now, and what the next minute of
+    tuning should save of them. Null for what is not known."""
+
+
 class RunDetail(Run):
-    """A run with its failures and its progress."""
+    """A run with its failures, its progress, and the models that it tunes."""
 
     failures: list[FailureCount]
     progress: RunProgress
+    models: list[RunModel]
 
 
 class RunPage(Reply):

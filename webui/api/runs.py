@@ -6,6 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from tuner.engine.progress import ModelProgress
+from tuner.kernels.run_models import has_models, model_progress
 from tuner.records import model
 from tuner.records.db.types import utcnow
 from tuner.records.store import RecordStore
@@ -17,6 +19,7 @@ from webui.api.run_models import (
     FailureCount,
     Run,
     RunDetail,
+    RunModel,
     RunPage,
     RunProgress,
     RunTask,
@@ -55,16 +58,26 @@ def run(context: Ctx, run_id: Id) -> RunDetail:
 
 def run_detail(store: RecordStore, run_id: int) -> RunDetail:
     found = store.runs.get(run_id)
+    now = current_progress(store, found)
     return RunDetail.of(
         found,
         failures=[FailureCount.of(failure) for failure in store.runs.failures(run_id)],
-        progress=RunProgress.of(current_progress(store, found)),
+        progress=RunProgress.of(now),
+        models=[RunModel.of(known) for known in current_models(store, found, now)],
     )
 
 
 def current_progress(store: RecordStore, run: model.Run) -> Progress:
     latest = store.trials.page(run.id, before=_LAST, limit=WINDOW, with_trace=False)
     return progress(run, latest, utcnow())
+
+
+def current_models(store: RecordStore, run: model.Run, now: Progress) -> tuple[ModelProgress, ...]:
+    """The models that a run tunes, with what going on with it should bring."""
+    if not has_models(run):
+        return ()
+    follow = run.state is model.RunState.RUNNING and bool(now.rate)
+    return model_progress(run, store.runs.improvements(run.id) if follow else (), now.rate, now.eta_s)
 
 
 @router.get("/runs/{run_id}/trials")

@@ -10,17 +10,22 @@ from starlette.responses import HTMLResponse, Response
 
 from compiler.target.target import Target
 from tuner.devices.supplies import tracked_target
+from tuner.engine.progress import ModelProgress
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage, coverage_of
 from tuner.kernels.model_version import KIND
+from tuner.records.model import Run
 from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion
+from tuner.records.store import RecordStore
 from webui.api.model_routes import viewer_of
 from webui.api.params import Before, Id
+from webui.api.runs import current_models, current_progress
 from webui.context import Context, Ctx
 from webui.errors import BadRequest
 from webui.format import duration
 from webui.pages.figures import time_series
 from webui.pages.graph_picture import HEATS, CallShare, graph_picture
 from webui.pages.render import render
+from webui.progress import Progress
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -36,6 +41,15 @@ class ModelLine:
     model: Model
     last: ModelTime | None
     before: ModelTime | None
+
+
+@dataclass(frozen=True)
+class TuningNow:
+    """A run that tunes a model now, and how the model stands in it."""
+
+    run: Run
+    progress: Progress
+    models: tuple[ModelProgress, ...]
 
 
 @router.get("/models")
@@ -75,6 +89,7 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
     calls = store.models.graph(chosen.id)
     _, profile = store.models.newest_profile(chosen.id, place) if place else (0, ())
     names = {each.id: each.digest[:8] for each in versions}
+    runs = [store.runs.get(number) for number in store.models.runs(chosen.id, 5)]
     return render(
         context,
         "model.html",
@@ -93,11 +108,17 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
         picture=time_series(times[::-1], names) if len(times) > 1 else None,
         graph=graph_picture(calls, _shares(coverage, profile)) if calls else None,
         heats=range(1, HEATS + 1),
-        runs=[store.runs.get(number) for number in store.models.runs(chosen.id, 5)],
+        runs=runs,
+        under_way=[_under_way(store, run, found.name) for run in runs if not run.state.ended],
         launcher=context.launcher,
         keys=sorted({device.key for device in fleet if device.key}),
         others=_others(chosen, versions, place, classes),
     )
+
+
+def _under_way(store: RecordStore, run: Run, name: str) -> TuningNow:
+    now = current_progress(store, run)
+    return TuningNow(run, now, tuple(model for model in current_models(store, run, now) if model.name == name))
 
 
 def _kernels(coverage: ModelCoverage | None) -> list[KernelCoverage]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from tuner.engine.options import RunOptions
 from tuner.records.model import Run, TrialStatus
 from tuner.records.store import RecordStore
 from tuner.search.registry import strategy_names
+from webui.api.model_routes import viewer_of
 from webui.api.params import LARGEST, Before, Id
-from webui.api.runs import current_progress, trial_page
+from webui.api.runs import current_models, current_progress, trial_page
 from webui.context import Ctx
 from webui.forecasts import Accuracy, accuracy_of, forecasts_of
 from webui.pages.render import render
@@ -47,18 +48,23 @@ def runs(context: Ctx, before: Before = None) -> Response:
 @router.get("/runs/{run_id}")
 def run(
     context: Ctx,
+    request: Request,
     run_id: Id,
     before: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     status: TrialStatus | None = None,
 ) -> Response:
     found = context.store.runs.get(run_id)
+    now = current_progress(context.store, found)
+    models = current_models(context.store, found, now)
     trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
     return render(
         context,
         "run.html",
         "Runs",
         run=found,
-        progress=current_progress(context.store, found),
+        progress=now,
+        models=models,
+        model_ids=context.store.models.of_run(run_id, viewer_of(request)) if models else {},
         failures=context.store.runs.failures(run_id),
         trials=trials,
         names=_names(found),

@@ -15,7 +15,7 @@ from tuner.records.db.database import writing
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, RunStopped, RunTakenOver
 from tuner.records.farm.model_farm import DeviceEventKind
-from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState, RunUse
 from tuner.records.runs import claims, stopping
 from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
 from tuner.records.store import RecordStore
@@ -225,6 +225,22 @@ def test_leaving_a_run_frees_it_and_its_claims(bench: Bench) -> None:
     assert (left.state, left.message) == (RunState.INTERRUPTED, "stopped")
     assert bench.claim(bench.two, "a") == {"a": CLAIMED}
     bench.store.runs.take(bench.one.id, "you")
+
+
+def test_what_a_run_has_used_is_kept_for_whoever_goes_on_with_it(bench: Bench) -> None:
+    run, store = bench.one.id, bench.store
+    assert store.runs.get(run).use == RunUse()
+    store.runs.take(run, "me")
+    store.runs.renew(run, "me", RunUse(held_s=20.0, busy_s=12.0))
+    store.runs.renew(run, "me")
+    assert store.runs.get(run).use == RunUse(held_s=20.0, busy_s=12.0)
+    assert (
+        store.runs.leave(run, "me", RunState.INTERRUPTED, "", RunUse(held_s=24.0, busy_s=18.0)).use.utilisation == 0.75
+    )
+    store.runs.take(run, "you")
+    with pytest.raises(RunTakenOver):
+        store.runs.renew(run, "me", RunUse(held_s=1.0))
+    assert store.runs.get(run).use.held_s == 24.0
 
 
 def test_an_unknown_run(bench: Bench) -> None:

@@ -64,6 +64,7 @@ INSERT INTO device_events (id, device_id, kind, at, since, message, data)
 DATA_0004 = DATA_0003  # which added no column
 DATA_0005 = DATA_0004
 DATA_0006 = DATA_0005  # whose models are made by the program alone
+DATA_0007 = DATA_0006
 EARLIER = {
     "0001": DATA_0001,
     "0002": DATA_0002,
@@ -71,6 +72,7 @@ EARLIER = {
     "0004": DATA_0004,
     "0005": DATA_0005,
     "0006": DATA_0006,
+    "0007": DATA_0007,
 }
 
 

@@ -13,6 +13,7 @@ from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tunefarm.notebook import load_run
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
+from tuner.engine.jobs import DEPTH
 from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
@@ -68,9 +69,7 @@ def test_tuners_at_once_measure_no_candidate_twice(store: RecordStore) -> None:
     options = RunOptions(trials=40, finalists=0)
 
     def work() -> None:
-        outcomes.append(
-            tune([search()], fleet=Farm(2).fleet, builder=ReplayBuilder(), options=options, store=store)
-        )
+        outcomes.append(tune([search()], fleet=Farm(2).fleet, builder=ReplayBuilder(), options=options, store=store))
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -219,6 +218,22 @@ def test_budgets_of_time_end_a_run(store: RecordStore) -> None:
     outcome = tune([search()], fleet=Farm(2, 0.01).fleet, builder=ReplayBuilder(), options=options, store=store)
     assert outcome.snapshot.done == store.runs.get(1).trials
     assert store.runs.get(1).state is RunState.FINISHED
+
+
+def test_a_resumed_run_goes_on_counting_what_it_used(store: RecordStore) -> None:
+    """A budget of device hours that an earlier session has used up leaves nothing to search."""
+    run, thread, _ = begin(store, RunOptions(trials=100_000), Farm())
+    run.stop()
+    thread.join(60)
+    used = store.runs.get(1).use
+    assert 0 < used.busy_s <= used.held_s
+    options = RunOptions(trials=0, device_hours=used.held_s / 3600 / 2, finalists=0)
+    again = TuningRun([search()], Farm().fleet, ReplayBuilder(), Ledger.resume(store, 1, [task()]), options)
+    before = store.runs.get(1).trials
+    told = again.run()
+    assert told.held_s > used.held_s
+    assert store.runs.get(1).trials - before <= 2 * DEPTH  # what was on its way when the first tick said so
+    assert store.runs.get(1).use.held_s > used.held_s
 
 
 def many(count: int) -> Sequence[TaskSearch]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from rich import box
 from rich.console import Console, Group
@@ -68,13 +69,15 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def models_text(snapshot: Snapshot) -> list[str]:
-    """Return what a run of each model's tuned kernels takes by now, and what it took untuned."""
+    """Return what a run of each model's tuned kernels takes by now and took untuned, and what the next minute of tuning
+    should save of it."""
     found = []
     for model in snapshot.models:
         if model.best is not None and model.untuned is not None:
-            gain = f"{model.untuned / model.best:.1f}x" if model.best else ""
+            gain = f"{model.speedup:.1f}x" if model.speedup else ""
             before = f"untuned {seconds(model.untuned)}, {gain}"
-            found.append(f"{model.name}'s kernels {seconds(model.best)} a run ({before})")
+            more = "" if model.minute is None else f", a minute more should save {seconds(model.minute)}"
+            found.append(f"{model.name}'s kernels {seconds(model.best)} a run ({before}){more}")
     return found
 
 
@@ -101,7 +104,7 @@ def summary_table(snapshot: Snapshot) -> Fitted:
             str(task.done),
             str(task.failed),
         )
-    held = sum(use.held_s for use in snapshot.use)
+    held = snapshot.held_s
     notes = [f"devices were held for {seconds(held)} together: {held / 3600:.3f} device hours"] if held else []
     notes += [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
     texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
@@ -158,13 +161,16 @@ class PlainDisplay(Silent):
 
     def __exit__(self, *_: object) -> None:
         if self._latest is not None:
-            self._print(status_line(self._latest))
+            self._show(self._latest)
 
     def update(self, snapshot: Snapshot) -> None:
         self._latest = snapshot
         if time.monotonic() - self._last >= _PLAIN_EVERY_S:
             self._last = time.monotonic()
-            self._print(status_line(snapshot))
+            self._show(snapshot)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._print(status_line(snapshot))
 
     def note(self, text: str) -> None:
         self._print(text)
@@ -217,6 +223,44 @@ def _failed(task: TaskProgress) -> str:
     return f"[yellow]{task.failed} failed[/yellow]" if task.failed else "[dim]0 failed[/dim]"
 
 
-def make_display(console: Console) -> PlainDisplay | LiveDisplay:
-    """Live on a terminal, plain elsewhere."""
+class JsonDisplay(PlainDisplay):
+    """Lines of JSON for programs that follow a run: one every few seconds, and one for every note."""
+
+    def _show(self, snapshot: Snapshot) -> None:
+        told = {
+            "run": snapshot.run_id,
+            "seconds": snapshot.elapsed_s,
+            "trials": snapshot.done,
+            "budget": snapshot.budget,
+            "trials_per_second": snapshot.rate,
+            "time_left_s": snapshot.eta_s,
+            "devices": snapshot.devices,
+            "device_seconds": snapshot.held_s,
+            "waiting": snapshot.waiting,
+            "models": models_json(snapshot),
+        }
+        self._print(json.dumps(told))
+
+    def note(self, text: str) -> None:
+        self._print(json.dumps({"note": text}))
+
+
+def models_json(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Return how the models of a run stand: seconds of a run of each one's kernels; null for what is not known."""
+    return [
+        {
+            "model": model.name,
+            "untuned_s": model.untuned,
+            "now_s": model.best,
+            "speedup": model.speedup,
+            "next_minute_saves_s": model.minute,
+        }
+        for model in snapshot.models
+    ]
+
+
+def make_display(console: Console, as_json: bool = False) -> PlainDisplay | LiveDisplay:
+    """Lines of JSON where they are asked for; else live on a terminal, plain elsewhere."""
+    if as_json and not console.is_terminal:
+        return JsonDisplay(console.file)
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console.file)

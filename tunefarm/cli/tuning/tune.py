@@ -77,7 +77,12 @@ _FIXED = (
 @click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
 @click.option("--if-queued", is_flag=True, hidden=True, help="With --resume: only a run that waits to be begun.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the result as JSON on stdout, and lines of JSON of its progress on stderr.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_obj
 def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:

@@ -16,7 +16,7 @@ from compiler.target.options import filled
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.models.inputs import parse_sizes
-from tunefarm.cli.tuning.display import beginning, make_display, summary_table
+from tunefarm.cli.tuning.display import beginning, make_display, models_json, summary_table
 from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
@@ -180,7 +180,7 @@ def _run(
     options: RunOptions,
     given: dict[str, Any],
 ) -> Snapshot:
-    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
+    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr), given["as_json"])
     try:
         with display as watcher:
             run = TuningRun(searches, fleet, builder, ledger, options, watcher)
@@ -241,6 +241,9 @@ def _as_json(snapshot: Snapshot, searches: Sequence[TaskSearch]) -> dict[str, An
         "seconds": snapshot.elapsed_s,
         "trials_per_second": snapshot.rate,
         "overhead": snapshot.overhead,
+        "device_seconds": snapshot.held_s,
+        "utilisation": snapshot.utilisation,
+        "models": models_json(snapshot),
         "tasks": [
             {
                 "name": t.name,

@@ -128,7 +128,8 @@ class TuningKeyRow(Base):
 class RunRow(Base):
     """One `tunefarm tune`. `options` and `command` are what it takes to resume or repeat it; `sequence` is the
     number of its last trial, of whatever purpose. `owner` is the process that works on it, until `owned_until`
-    unless it says so again; `stop_by` asked it at `stop_at` to end."""
+    unless it says so again; `stop_by` asked it at `stop_at` to end. Devices were held for it for `held_s` seconds, all
+    together, and measured in `busy_s` of them."""
 
     __tablename__ = "runs"
 
@@ -151,6 +152,8 @@ class RunRow(Base):
     owned_until: Mapped[datetime | None]
     stop_at: Mapped[datetime | None]
     stop_by: Mapped[str] = mapped_column(server_default="")
+    held_s: Mapped[float] = mapped_column(server_default="0")
+    busy_s: Mapped[float] = mapped_column(server_default="0")
 
 
 class RunTaskRow(Base):

@@ -214,6 +214,16 @@ def runs(connection: Connection, version_id: int, limit: int) -> tuple[int, ...]
     return tuple(connection.scalars(query.order_by(ModelRunRow.run_id.desc()).limit(limit)))
 
 
+def of_run(connection: Connection, viewer: Viewer, run_id: int) -> dict[str, int]:
+    query = (
+        select(ModelRow.name, ModelRow.id)
+        .join(ModelVersionRow, ModelVersionRow.model_id == ModelRow.id)
+        .join(ModelRunRow, ModelRunRow.version_id == ModelVersionRow.id)
+        .where(ModelRunRow.run_id == run_id, may_see(viewer))
+    )
+    return {row.name: row.id for row in connection.execute(query)}
+
+
 def parts(connection: Connection, version_id: int, after: int) -> Iterator[tuple[int, bytes]]:
     """The next piece of a version's file from byte `after` on."""
     query = select(ModelPartRow.start, ModelPartRow.body).where(

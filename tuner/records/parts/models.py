@@ -82,6 +82,10 @@ class ModelRecords(StorePart):
 
     # -- what was measured
 
+    def of_run(self, run_id: int, viewer: Viewer = ANYONE) -> dict[str, int]:
+        """The ids of the models that a run tunes, by name."""
+        return self._read(lambda c: reading.of_run(c, viewer, run_id))
+
     def times(
         self,
         model_id: int,

@@ -11,7 +11,7 @@ from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.database import reading
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.result import TaskResult
-from tuner.records.model import CurvePoint, FailureCount, NewRun, Run, RunState
+from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunState, RunUse
 from tuner.records.runs import claims, prune, results, runs, stopping, trials
 from tuner.records.runs.sites import Sites
 
@@ -54,19 +54,21 @@ class RunRecords(StorePart):
 
         self._write(take)
 
-    def renew(self, run_id: int, owner: str) -> None:
-        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds. Raises RunTakenOver, and RunStopped
-        when `request_stop` asked for its end."""
+    def renew(self, run_id: int, owner: str, use: RunUse | None = None) -> None:
+        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds, and what it has used by now. Raises
+        RunTakenOver, and RunStopped when `request_stop` asked for its end."""
 
         def renew(connection: Connection) -> None:
-            claims.renew_run(connection, run_id, owner)
+            claims.renew_run(connection, run_id, owner, use)
             stopping.check(connection, run_id)
 
         self._write(renew)
 
-    def leave(self, run_id: int, owner: str, state: RunState, message: str = "") -> Run:
-        """Give the run up in the state given, and every claim of it. Raises RunTakenOver."""
-        return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message))
+    def leave(
+        self, run_id: int, owner: str, state: RunState, message: str = "", use: RunUse | None = None
+    ) -> Run:  # fmt: skip
+        """Give the run up in the state given, and every claim of it; `use` is all that it used. Raises RunTakenOver."""
+        return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message, use))
 
     def request_stop(self, run_id: int, by: str = "") -> Run:
         """Ask whoever tunes the run to end it, which happens when that process next renews it; a run that nobody tunes
@@ -105,6 +107,10 @@ class RunRecords(StorePart):
         if max_points < 2:
             raise InvalidRecord("a curve has at least 2 points")
         return self._read(lambda c: runs.best_curve(c, run_id, workload_key, max_points, target))
+
+    def improvements(self, run_id: int) -> tuple[Improvement, ...]:
+        """The trials at which the best cost of any task of a run fell, in order."""
+        return self._read(lambda c: runs.improvements(c, run_id))
 
     def task_result(self, run_id: int, task_id: int) -> TaskResult | None:
         """Return what a run's task came to: by its finals, else by the search. None where nothing was measured."""

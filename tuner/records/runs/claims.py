@@ -18,7 +18,7 @@ from tuner.records.db.schema import CandidateRow, ClaimRow, RunRow, TrialRow, Tu
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import RunBusy, RunStopped, RunTakenOver
 from tuner.records.lookup.keys import toolchain_key
-from tuner.records.model import Run, RunState, TrialPurpose
+from tuner.records.model import Run, RunState, RunUse, TrialPurpose
 from tuner.records.runs import catalog
 from tuner.records.runs.runs import no_run, set_state
 from tuner.records.runs.sites import Site
@@ -75,17 +75,21 @@ def take_run(
     _own(connection, run_id, owner, now)
 
 
-def renew_run(connection: Connection, run_id: int, owner: str) -> None:
+def renew_run(connection: Connection, run_id: int, owner: str, use: RunUse | None) -> None:
     row = _locked(connection, run_id)
     check_owner(run_id, row.owner, owner)
     now = current_time(connection)
     _own(connection, run_id, owner, now)
+    _keep_use(connection, run_id, use)
     connection.execute(update(ClaimRow).where(ClaimRow.run_id == run_id).values(expires_at=_lapse(now)))
 
 
-def leave_run(connection: Connection, run_id: int, owner: str, state: RunState, message: str) -> Run:
+def leave_run(
+    connection: Connection, run_id: int, owner: str, state: RunState, message: str, use: RunUse | None
+) -> Run:  # fmt: skip
     row = _locked(connection, run_id)
     check_owner(run_id, row.owner, owner)
+    _keep_use(connection, run_id, use)
     return free_run(connection, run_id, state, message)
 
 
@@ -111,6 +115,11 @@ def _locked(connection: Connection, run_id: int) -> AnyRow:
     if row is None:
         raise no_run(run_id)
     return row
+
+
+def _keep_use(connection: Connection, run_id: int, use: RunUse | None) -> None:
+    if use is not None:
+        connection.execute(update(RunRow).where(RunRow.id == run_id).values(held_s=use.held_s, busy_s=use.busy_s))
 
 
 def _own(connection: Connection, run_id: int, owner: str, now: datetime) -> None:

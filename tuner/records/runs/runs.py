@@ -12,7 +12,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import RunFailureRow, RunRow, RunTaskRow, TargetRow, TrialRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.model import CurvePoint, FailureCount, NewRun, Run, RunState, RunTask, Workload
+from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunState, RunTask, RunUse, Workload
 from tuner.records.runs import catalog
 
 
@@ -174,6 +174,7 @@ def _to_run(row: AnyRow, tasks: tuple[RunTask, ...]) -> Run:
         updated_at=row.updated_at,
         trials=row.trials,
         failed=row.failed,
+        use=RunUse(held_s=row.held_s, busy_s=row.busy_s),
         tasks=tasks,
     )
 
@@ -241,6 +242,16 @@ def best_curve(
         )
         for row in thin_out(rows, max_points)
     )
+
+
+def improvements(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
+    query = (
+        select(TrialRow.sequence, RunTaskRow.position, TrialRow.cost)
+        .join(RunTaskRow, RunTaskRow.id == TrialRow.task_id)
+        .where(RunTaskRow.run_id == run_id, text("trials.improved"))
+        .order_by(TrialRow.sequence)
+    )
+    return tuple(Improvement(row.sequence, row.position, row.cost) for row in connection.execute(query))
 
 
 def thin_out(rows: Sequence[AnyRow], most: int) -> Sequence[AnyRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
@@ -62,6 +63,26 @@ def test_a_model_is_what_its_kernels_take_by_their_calls():
     assert status_line(snapshot(*tasks)).startswith("net's kernels 507.5 ms a run (untuned 2.0 s, 3.9x); matmul")
     (unknown,) = snapshot(task(model="net", baseline_cost=None, best_cost=None)).models
     assert unknown.best is None
+
+
+def test_what_a_minute_more_should_save_is_told_until_the_run_ends():
+    tasks = (task(model="net", calls=3.0), task(model="net"))
+    (model,) = snapshot(*tasks, minute={"net": 0.25e-3}).models
+    assert (model.minute, model.speedup) == (0.25e-3, 200.0)
+    assert "200.0x), a minute more should save 250.0 µs;" in status_line(snapshot(*tasks, minute={"net": 0.25e-3}))
+    (ended,) = snapshot(task(model="net", ended=True), minute={"net": 0.25e-3}).models
+    assert ended.minute is None
+
+
+def test_programs_follow_a_run_by_lines_of_json():
+    console = Console(file=io.StringIO())
+    with make_display(console, as_json=True) as display:
+        display.note("device a ready")
+        display.update(snapshot(task(model="net", calls=3.0), minute={"net": 0.5}, held_before_s=60.0))
+    note, *lines = map(json.loads, console.file.getvalue().splitlines())
+    assert note == {"note": "device a ready"}
+    told = {"model": "net", "untuned_s": 1.5, "now_s": 0.0075, "speedup": 200.0, "next_minute_saves_s": 0.5}
+    assert all((line["models"], line["time_left_s"], line["device_seconds"]) == ([told], 7.5, 60.0) for line in lines)
 
 
 PLACE = "number 2 of 3 in the queue for 1 device, about 4 min"
