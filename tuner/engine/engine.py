@@ -166,6 +166,7 @@ class TuningRun:
         try:
             threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
             self._restore()
+            self._carry_out(self._state.hear(ev.EngineTick(0.0, self._ledger.use.held_s)))  # by earlier sessions
             self._carry_out(self._state.start())  # the first build goes on while the store is written to
             self._ledger.begin()
             while not self._state.ended:
