@@ -85,7 +85,7 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class EngineTick:
-    """The run has lasted so long in this session, and held its devices for so long together in all of them (seconds)."""
+    """Seconds that this session of the run has lasted, and that its devices were held together in all sessions."""
 
     elapsed_s: float
     device_s: float = 0.0

@@ -242,7 +242,7 @@ Examples:
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
 @_DB
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, and lines of JSON of its progress on stderr.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, progress so on stderr.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def tune_stored(
