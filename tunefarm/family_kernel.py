@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 
 from compiler.artifact import ArgSpec, Artifact
-from compiler.driver.build import compile_artifact
-from compiler.driver.kernel_schedules import scheduled
 from compiler.errors import ArgumentError, TunefarmError
 from compiler.extents import parse_extent
-from compiler.ir.base import GlobalVar
 from compiler.runtime.core.ndarray import NDArray, empty, from_dlpack
 from compiler.runtime.load import load_artifact
 from compiler.size_rule import Size
@@ -35,11 +32,11 @@ from compiler.target.target import Target
 from tunefarm.client import ApiError, Client
 from tunefarm.version import __version__
 from tuner.devices.supplies import local_target
-from tuner.families.build import at_size, build_family, build_untuned, function_name
-from tuner.families.family import FamilySpec
+from tuner.families.build import FamilyMaker, function_name, symbols_of
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL, Explanation
-from tuner.families.sizes import FamilyError, SizeList
+from tuner.families.sizes import FamilyError
+from tuner.kernels.family_build import maker_of
 from tuner.records.errors import RecordError
 
 _MOST_SIZES = 256
@@ -64,18 +61,18 @@ def kernel(
     refresh_s: float = 0.0,
     build_new: bool = True,
 ) -> FamilyKernel:
-    """The kernel of a family such as "dense:M,3072,768", callable at any size.
+    """The kernel of a family such as "dense:M,3072,768", or one of a file (kernels.toml:scale), callable at any size.
 
     `api` is the address of the web app, by default the setting; `token` is for one that asks for it. `release` pins
     what is fetched. With `refresh_s`, calls look for a better record that often, in the background; `refresh` does so
     at once. `cache` is a folder (default: tunefarm/kernels in the user's cache). With `build_new`, a size of which the
     chosen config has no general kernel gets one of its own at its first call, which takes seconds; it is kept on disk.
 
-    Raises FamilyError, WorkloadError, TargetError; RecordError for a release that is not there or not approved, unless
-    it was fetched before.
+    Raises FamilyError, WorkloadError, SpecError, TargetError; RecordError for a release that is not there or not
+    approved, unless it was fetched before.
     """
     return FamilyKernel(
-        FamilySpec.parse(family),
+        maker_of(family),
         _fetcher(api, token, release, device_class),
         Target(local_target() if target is None else target),
         _Cache(_folder(cache)),
@@ -85,7 +82,7 @@ def kernel(
     )
 
 
-Fetch = Callable[[FamilySpec, Target], Mapping[str, Any] | None]
+Fetch = Callable[[FamilyMaker, Target], Mapping[str, Any] | None]
 """Asks for the record of a family, as JSON; None where nobody has tuned it. Raises ApiError when nobody answers."""
 
 
@@ -95,7 +92,7 @@ class FamilyKernel:
 
     def __init__(
         self,
-        spec: FamilySpec,
+        maker: FamilyMaker,
         fetch: Fetch,
         target: Target,
         cache: _Cache,
@@ -104,11 +101,11 @@ class FamilyKernel:
         build_new: bool = True,
     ) -> None:
         """Use `kernel`."""
-        self.spec, self.target = spec, target
+        self.target = target
         self.source = "untuned"
         self.record: FamilyRecord | None = None
-        self._fetch, self._cache = fetch, cache
-        self._place = hashlib.sha256(json.dumps([spec.to_json(), str(target), place]).encode()).hexdigest()[:32]
+        self._maker, self._fetch, self._cache = maker, fetch, cache
+        self._place = hashlib.sha256(json.dumps([maker.key, str(target), place]).encode()).hexdigest()[:32]
         self._refresh_s, self._build_new = refresh_s, build_new
         self._lock = threading.Lock()
         self._state: _Built | None = None
@@ -132,7 +129,7 @@ class FamilyKernel:
         inputs = len(entry.args) - len(entry.outputs)
         if len(arrays) not in (inputs, len(entry.args)):
             raise ArgumentError(
-                f"{self.spec} takes {inputs} arrays, or {len(entry.args)} with its output, not {len(arrays)}",
+                f"{self.name} takes {inputs} arrays, or {len(entry.args)} with its output, not {len(arrays)}",
                 hint=", ".join(f"{arg.name}: {arg.dtype}{list(arg.shape or ())}" for arg in entry.args),
             )
         given = [_taken(array) for array in arrays]
@@ -145,6 +142,16 @@ class FamilyKernel:
         out = empty(_extents(entry.args[-1], sizes), entry.args[-1].dtype)
         run(*given, out)
         return np.from_dlpack(out) if isinstance(arrays[0], np.ndarray) else out
+
+    @property
+    def name(self) -> str:
+        """The family's name."""
+        return self._maker.name
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of its sizes."""
+        return self._maker.symbols
 
     @property
     def inputs(self) -> tuple[ArgSpec, ...]:
@@ -171,7 +178,7 @@ class FamilyKernel:
         for spec, given in zip(state.artifact.entries[0].args, shapes):
             shape = spec.shape or ()
             if len(shape) != len(given):
-                raise ArgumentError(f"{self.spec}: {spec.name} has {len(shape)} dimensions, not {len(given)}")
+                raise ArgumentError(f"{self.name}: {spec.name} has {len(shape)} dimensions, not {len(given)}")
             for extent, actual in zip(shape, given):
                 if isinstance(extent, str) and parse_extent(extent).is_name:
                     sizes.setdefault(extent, actual)
@@ -181,7 +188,10 @@ class FamilyKernel:
         """Return what to call at a size: the dispatching entry, or a kernel of the size's own."""
         if state.serves(size) or not self._build_new or min(size) < 1:
             return state.function
-        with self._lock:
+        found = state.own.get(size)
+        if found is not None:
+            return found
+        with self._lock:  # one thread builds, others wait for what it makes
             found = state.own.get(size)
             if found is None:
                 found = self._build_at(state, size)
@@ -191,15 +201,10 @@ class FamilyKernel:
             return found
 
     def _build_at(self, state: _Built, size: Size) -> Callable[..., None]:
-        name = f"{function_name(str(self.spec))}_{'_'.join(map(str, size))}"
+        name = f"{function_name(self.name)}_{'_'.join(map(str, size))}"
 
         def make() -> Artifact:
-            sizes = SizeList(self.spec.symbols, (size,))
-            func = None if state.record is None else at_size(state.record, state.known_as(size))
-            if func is None:
-                plain = GlobalVar(name)
-                func = scheduled({plain: self.spec.at(sizes, size).prim_func()}, self.target)[plain]
-            return compile_artifact(func, self.target, name=name, keep=())
+            return self._maker.at(state.record, state.known_as(size), self.target, name)
 
         artifact = self._cache.artifact(f"{state.digest}-{'x'.join(map(str, size))}", self.target, make)
         function: Callable[..., None] = load_artifact(artifact)[artifact.entries[0].name]
@@ -214,13 +219,13 @@ class FamilyKernel:
 
     def explain(self, **sizes: int) -> Explanation:
         """Say which kernel a size gets, why, and how sure that is. Raises FamilyError for sizes it does not have."""
-        if set(sizes) != set(self.spec.symbols):
-            raise FamilyError(f"{self.spec} has sizes for {', '.join(self.spec.symbols)}, not {', '.join(sizes)}")
-        size = tuple(sizes[symbol] for symbol in self.spec.symbols)
+        if set(sizes) != set(self.symbols):
+            raise FamilyError(f"{self.name} has sizes for {', '.join(self.symbols)}, not {', '.join(sizes)}")
+        size = tuple(sizes[symbol] for symbol in self.symbols)
         state = self._built_state
         if state.record is None:
             reasons = (
-                f"nobody has tuned {self.spec} for {self.target}: its schedule is a draft that was not measured",
+                f"nobody has tuned {self.name} for {self.target}: its schedule is a draft that was not measured",
             )
             return Explanation(size, GENERAL, "unknown", reasons)
         told = state.record.explain(state.known_as(size))
@@ -236,7 +241,7 @@ class FamilyKernel:
         """
         self._asked = time.monotonic()
         try:
-            data = self._fetch(self.spec, self.target)
+            data = self._fetch(self._maker, self.target)
             source = "fetched"
             if data is not None:
                 self._cache.keep_record(self._place, data)
@@ -251,17 +256,17 @@ class FamilyKernel:
 
     def _use(self, record: FamilyRecord | None, source: str) -> bool:
         before = self._state
-        digest = _untuned_digest(self.spec) if record is None else record.digest
+        digest = _untuned_digest(self._maker) if record is None else record.digest
         if before is not None and before.digest == digest:
             return False
         if record is None:
-            artifact = self._cache.artifact(digest, self.target, lambda: build_untuned(self.spec, self.target))
-            text = f"nobody has tuned {self.spec} for {self.target}: its schedules are drafts"
+            artifact = self._cache.artifact(digest, self.target, lambda: self._maker.untuned(self.target))
+            text = f"nobody has tuned {self.name} for {self.target}: its schedules are drafts"
             warnings.warn(text, UntunedWarning, stacklevel=4)
         else:
-            artifact = self._cache.artifact(digest, self.target, lambda: _built(record))
+            artifact = self._cache.artifact(digest, self.target, lambda: _built(self._maker, record))
         function = load_artifact(artifact)[artifact.entries[0].name]
-        self._state = _Built(digest, record, artifact, function, self.spec)
+        self._state = _Built(digest, record, artifact, function, self._maker)
         self.record, self.source = record, "untuned" if record is None else source
         return True
 
@@ -276,13 +281,13 @@ class FamilyKernel:
         try:
             self.refresh()
         except TunefarmError as error:  # what there is goes on being used
-            warnings.warn(f"{self.spec} was not refreshed: {error.message}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{self.name} was not refreshed: {error.message}", RuntimeWarning, stacklevel=2)
         finally:
             self._asking = False
 
     def __repr__(self) -> str:
         made_of = "untuned" if self.record is None else f"{self.source}, {len(self.record.configs)} configs"
-        return f"<tunefarm.kernel {self.spec}: {made_of}>"
+        return f"<tunefarm.kernel {self.name}: {made_of}>"
 
 
 class _Built:
@@ -294,13 +299,13 @@ class _Built:
         record: FamilyRecord | None,
         artifact: Artifact,
         function: Callable[..., None],
-        spec: FamilySpec,
+        maker: FamilyMaker,
     ) -> None:
         self.digest, self.record, self.artifact, self.function = digest, record, artifact, function
         self.own: dict[Size, Callable[..., None]] = {}
         self._general = {int(word) for word in artifact.meta.get(_GENERAL, "").split(",") if word}
         # a record's names of sizes, and their order, are those of whoever tuned it
-        self.symbols = spec.symbols if record is None else FamilySpec.from_json(record.what).symbols
+        self.symbols = symbols_of(maker, record)
         listed = self.symbols if record is None else record.sizes.symbols
         self._order = tuple(self.symbols.index(symbol) for symbol in listed)
 
@@ -324,14 +329,14 @@ def _extents(spec: ArgSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(e if isinstance(e, int) else sizes[e] if e in sizes else parse_extent(e).value(sizes) for e in shape)
 
 
-def _built(record: FamilyRecord) -> Artifact:
-    made = build_family(record)
+def _built(maker: FamilyMaker, record: FamilyRecord) -> Artifact:
+    made = maker.built(record)
     meta = {**made.artifact.meta, _GENERAL: ",".join(map(str, sorted(made.general)))}
     return Artifact(made.artifact.target, made.artifact.cpu_features, made.artifact.entries, made.artifact.blobs, meta)
 
 
-def _untuned_digest(spec: FamilySpec) -> str:
-    return hashlib.sha256(f"untuned {spec}".encode()).hexdigest()
+def _untuned_digest(maker: FamilyMaker) -> str:
+    return hashlib.sha256(f"untuned {maker.key}".encode()).hexdigest()
 
 
 # -------------------------------------------------------------------------------- arrays
@@ -366,14 +371,15 @@ def _give_back(asked: Any, written: NDArray) -> None:
 
 
 def _fetcher(api: str, token: str, release: str | None, device_class: str | None) -> Fetch:
-    def fetch(spec: FamilySpec, target: Target) -> Mapping[str, Any] | None:
+    def fetch(maker: FamilyMaker, target: Target) -> Mapping[str, Any] | None:
         from tunefarm import settings
 
         known = settings.load()
         with Client(api or known.api, token=token or known.api_token) as client:
-            found = client.family(str(spec), target, device_class, release=release)
+            found = client.family(maker.key, target, device_class, release=release)
         if found is None and release is not None:
-            raise RecordError(f"release {release} has no record of {spec} for {target}", hint="tunefarm release create")
+            hint = "tune it, then make a release that has it: tunefarm release create"
+            raise RecordError(f"release {release} has no record of {maker.name} for {target}", hint=hint)
         return None if found is None else found.record
 
     return fetch

@@ -29,7 +29,7 @@ def torch_op(family: str | FamilyKernel, name: str = "", **options: Any) -> Call
     """
     found = family if isinstance(family, FamilyKernel) else kernel(family, **options)
     inputs = found.inputs
-    qualified = name or f"tunefarm::{function_name(str(found.spec))}"
+    qualified = name or f"tunefarm::{function_name(found.name)}"
     schema = f"({', '.join(f'Tensor {arg.name}' for arg in inputs)}) -> Tensor"
     dtype = getattr(torch, found.output.dtype)
 

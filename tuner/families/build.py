@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
 from compiler.driver.dispatch import DispatchedEntry, dispatch_artifact
+from compiler.driver.kernel_schedules import scheduled
 from compiler.errors import TunefarmError
+from compiler.extents import parse_extent
+from compiler.ir.base import GlobalVar
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree, leaves_of
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.families.configs import realised
-from tuner.families.family import FamilySpec
+from tuner.families.family import AnySpec, spec_from_json
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
-from tuner.families.sizes import FamilyError
+from tuner.families.sizes import SizeList
 from tuner.space.generate import generate
 from tuner.untuned import runnable
 
@@ -39,10 +43,113 @@ def function_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", name)
 
 
+class FamilyMaker(Protocol):
+    """What makes kernels of one family; `symbols` are the names of its sizes, `key` is its key in records."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def symbols(self) -> tuple[str, ...]: ...
+
+    @property
+    def key(self) -> str: ...
+
+    def built(self, record: FamilyRecord, name: str = "") -> BuiltFamily:
+        """One artifact of all kernels of a record."""
+        ...
+
+    def untuned(self, target: Target, name: str = "") -> Artifact:
+        """One artifact for where nobody has tuned it."""
+        ...
+
+    def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
+        """The kernel of one size, with the config that the record's rule picks. `size` is in the record's order."""
+        ...
+
+    def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
+        """The kernel of one size as it is written, which all others have to agree with."""
+        ...
+
+    def examples(self, record: FamilyRecord | None) -> SizeList:
+        """Sizes that what is built is right at, if it is right at all."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionMaker:
+    """Makes kernels of a named workload, or of a function of a graph."""
+
+    spec: AnySpec
+
+    @property
+    def name(self) -> str:
+        return str(self.spec)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return self.spec.symbols
+
+    @property
+    def key(self) -> str:
+        return self.spec.key
+
+    def built(self, record: FamilyRecord, name: str = "") -> BuiltFamily:
+        return build_family(record, name)
+
+    def untuned(self, target: Target, name: str = "") -> Artifact:
+        return build_untuned(self.spec, target, name)
+
+    def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
+        func = None if record is None else at_size(record, size)
+        if func is None:
+            symbols = self.symbols if record is None else record.sizes.symbols
+            plain = GlobalVar(name)
+            spec = self.spec if record is None else spec_of(record)
+            func = scheduled({plain: spec.func_at(SizeList(symbols, (size,)), size)}, target)[plain]
+        return compile_artifact(func, target, name=name, keep=())
+
+    def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
+        size = tuple(sizes.values())
+        return compile_artifact(
+            runnable(self.spec.func_at(SizeList(tuple(sizes), (size,)), size), target), target, keep=()
+        )
+
+    def examples(self, record: FamilyRecord | None) -> SizeList:
+        """The measured sizes and one beyond."""
+        if record is None:
+            return SizeList(self.symbols, ((32,) * len(self.symbols),))
+        beyond = tuple(extent + 1 for extent in max(record.sizes.sizes))
+        return SizeList(record.sizes.symbols, (*record.sizes.sizes, beyond))
+
+
+def symbols_of(maker: FamilyMaker, record: FamilyRecord | None) -> tuple[str, ...]:
+    """The names of a family's sizes in the order in which its function has them, as a record calls them."""
+    if record is None or not isinstance(maker, FunctionMaker):
+        return maker.symbols
+    return spec_of(record).symbols
+
+
+def fixed(artifact: Artifact, sizes: Mapping[str, int]) -> Artifact:
+    """The artifact of a family as one of constant sizes: for what fills arrays itself, as checks on devices do."""
+    [entry] = artifact.entries
+    args = tuple(
+        arg if arg.shape is None else replace(arg, shape=tuple(_number(extent, sizes) for extent in arg.shape))
+        for arg in entry.args
+    )
+    implicit = tuple(replace(arg, value=str(_number(arg.value, sizes))) for arg in entry.implicit)
+    made = replace(entry, args=args, implicit=implicit, flops="")
+    return Artifact(artifact.target, artifact.cpu_features, (made,), artifact.blobs, artifact.meta)
+
+
+def _number(extent: int | str, sizes: Mapping[str, int]) -> int:
+    return extent if isinstance(extent, int) else parse_extent(extent).value(sizes)
+
+
 def build_family(
     record: FamilyRecord, name: str = "", compile_: Callable[..., Artifact] = compile_artifact
 ) -> BuiltFamily:
-    """Compile all kernels of a family of named workloads. Raises FamilyError for another family, CodegenError."""
+    """Compile all kernels of a function at many sizes. Raises FamilyError for a kernel of a file, CodegenError."""
     spec, target = spec_of(record), Target(record.target)
     symbol = name or function_name(record.name)
     func = spec.general()
@@ -71,16 +178,14 @@ def build_family(
     return BuiltFamily(dispatch_artifact(entry, rule, kernels, target), general, instead)
 
 
-def build_untuned(spec: FamilySpec, target: Target, name: str = "") -> Artifact:
+def build_untuned(spec: AnySpec, target: Target, name: str = "") -> Artifact:
     """The function for any size as it is written. Raises CodegenError."""
     return compile_artifact(runnable(spec.general(), target), target, name=name or function_name(str(spec)))
 
 
-def spec_of(record: FamilyRecord) -> FamilySpec:
-    """The family's spec. Raises FamilyError for a kernel of somebody's own."""
-    if "op" not in record.what:
-        raise FamilyError(f"{record.name} is a kernel of a file: it is built where that is")
-    return FamilySpec.from_json(record.what)
+def spec_of(record: FamilyRecord) -> AnySpec:
+    """The family's function. Raises FamilyError for a kernel of somebody's own."""
+    return spec_from_json(record.what, record.name)
 
 
 def at_size(record: FamilyRecord, size: Size, trace: str | None = None) -> n.PrimFunc | None:
@@ -88,7 +193,7 @@ def at_size(record: FamilyRecord, size: Size, trace: str | None = None) -> n.Pri
 
     A measured size has its `trace`; for another the config is made to fit.
     """
-    func = spec_of(record).at(record.sizes, size).prim_func()
+    func = spec_of(record).func_at(record.sizes, size)
     if trace is not None:
         return apply_trace(func, Trace.from_json(trace)).func
     pick = record.rule.pick(size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,39 +17,44 @@ from tuner.space.sketch import Sketch
 
 @dataclass(frozen=True)
 class FamilyConfig:
-    """The name of a sketch and the value of each of its decisions."""
+    """The name of a sketch and the value of each of its decisions. `shown` is how people read it, where that differs:
+    a kernel of somebody's own has places in lists of values."""
 
     sketch: str
     values: tuple[tuple[str, int], ...]
+    shown: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(sorted(self.values)))
 
     def __str__(self) -> str:
-        return " ".join([self.sketch, *(f"{name}={value}" for name, value in self.values)])
+        return self.shown or " ".join([self.sketch, *(f"{name}={value}" for name, value in self.values)])
 
     @cached_property
     def digest(self) -> str:
         """Names the config in records."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        kept = {"sketch": self.sketch, "values": dict(self.values)}
+        text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def to_json(self) -> dict[str, Any]:
-        return {"sketch": self.sketch, "values": dict(self.values)}
+        made: dict[str, Any] = {"sketch": self.sketch, "values": dict(self.values)}
+        return {**made, "shown": self.shown} if self.shown else made
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FamilyConfig:
         """The inverse of `to_json`. Raises FamilyError."""
         try:
             values = tuple((str(name), int(value)) for name, value in data["values"].items())
-            return FamilyConfig(str(data["sketch"]), values)
+            return FamilyConfig(str(data["sketch"]), values, str(data.get("shown", "")))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise FamilyError(f"{str(data)[:80]!r} is no config of a family") from None
 
     @staticmethod
     def of(candidate: Candidate) -> FamilyConfig:
         """The config of which `candidate` is what it is at its own size."""
-        return FamilyConfig(candidate.sketch.name, tuple(candidate.sketch.values(candidate.decisions).items()))
+        sketch, point = candidate.sketch, candidate.decisions
+        return FamilyConfig(sketch.name, tuple(sketch.values(point).items()), sketch.shown(point))
 
 
 def realised(config: FamilyConfig, sketches: Sequence[Sketch], exact: bool = False) -> Candidate | None:

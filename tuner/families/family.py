@@ -1,16 +1,22 @@
-"""A family of workloads: a named workload whose sizes are partly symbols, "dense:M,3072,768"."""
+"""A family: a function at many sizes. Most are named workloads whose sizes are partly symbols, "dense:M,3072,768"."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.size_rule import Size
+from compiler.target.target import Target
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
+from tuner.families.function import FunctionSpec, check_symbols, general_form, general_key
 from tuner.families.sizes import FamilyError, SizeList
+from tuner.task import TuningTask
 from tuner.workloads import OPERATORS, WorkloadSpec
 
 
@@ -76,13 +82,7 @@ class FamilySpec:
 
     def check(self, sizes: SizeList) -> None:
         """Raises FamilyError unless the symbols of both are the same and the workload exists at each size."""
-        if missing := [symbol for symbol in self.symbols if symbol not in sizes.symbols]:
-            raise FamilyError(f"{self} has no sizes for {missing[0]}", hint=f"--shapes {missing[0]}=1,16,128")
-        if strange := [symbol for symbol in sizes.symbols if symbol not in self.symbols]:
-            raise FamilyError(
-                f"there are sizes for {strange[0]}, which {self} does not have",
-                hint=f"its symbols are {', '.join(self.symbols)}",
-            )
+        check_symbols(self.symbols, sizes, str(self))
         for size in sizes.sizes:
             try:
                 self.at(sizes, size).prim_func()
@@ -96,24 +96,62 @@ class FamilySpec:
         spec.check()
         return spec
 
+    def task(self, sizes: SizeList, size: Size, target: Target | str) -> TuningTask:
+        """What is tuned at one size."""
+        return TuningTask.from_spec(self.at(sizes, size), target)
+
+    def func_at(self, sizes: SizeList, size: Size) -> n.PrimFunc:
+        """The function at one size. Raises WorkloadError."""
+        return self.at(sizes, size).prim_func()
+
+    @cached_property
+    def key(self) -> str:
+        """Its key: equal for families of equal functions, however their sizes are called."""
+        return general_key(self.general())
+
     def general(self) -> n.PrimFunc:
         """The function at any size: its shapes hold the symbols as variables."""
         variables = {symbol: n.SizeVar(symbol, "int32") for symbol in self.symbols}
         args: tuple[Any, ...] = tuple(variables[a] if isinstance(a, str) else a for a in self.args)
         spec = WorkloadSpec(self.op, args, self.dtype)  # in te a size may be an expression
-        return create_prim_func(OPERATORS[self.op].build(spec), name=self.op)
+        found = general_form(create_prim_func(OPERATORS[self.op].build(spec), name=self.op))
+        if found is None:
+            raise FamilyError(f"{self} has no form for any size", hint="tune its sizes alone")
+        return found
+
+
+AnySpec = FamilySpec | FunctionSpec
 
 
 @dataclass(frozen=True)
 class Family:
-    """What is tuned as one: a spec and the sizes it is tuned for. Raises FamilyError where they do not fit."""
+    """What is tuned as one: a function and the sizes it is tuned for. Raises FamilyError where they do not fit."""
 
-    spec: FamilySpec
+    spec: AnySpec
     sizes: SizeList
 
     def __post_init__(self) -> None:
         self.spec.check(self.sizes)
 
-    def workloads(self) -> tuple[WorkloadSpec, ...]:
-        """The workload at each size, in their order."""
-        return tuple(self.spec.at(self.sizes, size) for size in self.sizes.sizes)
+    def tasks(self, target: Target | str) -> tuple[TuningTask, ...]:
+        """What is tuned at each size, in their order."""
+        return tuple(self.spec.task(self.sizes, size, target) for size in self.sizes.sizes)
+
+
+def spec_from_json(what: Mapping[str, Any], name: str = "") -> AnySpec:
+    """The function that a record names. Raises FamilyError for a kernel of somebody's own."""
+    if "function" in what:
+        return FunctionSpec.from_json(what)
+    if "op" not in what:
+        raise FamilyError(f"{name or what.get('name', 'it')} is a kernel of a file: it is built where that is")
+    return FamilySpec.from_json(what)
+
+
+def family_key(what: Mapping[str, Any]) -> str:
+    """The key of a record's function. It is equal for equal functions, whatever their sizes are called; that of a
+    kernel of a file goes by what the file holds, wherever it lies."""
+    if "function" in what or "op" in what:
+        return spec_from_json(what).key
+    named = {name: value for name, value in what.items() if name != "file"}
+    text = json.dumps({"family": named}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

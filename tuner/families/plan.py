@@ -14,7 +14,6 @@ from tuner.families.record import FamilyRecord, make_record
 from tuner.families.sizes import SizeList
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
-from tuner.task import TuningTask
 
 TRIALS = 21
 """Trials a size unless the run says otherwise: a third of what a workload tuned alone gets."""
@@ -74,9 +73,12 @@ def shared(
 def family_search(
     family: Family, target: str, options: RunOptions, most: int, knowledge: Knowledge | None = None
 ) -> FamilySearch:
-    """The tasks of a family of named workloads. Raises TuningError for an unknown strategy, FamilyError."""
+    """The tasks of a family of a named workload or of a graph's function.
+
+    Raises TuningError for an unknown strategy, FamilyError.
+    """
     known = knowledge or Knowledge()
-    tasks = [TuningTask.from_spec(workload, target) for workload in family.workloads()]
+    tasks = family.tasks(target)
     spaces = [generate(task.func, task.target) for task in tasks]
     searches = [
         sketch_search(task, options.strategy, options.seed + at, knowledge=known, sketches=space)

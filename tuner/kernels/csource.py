@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
@@ -93,6 +93,12 @@ class CSource:
             blobs={"object": code, "c": self.text.encode()},
             meta={"compiler": shlex.join(compiler), **{f"config.{k}": str(v) for k, v in config.items()}},
         )
+
+    def named(self, name: str) -> CSource:
+        """The source with its function under another name, in C and to the linker."""
+        if name == self.entry:
+            return self
+        return replace(self, text=f"#define {self.entry} {name}\n{self.text}", entry=name)
 
     def command(self, config: Config, target: str) -> list[str]:
         """The command that compiles the source for `config`, with file names as one would give them."""

@@ -11,7 +11,7 @@ from compiler.size_rule import Size
 from compiler.target.target import Target
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge
-from tuner.families.family import Family, FamilySpec
+from tuner.families.family import AnySpec, Family, FamilySpec, spec_from_json
 from tuner.families.plan import PORTFOLIO, FamilySearch, family_search, shared
 from tuner.families.sizes import FamilyError, SizeList, parse_shapes, parse_traffic
 from tuner.kernels.kernel import Kernel, kernel_search
@@ -36,7 +36,7 @@ class KernelFamily:
 class FamilyItem:
     """A family to tune, up to `portfolio` configs of it to choose. `record` is what a run's options keep of it."""
 
-    what: FamilySpec | KernelFamily
+    what: AnySpec | KernelFamily
     sizes: SizeList
     portfolio: int
     record: Mapping[str, Any]
@@ -47,13 +47,14 @@ class FamilyItem:
 
     def search(self, target: str, options: RunOptions, knowledge: Knowledge | None = None) -> FamilySearch:
         """The engine's tasks for it, one a size."""
-        if isinstance(self.what, FamilySpec):
-            return family_search(Family(self.what, self.sizes), target, options, self.portfolio, knowledge)
-        return _kernel_search(self.what, self.sizes, self.portfolio, self.record["family"], target, options)
+        if isinstance(self.what, KernelFamily):
+            return _kernel_search(self.what, self.sizes, self.portfolio, self.record["family"], target, options)
+        return family_search(Family(self.what, self.sizes), target, options, self.portfolio, knowledge)
 
 
-def family_item(spec: FamilySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> FamilyItem:
-    """A family of named workloads to tune. Raises FamilyError where its sizes do not fit."""
+def family_item(spec: AnySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> FamilyItem:
+    """A family of a named workload, or of a graph's function, to tune. Raises FamilyError where its sizes do not
+    fit."""
     Family(spec, sizes)
     return FamilyItem(spec, sizes, portfolio, family_record(spec.to_json(), sizes, portfolio))
 
@@ -64,10 +65,8 @@ def family_record(what: Mapping[str, Any], sizes: SizeList, portfolio: int) -> d
 
 
 def recorded_family(record: Mapping[str, Any]) -> FamilyItem:
-    """The family of named workloads that a run's options keep. Raises FamilyError."""
-    return family_item(
-        FamilySpec.from_json(record["family"]), SizeList.from_json(record["sizes"]), int(record["portfolio"])
-    )
+    """The family of named workloads, or of a graph's function, that a run's options keep. Raises FamilyError."""
+    return family_item(spec_from_json(record["family"]), SizeList.from_json(record["sizes"]), int(record["portfolio"]))
 
 
 def asked_families(

@@ -209,6 +209,11 @@ def _model(source: ModelSource) -> KernelJob:
     return KernelJob(tuple(items), models=(source,))
 
 
+def is_file(word: str) -> bool:
+    """Whether a word is the name of a file of kernels, or of one kernel in it."""
+    return _FILE.fullmatch(word) is not None
+
+
 def names_model(word: str) -> bool:
     """Whether a word names a model: FILE.onnx, FILE.pt2, or FILE.py:NAME of a module of graphs, whose file is run."""
     parts = _FILE.fullmatch(word)

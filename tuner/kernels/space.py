@@ -77,8 +77,16 @@ class ConfigSketch(Sketch):
 
     def trace_json(self, indices: Sequence[int]) -> str:
         """The config as text."""
+        return config_json(self._config(indices))
+
+    def shown(self, indices: Sequence[int]) -> str:
+        """The name and the values of the parameters that have more than one."""
+        config, values = self._config(indices), self.space.parameters
+        return " ".join([self.name, *(f"{key}={config[key]}" for key in sorted(config) if len(values[key]) > 1)])
+
+    def _config(self, indices: Sequence[int]) -> dict[str, Value]:
         values = self.space.parameters.items()
-        return config_json({name: given[at] for (name, given), at in zip(values, indices, strict=True)})
+        return {name: given[at] for (name, given), at in zip(values, indices, strict=True)}
 
 
 def _level(values: Values) -> float:

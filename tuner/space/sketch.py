@@ -54,6 +54,10 @@ class Sketch:
     def values(self, indices: Sequence[int]) -> dict[str, int]:
         return {d.name: d.values[i] for d, i in zip(self.decisions, indices, strict=True)}
 
+    def shown(self, indices: Sequence[int]) -> str:
+        """A point as people read it; "" where its values say all."""
+        return ""
+
     def is_allowed(self, indices: Sequence[int]) -> bool:
         return self.allowed(self.values(indices))
 

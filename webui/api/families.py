@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from webui.errors import NoConfigError
 
 router = APIRouter(tags=["families"], responses=ERRORS)
 
+_KEY = re.compile(r"[0-9a-f]{64}")
 _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it already"}}
 _HINT = "tune it first, with `tunefarm tune FAMILY --shapes ...`"
 
@@ -62,7 +64,7 @@ def families(
     family: Annotated[str | None, Query(max_length=400, description="those of this family alone")] = None,
 ) -> FamilyPage:
     """Tuned families, newest first."""
-    key = None if family is None else parts.family_key(FamilySpec.parse(family).to_json())
+    key = None if family is None else FamilySpec.parse(family).key
     found = context.store.families.newest(limit + 1, before, key)
     page = [Family.of(family) for family in found[:limit]]
     return FamilyPage(families=page, next=found[limit - 1].id if len(found) > limit else None)
@@ -72,7 +74,9 @@ def families(
 def best_family(
     request: Request,
     context: Ctx,
-    family: Annotated[str, Query(description="a workload with a name for a size", min_length=1, max_length=400)],
+    family: Annotated[
+        str, Query(description="a workload with a name for a size, or a key", min_length=1, max_length=400)
+    ],
     target: Annotated[str, Query(description="target string", min_length=1, max_length=4000)],
     device_class: Annotated[str | None, Query(description="only of this device class", max_length=400)] = None,
     release: Annotated[str | None, Query(description="as it is in this release", max_length=100)] = None,
@@ -81,12 +85,13 @@ def best_family(
 
     A miss is an error of kind `no_config`.
     """
-    spec = FamilySpec.parse(family)
-    key, place = parts.family_key(spec.to_json()), str(Target(target))
+    is_key = _KEY.fullmatch(family)
+    key, place = family if is_key else FamilySpec.parse(family).key, str(Target(target))
     found = _found(context.store, key, place, device_class or None, release)
     if found is None:
         where = f" in release {release}" if release else ""
-        raise NoConfigError(f"nobody has tuned {spec} for {place}{where}", hint=_HINT, detail={"match": "miss"})
+        what = f"the family {family[:12]}" if is_key else str(FamilySpec.parse(family))
+        raise NoConfigError(f"nobody has tuned {what} for {place}{where}", hint=_HINT, detail={"match": "miss"})
     return conditional(request, found)
 
 

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from tuner.families.family import family_key
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.parts.families import MOST_BYTES, NewFamily, family_key
+from tuner.records.parts.families import MOST_BYTES, NewFamily
 from tuner.records.store import RecordStore
 
 KEY = family_key({"op": "dense", "args": ["M", 16, 8], "dtype": "float32"})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.run import run_cli
+from tuner.families.family import family_key
 from tuner.families.record import FamilyRecord
-from tuner.records.parts.families import family_key
 from tuner.records.store import RecordStore
 
 SOURCE = """

@@ -6,19 +6,18 @@ import numpy as np
 
 from tuner.devices.supplies import local_target
 from tuner.families.configs import FamilyConfig, realised
-from tuner.families.family import Family, FamilySpec
+from tuner.families.family import Family, FamilySpec, family_key
 from tuner.families.portfolio import TimeTable
 from tuner.families.record import FamilyRecord, make_record
 from tuner.families.sizes import parse_shapes
-from tuner.records.parts.families import NewFamily, family_key
+from tuner.records.parts.families import NewFamily
 from tuner.space.generate import generate
-from tuner.task import TuningTask
 
 
 def made_up(text: str, shapes: list[str], most: int = 2) -> FamilyRecord:
     """A record of a family that nobody measured: the first configs of some sizes' spaces, with times by hand."""
     family = Family(FamilySpec.parse(text), parse_shapes(shapes))
-    tasks = [TuningTask.from_spec(workload, local_target()) for workload in family.workloads()]
+    tasks = family.tasks(local_target())
     spaces = [generate(task.func, task.target) for task in tasks]
     sketches = [spaces[0][0], spaces[-1][0]]
     configs = []

@@ -17,6 +17,7 @@ from tests.kit.web import running_app
 from tunefarm.client import ApiError, Client
 from tunefarm.family_kernel import FamilyKernel, UntunedWarning, _Cache
 from tuner.devices.supplies import local_target
+from tuner.families.build import FunctionMaker
 from tuner.families.family import FamilySpec
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
@@ -86,9 +87,8 @@ def test_untuned_says_so(tmp_path: Path) -> None:
 
 
 def test_arrays_of_all_kinds(record: FamilyRecord, tmp_path: Path) -> None:
-    dense = FamilyKernel(
-        FamilySpec.parse("dense:M,48,32"), lambda *_: record.to_json(), Target(local_target()), _Cache(tmp_path)
-    )
+    maker = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
+    dense = FamilyKernel(maker, lambda *_: record.to_json(), Target(local_target()), _Cache(tmp_path))
     data = np.random.default_rng(1).random((6, 32), "float32")
     wanted = data @ WEIGHT.T
     shifted = np.zeros(6 * 32 + 1, "float32")[1:].reshape(6, 32)  # at no address a vector may be loaded from
@@ -112,7 +112,7 @@ def test_arrays_of_all_kinds(record: FamilyRecord, tmp_path: Path) -> None:
 
 def test_new_sizes_of_configs_without_a_general_kernel_are_built_once(tmp_path: Path) -> None:
     convolution = made_up("conv2d:1,4,H,W,8,3,3", ["W,H=5x6,8x8"])
-    spec = FamilySpec.parse("conv2d:1,4,H,W,8,3,3")
+    spec = FunctionMaker(FamilySpec.parse("conv2d:1,4,H,W,8,3,3"))
     conv = FamilyKernel(spec, lambda *_: convolution.to_json(), Target(local_target()), _Cache(tmp_path))
     plain = FamilyKernel(
         spec, lambda *_: convolution.to_json(), Target(local_target()), _Cache(tmp_path), build_new=False
@@ -131,7 +131,7 @@ def test_new_sizes_of_configs_without_a_general_kernel_are_built_once(tmp_path: 
 
 def test_a_cache_that_is_damaged_is_made_anew(record: FamilyRecord, tmp_path: Path) -> None:
     def make() -> FamilyKernel:
-        spec = FamilySpec.parse("dense:M,48,32")
+        spec = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
         return FamilyKernel(spec, lambda *_: record.to_json(), Target(local_target()), _Cache(tmp_path))
 
     check(make(), 2)
@@ -146,5 +146,5 @@ def test_a_cache_that_is_damaged_is_made_anew(record: FamilyRecord, tmp_path: Pa
         file.write_text("{")
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        spec = FamilySpec.parse("dense:M,48,32")
+        spec = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
         assert not FamilyKernel(spec, nobody, Target(local_target()), _Cache(tmp_path)).tuned

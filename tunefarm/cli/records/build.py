@@ -23,8 +23,9 @@ from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
+from rpc_server.wire.trial_messages import MeasureResult
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, NotTunedError, Share, Span, Whole
+from tunefarm.cli.records.build_check import checked
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
 from tunefarm.cli.records.build_lock import (
     Lock,
@@ -38,6 +39,7 @@ from tunefarm.cli.records.build_lock import (
     write_lock,
 )
 from tunefarm.cli.records.build_missing import tune_missing
+from tunefarm.cli.records.family import build_families
 from tunefarm.cli.records.subject import task_of
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
@@ -45,12 +47,13 @@ from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.family import FamilySpec
+from tuner.kernels.family_build import maker_for, maker_of
 from tuner.kernels.files import Item, names_model, read_job
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
 from tuner.number_text import duration
 from tuner.task import TuningTask
-from tuner.untuned import device_type, runnable
+from tuner.untuned import runnable
 from tuner.workloads import WorkloadSpec
 
 _EPILOG = """\b
@@ -65,6 +68,7 @@ Examples:
   tunefarm build kernels.toml --out build/ --lock kernels.lock
   tunefarm build kernels.toml --out build/ --locked kernels.lock
   tunefarm build kernels.toml --cache-key
+  tunefarm build dense:M,3072,768 --check --out build/ --format so --format header
   tunefarm build model.onnx --check --require-tuned-time 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
@@ -73,7 +77,6 @@ Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 """
 
 _WAIT_S = 30.0
-_CHECK = EvaluatorOptions(number=1, repeat=5, min_repeat_ms=20)
 
 
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -156,9 +159,9 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
     A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are compiled with the values of
-    their best config, or of their reference. A family (dense:M,3072,768) becomes one artifact for any size. A model is
-    an ONNX file, what torch.export.save wrote (.pt2), or FILE.py:NAME of a module of graphs: all of it becomes one
-    artifact, which `tunefarm run` runs.
+    their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes one
+    artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), or FILE.py:NAME of a module of graphs: all
+    of it becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
@@ -173,13 +176,15 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         return
     if given["dims"] or given["require_tuned_time"] is not None:
         raise click.UsageError("--dim and --require-tuned-time are for models")
-    if any(FamilySpec.is_family(word) for word in workloads):
+    named = [word for word in workloads if FamilySpec.is_family(word)]
+    job = read_job([word for word in workloads if word not in named])
+    items = job.items
+    if makers := [*map(maker_of, named), *map(maker_for, job.families)]:
         _refuse_kernel_flags(given, "families")
-        from tunefarm.cli.records.family import build_families
-
-        build_families(settings, workloads, given)
+        if items:
+            raise click.UsageError("families and kernels of one size are built apart: name one with FILE:NAME")
+        build_families(settings, makers, given)
         return
-    items = read_job(workloads).items
     _check_names(given["names"], len(items))
     devices = [given["device"]] if given["device"] else []
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
@@ -373,7 +378,7 @@ def _checked(kernel: Planned, artifact: Artifact, files: tuple[Path, ...], sessi
     measured = None
     if session is not None:
         reference = compiled(kernel.item, kernel.task, kernel.name, None)
-        measured = _check(artifact, reference, session)
+        measured = checked(session, artifact, reference)
     return Built(kernel.task, kernel.name, kernel.reply, artifact, files, measured)
 
 
@@ -386,11 +391,7 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
         case CKernel() as kernel:
             config = kernel.reference if trace is None else config_of(trace)
             kernel.space.check(config)
-            source = kernel.source_code
-            if name != source.entry:
-                text = f"#define {source.entry} {name}\n{source.text}"
-                source = replace(source, text=text, entry=name)
-            made: PrimFunc | Artifact = source.compile(config, str(task.target))
+            made: PrimFunc | Artifact = kernel.source_code.named(name).compile(config, str(task.target))
         case FunctionKernel() as kernel:
             if trace is None:
                 made = kernel.reference
@@ -402,18 +403,6 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
     if isinstance(made, Artifact):
         return made
     return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
-
-
-def _check(artifact: Artifact, reference: Artifact, session: DeviceSession) -> MeasureResult:
-    """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
-    request = MeasureRequest(
-        artifact=artifact.digest,
-        reference=reference.digest,
-        options=_CHECK,
-        timeout_s=60.0,
-        device_type=device_type(artifact),
-    )
-    return session.measure(request, (artifact, reference))
 
 
 def _complain(report: Sequence[Built]) -> None:

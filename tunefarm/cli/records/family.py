@@ -4,75 +4,170 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
 
 from compiler.artifact import Artifact
-from compiler.errors import TunefarmError
+from compiler.size_rule import Size
 from compiler.target.target import Target
-from tunefarm.cli.common import NotTunedError
-from tunefarm.cli.tuning.fleet import given_target
+from rpc_server.wire.trial_messages import MeasureResult
+from tunefarm.cli.common import CheckFailedError, NotTunedError
+from tunefarm.cli.records.build_check import checked
+from tunefarm.cli.records.build_files import write_each
+from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import Client
 from tunefarm.settings import Settings
-from tuner.devices.supplies import local_target
-from tuner.families.build import build_family, build_untuned, function_name
-from tuner.families.family import FamilySpec
+from tuner.devices.fleet import DeviceSession
+from tuner.devices.supplies import LocalFleet, local_target
+from tuner.families.build import FamilyMaker, FunctionMaker, fixed, function_name, symbols_of
 from tuner.families.record import FamilyRecord
+from tuner.number_text import duration
+
+_WAIT_S = 30.0
 
 
-def build_families(settings: Settings, words: Sequence[str], given: Mapping[str, Any]) -> None:
-    """Build each family, write it, and report how. Raises NotTunedError where --require-tuned asks for what nobody
-    has tuned."""
-    for flag in ("check", "key", "device", "tracker"):
-        if given[flag]:
-            raise click.UsageError(f"--{flag} is for kernels of one size, not for families")
-    if tuple(given["formats"]) != ("tunefarm",):
-        raise click.UsageError("families are written as artifacts; `load_module` and `export_library` make libraries")
-    specs = [FamilySpec.parse(word) for word in words]
-    target = given_target(given["target"]) if given["target"] else Target(local_target())
-    names = given["names"] or [function_name(str(spec)) for spec in specs]
-    if len(names) != len(specs):
-        raise click.BadParameter(f"{len(names)} names for {len(specs)} families", param_hint="--name")
-    with Client(given["api"] or settings.api, token=settings.api_token) as client:
-        replies = [client.family(str(spec), target, given["device_class"], release=given["release"]) for spec in specs]
-    records = [None if reply is None else FamilyRecord.from_json(reply.record) for reply in replies]
-    missing = [str(spec) for spec, record in zip(specs, records) if record is None]
-    if missing and given["require_tuned"]:
-        hint = f"tune it: tunefarm tune {missing[0]} --shapes {specs[0].symbols[0]}=1,16,128 --target '{target}'"
-        raise NotTunedError(f"nobody has tuned {', '.join(missing)} for {target}", hint=hint)
-    report = []
-    for spec, record, name in zip(specs, records, names, strict=True):
-        artifact = build_untuned(spec, target, name) if record is None else build_family(record, name).artifact
-        report.append(_report(spec, record, name, artifact, given["out"]))
+@dataclass(frozen=True)
+class CheckedSize:
+    """A size that the built artifact was run at, and what came of it."""
+
+    size: Size
+    text: str
+    result: MeasureResult
+
+
+@dataclass(frozen=True)
+class BuiltArtifact:
+    """A family's artifact with what it was built of, the files written, and its checks."""
+
+    maker: FamilyMaker
+    record: FamilyRecord | None
+    name: str
+    artifact: Artifact
+    files: tuple[Path, ...]
+    checks: tuple[CheckedSize, ...]
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong at which size."""
+        return [f"{c.text}: {c.result.failure}: {c.result.text}" for c in self.checks if c.result.failure]
+
+
+def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Mapping[str, Any]) -> None:
+    """Build each family, write it, check it where that is asked for, and report how.
+
+    Raises NotTunedError where --require-tuned asks for what nobody has tuned, CheckFailedError for a wrong result.
+    """
+    names = given["names"] or [function_name(maker.name) for maker in makers]
+    if len(names) != len(makers):
+        raise click.BadParameter(f"{len(names)} names for {len(makers)} families", param_hint="--name")
+    devices = [given["device"]] if given["device"] else []
+    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
+    if open_fleet is None and given["check"]:
+        open_fleet = LocalFleet
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
+        target = given_target(given["target"]) if given["target"] else None
+        session = None
+        if open_fleet is not None:
+            fleet = open_fleet("")
+            stack.callback(fleet.close)
+            target = target or Target(fleet.target())
+            session = fleet.open(0, wait_s=_WAIT_S)
+            stack.callback(session.close)
+        target = target or Target(local_target())
+        device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
+        replies = [client.family(maker.key, target, device_class, release=given["release"]) for maker in makers]
+        records = [None if reply is None else FamilyRecord.from_json(reply.record) for reply in replies]
+        if given["require_tuned"]:
+            _require(makers, records, target)
+        built = [
+            _build(maker, record, name, target, given, session)
+            for maker, record, name in zip(makers, records, names, strict=True)
+        ]
     if given["as_json"]:
-        click.echo(json.dumps(report))
-        return
-    for line in report:
-        click.echo(f"{line['family']}: {line['how']}" + (f", {line['file']}" if line["file"] else ""))
-        for config in line["configs"]:
-            click.echo(f"  {config}")
+        click.echo(json.dumps([_as_json(each) for each in built]))
+    else:
+        for each in built:
+            _print(each)
+    if failures := [f"    {each.maker.name} at {line}" for each in built for line in each.failures]:
+        raise CheckFailedError(
+            f"{len(failures)} sizes failed their check:\n" + "\n".join(failures),
+            hint="tune the family again on this device class before shipping the build",
+        )
 
 
-def _report(
-    spec: FamilySpec, record: FamilyRecord | None, name: str, artifact: Artifact, out: Path | None
-) -> dict[str, Any]:
-    path = None
-    if out is not None:
-        path = out / f"{name}.tunefarm"
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(artifact.to_bytes())
-        except OSError as error:
-            raise TunefarmError(f"cannot write {path}: {error.strerror}", hint="give another --out") from None
+def _require(makers: Sequence[FamilyMaker], records: Sequence[FamilyRecord | None], target: Target) -> None:
+    missing = [maker for maker, record in zip(makers, records) if record is None]
+    if missing:
+        first = missing[0]
+        shapes = f" --shapes {first.symbols[0]}=1,16,128" if isinstance(first, FunctionMaker) else ""
+        raise NotTunedError(
+            f"nobody has tuned {', '.join(maker.name for maker in missing)} for {target}",
+            hint=f"tune it: tunefarm tune {first.name}{shapes} --target '{target}'",
+        )
+
+
+def _build(
+    maker: FamilyMaker,
+    record: FamilyRecord | None,
+    name: str,
+    target: Target,
+    given: Mapping[str, Any],
+    session: DeviceSession | None,
+) -> BuiltArtifact:
+    artifact = maker.untuned(target, name) if record is None else maker.built(record, name).artifact
+    checks = () if session is None else _checks(maker, record, artifact, target, session)
+    files = write_each(artifact, name, given["out"], given["formats"]) if given["out"] else ()
+    return BuiltArtifact(maker, record, name, artifact, files, checks)
+
+
+def _checks(
+    maker: FamilyMaker, record: FamilyRecord | None, artifact: Artifact, target: Target, session: DeviceSession
+) -> tuple[CheckedSize, ...]:
+    """Run the artifact at the measured sizes, and at one that was not, against the function as written."""
+    own = dict(zip(symbols_of(maker, record), maker.symbols))  # a record's names may be others
+    listed = maker.examples(record)
+    found = []
+    for size in listed.sizes:
+        sizes = dict(zip(listed.symbols, size))
+        reference = maker.plain({own[symbol]: extent for symbol, extent in sizes.items()}, target)
+        names = {arg.name for arg in artifact.entries[0].implicit}
+        result = checked(
+            session, fixed(artifact, {s if s in names else own[s]: e for s, e in sizes.items()}), reference
+        )
+        found.append(CheckedSize(size, listed.text(size), result))
+    return tuple(found)
+
+
+def _print(built: BuiltArtifact) -> None:
+    line = f"{built.maker.name}: {'untuned' if built.record is None else 'hit'}"
+    click.echo(", ".join([line, *map(str, built.files)]))
+    for config in () if built.record is None else built.record.configs:
+        click.echo(f"  {config}")
+    for check in built.checks:
+        told = "check failed" if check.result.failure else f"output checked, {duration(median(check.result.costs))}"
+        click.echo(f"  {check.text}: {told}")
+
+
+def _as_json(built: BuiltArtifact) -> dict[str, Any]:
+    record = built.record
     return {
-        "family": str(spec),
+        "family": built.maker.name,
         "how": "untuned" if record is None else "hit",
-        "function": name,
-        "file": None if path is None else str(path),
-        "artifact": artifact.digest,
+        "function": built.name,
+        "file": str(built.files[0]) if built.files else None,
+        "files": [str(path) for path in built.files],
+        "artifact": built.artifact.digest,
         "configs": [] if record is None else [str(config) for config in record.configs],
         "sizes": [] if record is None else [list(size) for size in record.sizes.sizes],
         "rule": None if record is None else record.rule.to_json(),
+        "checks": [
+            {"size": list(c.size), "failure": c.result.failure or None, "costs_s": list(c.result.costs)}
+            for c in built.checks
+        ],
     }

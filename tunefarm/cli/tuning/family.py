@@ -10,10 +10,11 @@ from rich.text import Text
 
 from tunefarm.cli.tuning.display import seconds
 from tuner.engine.progress import Snapshot
+from tuner.families.family import family_key
 from tuner.families.plan import FamilySearch
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
-from tuner.records.parts.families import NewFamily, family_key
+from tuner.records.parts.families import NewFamily
 from tuner.records.store import RecordStore
 
 

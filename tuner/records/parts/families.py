@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,17 +42,6 @@ class StoredFamily(NewFamily):
     id: int
     current: bool
     created_at: datetime
-
-
-def family_key(what: Mapping[str, Any]) -> str:
-    """The key of a family: sha256 (hex) of what names its function. How a workload's sizes are called does not
-    matter."""
-    named = dict(what)
-    if isinstance(args := named.get("args"), list | tuple):
-        names = list(dict.fromkeys(arg for arg in args if isinstance(arg, str)))
-        named["args"] = [f"${names.index(arg)}" if isinstance(arg, str) else arg for arg in args]
-    text = json.dumps({"family": named}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class FamilyRecords(StorePart):

@@ -1,8 +1,9 @@
-"""`tunefarm build` of a family: one artifact for any size."""
+"""`tunefarm build` of a family: one artifact for any size, as a library for C, and checked."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,23 +16,42 @@ from tests.kit.tuner.family_records import made_up, stored
 from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 
+EXAMPLE = Path(__file__).parents[5] / "examples" / "run_family.c"
+
 
 def test_a_family_is_one_artifact(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     record = made_up("dense:M,48,32", ["M=1,4,17"])
     with RecordStore.open(tmp_path / "records.db", create=True) as store, running_app(store) as address:
         store.families.add(stored(record))
-        where = ("--api", address, "--out", str(tmp_path))
-        done = run_cli(capfd, "build", "dense:M,48,32", *where, "--require-tuned", "--json")
+        where = ("--api", address, "--out", str(tmp_path), "--device-class", "made-up")
+        done = run_cli(capfd, "build", "dense:M,48,32", *where, "--require-tuned", "--check", "--json")
         assert done.code == 0, done.text
         [told] = json.loads(done.out)
         assert (told["how"], len(told["configs"])) == ("hit", 2)
+        assert [(check["size"], check["failure"]) for check in told["checks"]] == [
+            ([size], None) for size in (1, 4, 17, 18)
+        ]
         dense = load_module(told["file"])[told["function"]]
         data, weight, out = np.ones((5, 32), "float32"), np.ones((48, 32), "float32"), empty((5, 48))
         dense(array(data), array(weight), out)
         np.testing.assert_allclose(out.numpy(), data @ weight.T)
         missing = run_cli(capfd, "build", "dense:M,48,31", *where, "--require-tuned")
         assert (missing.code, "nobody has tuned" in missing.err) == (3, True)
-        untuned = run_cli(capfd, "build", "dense:M,48,31", *where)
+        untuned = run_cli(capfd, "build", "dense:M,48,31", *where, "--check")
         assert "dense:M,48,31:float32: untuned" in untuned.out
-        refused = run_cli(capfd, "build", "dense:M,48,32", *where, "--check")
-        assert refused.code == 2
+        assert "M=32: output checked" in untuned.out
+
+
+def test_a_c_program_calls_it_at_any_size(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with RecordStore.open(tmp_path / "records.db", create=True) as store, running_app(store) as address:
+        store.families.add(stored(made_up("dense:M,48,32", ["M=1,4,17"])))
+        words = ("dense:M,48,32", "--name", "dense", "--api", address, "--out", str(tmp_path))
+        done = run_cli(capfd, "build", *words, "--format", "so", "--format", "header", "--format", "tar")
+        assert done.code == 0, done.text
+    assert sorted(file.name for file in tmp_path.glob("dense.*")) == ["dense.h", "dense.so", "dense.tar"]
+    sizes = ["-DCOLUMNS=32", "-DROWS_OF_WEIGHT=48"]
+    program = tmp_path / "run"
+    command = ["cc", *sizes, f"-I{tmp_path}", str(EXAMPLE), "-o", program, tmp_path / "dense.so", "-lm", "-lpthread"]
+    subprocess.run(command, check=True)
+    ran = subprocess.run([program, "1", "4", "5", "40"], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [f"{rows} rows: right" for rows in (1, 4, 5, 40)]
