@@ -11,17 +11,19 @@ Where the instruction takes wider numbers than the operands are (bytes as int16)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of
-from tuner.space.cpu.contraction import Roles
-from tuner.space.cpu.elementwise import spread, vectorize_tail
+from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, epilogue_of
+from tuner.space.cpu.contraction import Roles, assign_roles
+from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.loops import fuse_all
@@ -33,6 +35,10 @@ _VECTORS = (1, 2, 3, 4)
 _PANELS = (1, 2, 4, 8, 16)
 _UNROLLS = (1, 2, 4)
 _BYTES = ("int8", "uint8")
+_LATENCY = 12  # sums that hide how long an instruction takes
+_BROADCAST, _NEAR, _FAR = 0.5, 1.0, 3.0  # instructions' time: of a group for all lanes, of a vector from near, from far
+_PANEL_BYTES = 1 << 19  # half of a second-level cache
+_AGAIN = 8.0
 
 
 @dataclass(frozen=True)
@@ -48,12 +54,18 @@ class Unit:
     scalar: tuple[str, ...]
     vector: tuple[str, ...]
     held: str | None = None
+    beside: str = ""  # a feature that is needed, too
+
+    def is_had(self, target: Target) -> bool:
+        """Whether a CPU has the instruction."""
+        return self.feature in target.features and (not self.beside or self.beside in target.features)
 
 
 _INT16 = ("int16", *_BYTES)
 UNITS = (  # the faster first
     Unit("dot_16x4_vnni", "avx512vnni", 16, 4, "int32", ("uint8",), ("int8",)),
     Unit("dot_8x4_vnni", "avxvnni", 8, 4, "int32", ("uint8",), ("int8",)),
+    Unit("dot_8x4_vnni", "avx512vnni", 8, 4, "int32", ("uint8",), ("int8",), beside="avx512vl"),
     Unit("dot_16x2_bf16", "avx512bf16", 16, 2, "float32", ("bfloat16",), ("bfloat16",)),
     Unit("dot_16x2_int16", "avx512bw", 16, 2, "int32", _INT16, _INT16, "int16"),
     Unit("dot_8x2_int16", "avx2", 8, 2, "int32", _INT16, _INT16, "int16"),
@@ -81,47 +93,100 @@ def operands_of(info: BlockInfo, roles: Roles) -> Operands | None:
     return Operands(scalar, vector, k.extent)
 
 
-def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
-    """The fastest unit of `target` that can compute `info`, a plain product of matrices in whole groups and vectors."""
-    operands = operands_of(info, roles)
-    if operands is None:
+@dataclass(frozen=True)
+class Grouped:
+    """A product for groups of neighbours: the roles of its axes, its operands, and the axis `k` of the reduction that
+    groups lie along. A convolution of images with channels last is one, its filters (R, S, C, K)."""
+
+    roles: Roles
+    scalar: BlockAccess
+    vector: BlockAccess
+    k: Axis
+
+    @property
+    def m(self) -> Axis:
+        """The axis of the rows."""
+        assert self.roles.m is not None
+        return self.roles.m
+
+
+def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
+    """None for anything but a sum of products over all axes of one operand, along one of which the other runs."""
+    if roles.vector_operand is None or roles.scalar_operand is None or len(info.inputs) != 2:
         return None
+    vector, scalar = info.inputs[roles.vector_operand], info.inputs[roles.scalar_operand]
+    along = [a for a in info.reduced if scalar.innermost == {a.position} and panel_dim(scalar, a.position) is not None]
+    rows = _rows(info, roles, scalar)
+    wanted = {roles.v.position, *(a.position for a in info.reduced)}
+    whole = vector.axes == wanted and all(len(axes) == 1 for axes in vector.axes_by_dim) and vector.straight
+    distinct = len(vector.axes_by_dim) == len(wanted)
+    if len(along) != 1 or rows is None or not whole or not distinct or dict(scalar.steps).get(along[0].position) != 1:
+        return None
+    others = tuple(a for a in info.spatial if a is not roles.v and a is not rows)
+    return Grouped(replace(roles, m=rows, others=others), scalar, vector, along[0])
+
+
+def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> Axis | None:
+    """The rows of a tile: of the axes that only the scalar operand has, the longest, and the last of these."""
+    found = [a for a in info.spatial if a is not roles.v and a.position in scalar.axes and a.extent > 1]
+    return max(reversed(found), key=lambda a: a.extent, default=None)
+
+
+def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
+    """The fastest unit of `target` that can compute `info`, a product in whole groups and vectors."""
+    found = grouped(info, roles)
+    if found is None:
+        return None
+    plain = operands_of(info, roles) is not None
     for unit in UNITS:
-        fits = roles.v.extent % unit.lanes == 0 and operands.depth % unit.group == 0
-        fits &= info.output.buffer.dtype == unit.sums
-        fits &= operands.scalar.buffer.dtype in unit.scalar and operands.vector.buffer.dtype in unit.vector
-        if fits and unit.feature in target.features:
+        fits = roles.v.extent % unit.lanes == 0 and found.k.extent % unit.group == 0
+        fits &= info.output.buffer.dtype == unit.sums and (plain or unit.held is None)
+        fits &= found.scalar.buffer.dtype in unit.scalar and found.vector.buffer.dtype in unit.vector
+        if fits and unit.is_had(target):
             return unit
     return None
 
 
-def dot_sketch(func: PrimFunc, name: str, roles: Roles, unit: Unit, target: Target) -> Sketch | None:
+def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch | None:
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
     sch = Schedule(func)
     recorder = Recorder(sch)
-    spread_others(sch, {name}, target)
-    info = next(b for b in blocks_of(func) if b.name == name)
+    inline_chains(sch)
+    blocks = blocks_of(sch.func)
+    info = next(b for b in blocks if b.name == name)
+    roles = assign_roles(info)
+    work = None if roles is None else grouped(info, roles)
+    if work is None:
+        return None
+    epilogue = epilogue_of(sch.func, info, blocks)
+    spread_others(sch, {name, epilogue}, target)
     try:
-        _tile(sch, recorder, info, roles, unit)
+        _tile(sch, recorder, info, work, unit, epilogue)
     except ScheduleError:
         return None
-    registers = target.vector_registers
     threads = max(1, target.num_cores or 1)
+    depth = math.prod(a.extent for a in info.reduced)
+    around = math.prod(a.extent for a in work.roles.others)
+    columns, rows = work.roles.v.extent, work.m.extent
+    width = parse_dtype(unit.held or unit.vector[0]).bytes
 
     def allowed(values: Values) -> bool:
         """Panels are whole ones; the sums, a row's group and the panel's vectors fit the registers."""
-        if roles.v.extent // unit.lanes % (values["vectors"] * values["panel"]):
+        if columns // unit.lanes % (values["vectors"] * values["panel"]):
             return False
-        return values["rows"] * values["vectors"] + values["vectors"] < registers
+        return values["rows"] * values["vectors"] + values["vectors"] < target.vector_registers
 
     def draft(values: Values) -> float:
-        sums = values["rows"] * values["vectors"]
-        columns = values["vectors"] * values["panel"] * unit.lanes
-        chunks = -(-roles.v.extent // columns)
-        rows = 1 if roles.m is None else roles.m.extent
-        whole = rows / (-(-rows // values["rows"]) * values["rows"])
-        balance = chunks / (-(-chunks // threads) * threads)
-        return min(1.0, sums / 12) * sums / (sums + values["rows"] / 2 + values["vectors"]) * whole * balance
+        """The share of instructions that multiply, of rows that are none of the tail, and of threads that are busy.
+        Where a panel does not stay in the second-level cache, each row of tiles fetches it anew."""
+        tile, vectors = values["rows"], values["vectors"]
+        sums, wide = tile * vectors, vectors * values["panel"] * unit.lanes
+        loads = tile * _BROADCAST + vectors * (_NEAR if wide * depth * width <= _PANEL_BYTES else _FAR)
+        whole = rows / (-(-rows // tile) * tile)
+        tasks = columns // wide * around
+        balance = tasks / (-(-tasks // threads) * threads)
+        again = 1 + _AGAIN / wide  # rows are read, and the loops around begun, for each panel
+        return min(1.0, sums / _LATENCY) * sums / max(sums, loads) / (1 + loads / sums / 8) * whole * balance / again
 
     return Sketch(unit.intrin, sch.trace, tuple(recorder.decisions), allowed, draft)
 
@@ -133,31 +198,38 @@ def spread_others(sch: Schedule, names: Collection[str | None], target: Target) 
             spread(sch, other, Hardware.of(target, other.output.buffer.dtype).lanes)
 
 
-def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit: Unit) -> None:
+def _tile(
+    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: Unit, epilogue: str | None
+) -> None:
+    """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers."""
     block = sch.get_block(info.name)
-    writer = sch.cache_write(block, 0, "local")
+    roles = work.roles
+    if epilogue is None:
+        writer = sch.cache_write(block, 0, "local")
+    else:
+        writer = sch.get_block(epilogue)
+        sch.set_scope(block, 0, "local")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    assert roles.m is not None
-    operands = operands_of(info, roles)
-    assert operands is not None  # the unit was found for them
     most = roles.v.extent // unit.lanes
-    rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= roles.m.extent)).rv
+    rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= work.m.extent)).rv
     vectors = recorder.choose("vectors", tuple(v for v in _VECTORS if most % v == 0)).rv
     panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most)).rv
-    unrolls = tuple(u for u in _UNROLLS if operands.depth % (u * unit.group) == 0)
+    unrolls = tuple(u for u in _UNROLLS if work.k.extent % (u * unit.group) == 0)
     unroll = recorder.choose("unroll", unrolls).rv
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, unit.lanes])
-    k_outer, k_inner, k_group = sch.split(loops[info.reduced[0].position], [None, unroll, unit.group])
-    m_outer, m_tile = sch.split(loops[roles.m.position], [None, rows])
-    around = [*(loops[a.position] for a in roles.others), v_outer, m_outer, v_panel]
-    sch.reorder(*around, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
+    k_outer, k_inner, k_group = sch.split(loops[work.k.position], [None, unroll, unit.group])
+    m_outer, m_tile = sch.split(loops[work.m.position], [None, rows])
+    batch = [loops[a.position] for a in roles.others]
+    window = [loops[a.position] for a in info.reduced if a is not work.k]
+    around = [v_outer, *batch, m_outer, v_panel]
+    sch.reorder(*around, *window, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
-    _pack(sch, block, operands.vector, roles.v.position, info.reduced[0].position, unit)
-    if unit.held not in (None, operands.scalar.buffer.dtype):
-        _widen_rows(sch, block, operands.scalar, unit)
-    parallel = around[: len(roles.others) + 1]
+    _pack(sch, block, work, unit)
+    if unit.held not in (None, work.scalar.buffer.dtype):
+        _widen_rows(sch, block, work.scalar, unit)
+    parallel = around[: len(batch) + 1]
     sch.parallel(fuse_all(sch, parallel))
-    init = sch.decompose_reduction(block, k_outer)
+    init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, m_tile, v_tile]:
         sch.unroll(loop)
     sch.tensorize(v_lane, unit.intrin)
@@ -165,26 +237,29 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit
     for loop in zeroed[:-1]:
         sch.unroll(loop)
     sch.vectorize(zeroed[-1])
-    inside = len(around) - len(parallel) + 1
-    vectorize_tail(sch, writer, unit.lanes, depth=inside)
+    vectorize_tail(sch, writer, unit.lanes, depth=3)
 
 
-def _pack(sch: Schedule, block: BlockRV, operand: BlockAccess, v_axis: int, k_axis: int, unit: Unit) -> None:
+def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:
     """All panels of the vector operand, each made by one thread, groups of the reduction innermost."""
+    operand = work.vector
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if operand.buffer in layout_free(sch.func):
         ahead_of_time(sch, packed)
     if unit.held not in (None, operand.buffer.dtype):
         sch.unsafe_set_dtype(packed, 0, unit.held)
-    v, k = panel_dim(operand, v_axis), panel_dim(operand, k_axis)
+    v, k = panel_dim(operand, work.roles.v.position), panel_dim(operand, work.k.position)
     assert v is not None
     assert k is not None
-    place = f"(i{v} // {unit.lanes}, i{k} // {unit.group}, i{v} % {unit.lanes}, i{k} % {unit.group})"
-    sch.transform_layout(packed, ("write", 0), f"lambda i0, i1: {place}")
+    dims = [f"i{d}" for d in range(len(operand.axes_by_dim))]
+    rest = [d for d in range(len(dims)) if d not in (v, k)]
+    place = [f"i{v} // {unit.lanes}", *(dims[d] for d in rest), f"i{k} // {unit.group}"]
+    place += [f"i{v} % {unit.lanes}", f"i{k} % {unit.group}"]
+    sch.transform_layout(packed, ("write", 0), f"lambda {', '.join(dims)}: ({', '.join(place)})")
     loops = sch.get_loops(packed)
     v_outer, v_lane = sch.split(loops[v], [None, unit.lanes])
     k_outer, k_group = sch.split(loops[k], [None, unit.group])
-    sch.reorder(v_outer, k_outer, v_lane, k_group)
+    sch.reorder(v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
     sch.unroll(k_group)
     sch.parallel(v_outer)
 

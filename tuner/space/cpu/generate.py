@@ -103,7 +103,7 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
     tiles, vectors = tile_unit_for(main, roles, target), unit_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
-        None if vectors is None else dot_sketch(func, main.name, roles, vectors, target),
+        None if vectors is None else dot_sketch(func, main.name, vectors, target),
     ]
     return tuple(sketch for sketch in made if sketch is not None)
 

@@ -24,6 +24,7 @@ from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Select
 
+_BYTES = ("int8", "uint8")
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 
@@ -62,7 +63,8 @@ def max_pool(g: GraphBuilder, node: Node) -> Result:
         order = node.int("storage_order", 0)
         return g.items(g.te(_max_with_places, x, kernel, window, sizes, order, name="max_pool_places"))
     rule: Any = _MAX.get(window.rank)
-    simple = not node.int("ceil_mode", 0) and rule is not None and parse_dtype(node.value(0).dtype).is_float
+    dtype = node.value(0).dtype
+    simple = not node.int("ceil_mode", 0) and rule is not None and (parse_dtype(dtype).is_float or dtype in _BYTES)
     if simple:
         pooled: RelaxExpr = rule(
             x, pool_size=kernel, strides=window.strides, padding=window.pads, dilation=window.dilations
