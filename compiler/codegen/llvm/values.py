@@ -118,6 +118,8 @@ def _from_float(g: Gen, value: str, source: str, target: str) -> str:
         if not g.module.options.half_conversions:
             return half_to_single(g, value, lanes)
     if not is_float(target):
+        if lanes > 1 and bits_of(target) < 32 and bits_of(source) == 32 and g.module.options.device is None:
+            return _to_narrow_integers(g, value, lanes, target)
         name = f"@llvm.{'fptosi' if code_of(target) == 'int' else 'fptoui'}.sat.{_suffix(target)}.{_suffix(source)}"
         g.module.declare(name, f"{ty} {name}({tx})")
         return g.w.value(f"call {ty} {name}({tx} {value})", value)
@@ -130,6 +132,22 @@ def _from_float(g: Gen, value: str, source: str, target: str) -> str:
             return single_to_half(g, value, lanes)
     op = "fpext" if element_bytes(target) > element_bytes(source) else "fptrunc"
     return g.w.value(f"{op} {tx} {value} to {ty}", value)
+
+
+def _to_narrow_integers(g: Gen, value: str, lanes: int, target: str) -> str:
+    """float32 to integers of 8 or 16 bits by way of 32 bits. LLVM converts each lane by itself where it saturates."""
+    w, single, whole, bits = g.w, vector_of("float", lanes), vector_of("i32", lanes), bits_of(target)
+    signed = code_of(target) == "int"
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    ordered = "" if not signed else w.value(f"fcmp ord {single} {value}, {value}", value)
+    for relation, limit in (("oge", low), ("ole", high)):
+        bound = f"splat (float {limit:.1f})"
+        inside = w.value(f"fcmp {relation} {single} {value}, {bound}", value)
+        value = choose(g, inside, lanes, single, value, bound)
+    made = w.value(f"fptosi {single} {value} to {whole}", value)
+    if signed:  # unsigned, what is no number became 0 with what is less
+        made = choose(g, ordered, lanes, whole, made, "zeroinitializer")
+    return w.value(f"trunc {whole} {made} to {llvm_type(target)}", made)
 
 
 def _to_odd_single(g: Gen, value: str, lanes: int) -> str:
