@@ -198,9 +198,7 @@ def spread_others(sch: Schedule, names: Collection[str | None], target: Target) 
             spread(sch, other, Hardware.of(target, other.output.buffer.dtype).lanes)
 
 
-def _tile(
-    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: Unit, epilogue: str | None
-) -> None:
+def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: Unit, epilogue: str | None) -> None:
     """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers."""
     block = sch.get_block(info.name)
     roles = work.roles

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.driver.build import compile_artifact
+import tunefarm as tvm
+from compiler.driver.build import build, compile_artifact
 from compiler.errors import CodegenError
+from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
+from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 from tests.kit.compiler.elementwise import PLAIN, Array, agree, by_machine, elementwise
 from tests.kit.compiler.lowering import HOST
+from tunefarm import te
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DIVISIONS = [ops.truncdiv, ops.truncmod, ops.floordiv, ops.floormod]
@@ -98,6 +102,23 @@ def test_floats_to_integers_stop_at_the_limits(source: str, target: str) -> None
     for cpu in (HOST, PLAIN):
         got = agree([source], target, lambda a: ops.cast(target, a), [inputs], cpu)
         assert got.tolist() == [expected(float(x)) for x in numbers]
+
+
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16"])
+def test_vectors_of_floats_become_narrow_integers_together(target: str) -> None:
+    """They stop at the limits, and no lane is converted by itself."""
+    lanes = 16
+    values = np.resize(FLOAT_EDGES.astype("float32"), 2 * lanes)
+    x = te.placeholder((2, lanes), "float32", name="x")
+    y = te.compute((2, lanes), lambda i, j: x[i, j].astype(target), name="y")
+    sch = Schedule(create_prim_func([x, y]))
+    sch.vectorize(sch.get_loops(sch.get_block("y"))[-1])
+    artifact = compile_artifact(sch.func, Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4"), "f", keep=("asm",))
+    assert b"vcvttss2" not in artifact.blobs["asm"]
+    made = tvm.nd.empty((2, lanes), target)
+    build(sch.func, target="llvm", name="f")(tvm.nd.array(values.reshape(2, lanes)), made)
+    wanted = agree(["float32"], target, lambda a: ops.cast(target, a), [values])
+    np.testing.assert_array_equal(made.numpy().reshape(-1), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

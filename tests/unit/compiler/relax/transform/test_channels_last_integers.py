@@ -1,0 +1,75 @@
+"""Convolutions of 8-bit integers lie with channels last for CPUs that multiply groups of bytes, and for no others."""
+
+import numpy as np
+import pytest
+
+from compiler.relax.interp import run
+from compiler.target.target import Target
+from tests.kit.compiler.pass_checks import as_module, becomes, same_values, stays
+from tunefarm import relax
+from tunefarm.relax import transform
+from tunefarm.script import relax as R
+
+VNNI, AVX2 = (Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}") for cpu in ("znver4", "znver3"))
+PASS = transform.ChannelsLastIntegers()
+
+
+@R.function
+def quantised(
+    x: R.Tensor((1, 8, 6, 6), "uint8"), w: R.Tensor((4, 8, 3, 3), "int8"), b: R.Tensor((1, 4, 1, 1), "int32")
+):
+    with R.dataflow():
+        lv = R.nn.conv2d(x, w, padding=[1, 1], out_dtype="int32")
+        lv1 = R.add(lv, b)
+        gv = R.astype(lv1, "float32")
+        R.output(gv)
+    return gv
+
+
+@R.function
+def channels_last(
+    x: R.Tensor((1, 8, 6, 6), "uint8"), w: R.Tensor((4, 8, 3, 3), "int8"), b: R.Tensor((1, 4, 1, 1), "int32")
+):
+    with R.dataflow():
+        lv = R.permute_dims(x, [0, 2, 3, 1])
+        lv1 = R.permute_dims(w, [2, 3, 1, 0])
+        lv2 = R.nn.conv2d(lv, lv1, padding=[1, 1], data_layout="NHWC", kernel_layout="HWIO", out_dtype="int32")
+        lv3 = R.permute_dims(b, [0, 2, 3, 1])
+        lv4 = R.add(lv2, lv3)
+        lv5 = R.astype(lv4, "float32")
+        gv = R.permute_dims(lv5, [0, 3, 1, 2])
+        R.output(gv)
+    return gv
+
+
+def test_where_there_is_an_instruction_for_groups_channels_come_last() -> None:
+    with VNNI:
+        becomes(PASS, quantised, channels_last)
+        stays(PASS, channels_last)
+
+
+@pytest.mark.parametrize("target", [AVX2, Target("cuda")], ids=str)
+def test_other_targets_keep_graphs_as_they_are(target: Target) -> None:
+    with target:
+        stays(PASS, quantised)
+    stays(PASS, quantised)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(3, 1), (4, 1), (6, 2), (8, 8)])
+def test_results_are_the_same_for_all_numbers_of_channels(channels: int, groups: int) -> None:
+    rng = np.random.default_rng(channels)
+    filters = relax.const(rng.integers(-128, 128, (8, channels // groups, 3, 3)).astype("int8"))
+    image = relax.Var("x", R.Tensor((1, channels, 7, 5), "uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            sums = builder.emit(relax.op.nn.conv2d(image, filters, (2, 1), (1, 1), groups=groups, out_dtype="int32"))
+            out = builder.emit_output(relax.op.nn.relu(sums))
+        builder.emit_func_output(out)
+    module = builder.get()
+    with VNNI:
+        made = PASS(module)
+    assert 'data_layout="NHWC"' in made.script()
+    assert ("R.nn.pad(" in made.script()) == (groups == 1 and channels % 4 != 0)
+    x = rng.integers(0, 256, (1, channels, 7, 5)).astype("uint8")
+    same_values(run(made, x), run(as_module(module), x), 0, 0)

@@ -1,0 +1,97 @@
+"""Convolutions with channels last by instructions for groups of bytes or bfloat16, with what follows in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.driver.pipeline import lower_func
+from compiler.interp.interpreter import run
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.te.operation import compute, placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
+from compiler.tir.nodes import PrimFunc
+from compiler.topi.nn import conv2d_nhwc
+from tests.kit.compiler.narrow_products import bits, numbers
+from tuner.space.generate import generate
+
+ZEN4 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -num-cores=2")
+SCALE = 1 / 512
+
+
+def convolution(shape: tuple[int, ...], filters: tuple[int, ...], stride: int, around: int, dtypes: Any) -> PrimFunc:
+    """A convolution and what follows it: of integers a bias, a scale and a zero point; of others relu."""
+    x, w = placeholder(shape, dtypes[0], name="x"), placeholder(filters, dtypes[1], name="w")
+    y = conv2d_nhwc(x, w, stride, around, 1, dtypes[2])
+    if dtypes[2] == "float32":
+        return create_prim_func([x, w, compute(y.shape, lambda *i: ops.maximum(y(*i), 0.0), name="out")])
+    b = placeholder((filters[3],), "int32", name="b")
+
+    def quantised(*i: Any) -> Any:
+        moved = intrin.nearbyint((y(*i) + b(i[3])).astype("float32") * SCALE) + 3.0
+        return ops.maximum(ops.minimum(moved, 255.0), 0.0).astype("uint8")
+
+    return create_prim_func([x, w, b, compute(y.shape, quantised, name="out")])
+
+
+def sums(x: Any, w: Any, stride: int, around: int) -> Any:
+    """The convolution in float64."""
+    x = np.pad(x.astype("float64"), ((0, 0), (around, around), (around, around), (0, 0)))
+    rows, columns = ((x.shape[d] - w.shape[d - 1]) // stride + 1 for d in (1, 2))
+    return sum(
+        np.einsum("nhwc,ck->nhwk", x[:, r : r + rows * stride : stride, s : s + columns * stride : stride], w[r, s])
+        for r in range(w.shape[0]) for s in range(w.shape[1])
+    )  # fmt: skip
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_results_are_those_of_numpy(data: st.DataObject) -> None:
+    draw = data.draw
+    integers, window, stride = draw(st.booleans()), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    image = (draw(st.integers(1, 2)), draw(st.integers(3, 5)), draw(st.integers(3, 9)), 4 * draw(st.integers(1, 3)))
+    taps = (window, window, image[3], draw(st.sampled_from([16, 24, 32])) if integers else 16)
+    around = draw(st.integers(0, 1))
+    dtypes = ("uint8", "int8", "int32") if integers else ("bfloat16", "bfloat16", "float32")
+    func = convolution(image, taps, stride, around, dtypes)
+    [sketch] = generate(func, ZEN4)
+    assert sketch.name == ("dot_16x2_bf16" if not integers else "dot_8x4_vnni" if taps[3] == 24 else "dot_16x4_vnni")
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    point = sketch.random(rng)
+    assert point is not None
+    scheduled = lower_func(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, ZEN4.vector_bits)
+    if integers:
+        x, w = rng.integers(0, 256, image).astype("uint8"), rng.integers(-128, 128, taps).astype("int8")
+        bias = rng.integers(-999, 999, taps[3]).astype("int32")
+        wanted = sums(x, w, stride, around) + bias
+        out = np.zeros(wanted.shape, "uint8")
+        run(scheduled, x, w, bias, out)
+        made = np.clip(np.rint(wanted.astype("float32") * np.float32(SCALE)) + 3, 0, 255).astype("uint8")
+        np.testing.assert_array_equal(out, made)
+        return
+    x, w = (bits(rng.uniform(-1, 1, size)) for size in (image, taps))
+    wanted = np.maximum(sums(numbers(x), numbers(w), stride, around), 0)
+    result = np.zeros(wanted.shape, "float32")
+    run(scheduled, x, w, result)
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("filters", [(3, 3, 6, 16), (1, 1, 8, 12)])
+def test_groups_and_vectors_must_be_whole(filters: tuple[int, ...]) -> None:
+    func = convolution((1, 6, 6, filters[2]), filters, 1, 0, ("uint8", "int8", "int32"))
+    assert all("dot" not in sketch.name for sketch in generate(func, ZEN4))
+
+
+def test_what_follows_is_computed_where_sums_are_in_registers() -> None:
+    func = convolution((1, 6, 6, 8), (3, 3, 8, 32), 1, 1, ("uint8", "int8", "int32"))
+    [sketch] = generate(func, ZEN4)
+    made = apply_trace(func, Trace.from_json(sketch.trace_json([0] * len(sketch.decisions)))).func.script()
+    assert 'alloc_buffer((1, 6, 6, 32), "int32", scope="local")' in made
