@@ -382,8 +382,10 @@ def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
 
 
 @builtin("vm.builtin.cuda_graph.run_or_capture")
-def run_or_capture(machine: Machine, function: Any, args: tuple[Any, ...], key: int) -> Any:
-    """Call a function whose kernels always work in the same memory. Nothing is recorded: it is run."""
+def run_or_capture(
+    machine: Machine, function: Any, args: tuple[Any, ...], key: int, sizes: tuple[int, ...] = ()
+) -> Any:
+    """Call a function whose kernels always work in the same memory for the same `sizes`. It is run, not recorded."""
     if not isinstance(args, tuple):
         raise VMError(f"run_or_capture of a {type(args).__name__}, where a tuple belongs")
     return machine.call(function, args)

@@ -23,6 +23,7 @@ from compiler.relax.nodes import (
     PrimValue,
     SeqExpr,
     ShapeExpr,
+    ShapeStructInfo,
     Tuple,
     TupleGetItem,
     TupleStructInfo,
@@ -32,14 +33,18 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.dims import int64
 from compiler.relax.nodes.renew import Renewal
+from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
 from compiler.relax.op.execution.calls import call_builtin_with_ctx
 from compiler.relax.transform.functions import make_function
 from compiler.relax.transform.passes import relax_pass
 from compiler.relax.transform.weights.inputs import NUM_INPUT
+from compiler.relax.utils import copy_with_new_vars
 from compiler.tir import nodes as n
 
 _STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
 _KILL_STORAGE, _KILL_TENSOR = "relax.memory.kill_storage", "relax.memory.kill_tensor"
+_RESHAPE = "relax.reshape"
+CAPTURED = "relax.rewrite_cuda_graph.capture_symbolic_vars"
 LEAST_KERNELS = 2
 """Kernels from which on starting them as a whole can gain anything."""
 
@@ -67,8 +72,13 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
 
     Where the option "relax.backend.use_cuda_graph" says so. Comes after memory is planned (StaticPlanBlockMemory,
     LowerAllocTensor, KillAfterLastUse) and before VMBuiltinLower, as builds have it. Parameters behind the first
-    "num_input" are weights, the same at every call. Memory that a function returns, or that anything but a kernel
-    reads, is left alone. The machine keeps memory for each thread that calls, and runs such a function like any other.
+    "num_input" are weights, the same at every call. Memory that a function returns, or that anything but kernels and
+    reshapes reads, is left alone. The machine keeps memory for each thread that calls, and runs such a function like
+    any other.
+
+    The attribute "relax.rewrite_cuda_graph.capture_symbolic_vars" of a function names dimensions. Kernels whose shapes
+    depend on them are taken as well, and the machine is told their values at every call. Storage must be of known size
+    still, as the attribute "tir_var_upper_bound" makes it.
     """
     if not USE_CUDA_GRAPH.value(context):
         return mod
@@ -100,8 +110,9 @@ class _Rewriter:
     key: int
     added: dict[GlobalVar, Function] = field(default_factory=dict)
     _storages: dict[Var, Binding] = field(default_factory=dict)
-    _static: dict[Var, Var] = field(default_factory=dict)
-    _weights: frozenset[Var] = frozenset()
+    _static: dict[Var, frozenset[Var]] = field(default_factory=dict)
+    """Arrays, and tuples of them, that lie in the same place at every call: the storages that they lie in."""
+    _captured: frozenset[n.Var] = frozenset()
     _region: list[Binding] = field(default_factory=list)
     _out: list[Binding] = field(default_factory=list)
 
@@ -111,8 +122,11 @@ class _Rewriter:
             return func
         bindings = [binding for block in func.body.blocks for binding in block.bindings]
         count = func.attrs.get(NUM_INPUT)
-        self._weights = frozenset(func.params[int(count) :] if count is not None else ())
-        self._find(bindings)
+        weights = func.params[int(count) :] if count is not None else ()
+        wanted = set(map(str, func.attrs.get(CAPTURED) or ()))
+        told = [symbol for param in func.params for symbol in symbols_set_by(param.struct_info)]
+        self._captured = frozenset(symbol for symbol in told if symbol.name in wanted)
+        self._find(bindings, weights)
         if not self._storages:
             return func
         self._cached_storages()
@@ -131,36 +145,51 @@ class _Rewriter:
 
     # ------------------------------------------------------------------------- what is static
 
-    def _find(self, bindings: Sequence[Binding]) -> None:
+    def _find(self, bindings: Sequence[Binding], weights: Sequence[Var]) -> None:
         """Storages of constant size all of whose arrays only kernels use, and these arrays."""
+        self._static = {weight: frozenset() for weight in weights}
         for binding in bindings:
             value = binding.value
             if _name_of(value) == _STORAGE and _is_constant(value):
                 self._storages[binding.var] = binding
-            elif _name_of(value) == _TENSOR and _is_constant(value):
-                assert isinstance(value, Call)
-                (storage, *_) = value.args
-                if isinstance(storage, Var) and storage in self._storages:
-                    self._static[binding.var] = storage
-            elif isinstance(value, Var) and value in self._static:
-                self._static[binding.var] = self._static[value]
+            elif (storages := self._lies_in(value)) is not None:
+                self._static[binding.var] = storages
         escaped: set[Var] = set()
         for binding in bindings:
             if not self._is_plain_use(binding):
                 escaped.update(node for node in walk(binding.value) if isinstance(node, Var))
         escaped.update(node for node in walk(self.func.body.body) if isinstance(node, Var))
-        gone = {self._static.get(var, var) for var in escaped}
+        gone = escaped.union(*[self._static.get(var, frozenset()) for var in escaped])
         self._storages = {var: binding for var, binding in self._storages.items() if var not in gone}
-        self._static = {var: storage for var, storage in self._static.items() if storage in self._storages}
+        self._static = {var: held for var, held in self._static.items() if held.isdisjoint(gone)}
+
+    def _lies_in(self, value: RelaxExpr) -> frozenset[Var] | None:
+        """The storages that an array, a view or a tuple of such lies in; None for what may lie elsewhere."""
+        match value:
+            case Var():
+                return self._static.get(value)
+            case Tuple():
+                held = [self._lies_in(item) for item in value.fields]
+                known = [item for item in held if item is not None]
+                return frozenset().union(*known) if held and len(known) == len(held) else None
+            case TupleGetItem():
+                return self._lies_in(value.tuple_value)
+            case Constant():
+                return frozenset()
+            case Call() if _name_of(value) == _TENSOR and self._is_known(value):
+                return frozenset({value.args[0]}) if value.args[0] in self._storages else None  # type: ignore[arg-type]
+            case Call() if _name_of(value) == _RESHAPE and self._is_known(value):
+                return self._lies_in(value.args[0])
+        return None
+
+    def _is_known(self, value: RelaxExpr) -> bool:
+        """Whether the numbers in a call, a shape or a scalar are constants, or dimensions that the function names."""
+        return _is_constant(value, self._captured)
 
     def _is_plain_use(self, binding: Binding) -> bool:
         """Whether a binding keeps nothing of what it uses: a kernel does not, nor what makes and ends arrays."""
-        value = binding.value
-        if self._is_kernel(value):
-            return True
-        if _name_of(value) == _TENSOR:
-            return binding.var in self._static
-        return _name_of(value) in (_KILL_STORAGE, _KILL_TENSOR) or (isinstance(value, Var) and value in self._static)
+        ends = _name_of(binding.value) in (_KILL_STORAGE, _KILL_TENSOR)
+        return ends or binding.var in self._static or self._is_kernel(binding.value)
 
     def _is_kernel(self, value: RelaxExpr) -> bool:
         """Whether a value is the call of a kernel."""
@@ -172,8 +201,7 @@ class _Rewriter:
         value = binding.value
         if self._is_kernel(value):
             assert isinstance(value, Call)
-            known = (isinstance(arg, Constant) or arg in self._static or arg in self._weights for arg in value.args)
-            return all(same or _is_constant(arg) for same, arg in zip(known, value.args))
+            return all(self._lies_in(arg) is not None or self._is_known(arg) for arg in value.args)
         if binding.var in self._static:
             return True
         return _name_of(value) == _KILL_TENSOR and value.args[0] in self._static  # type: ignore[attr-defined]
@@ -202,12 +230,21 @@ class _Rewriter:
         later = {node for b in rest for node in walk(b.value) if isinstance(node, Var)}
         inputs = [var for var in used if var not in defined]
         outputs = tuple([binding.var for binding in region if binding.var in later])
-        func = self._add("cuda_graph_capture", inputs, region, outputs)
+        args: list[RelaxExpr] = [self._renewal.expr(var) for var in inputs]
+        sizes = [ShapeExpr(symbols)] if (symbols := self._symbols_of(region, inputs)) else []
+        params = [*inputs, *[Var("shape_expr", ShapeStructInfo(size.values)) for size in sizes]]
+        func = self._add("cuda_graph_capture", params, region, outputs)
         infos = TupleStructInfo(tuple([var.struct_info for var in outputs]))
         result = Var(f"{func.name_hint}_result", infos)
-        args = Tuple(tuple([self._renewal.expr(var) for var in inputs]))
-        self._out.append(VarBinding(result, _builtin("run_or_capture", [func, args, self._number()], result)))
+        given = [func, Tuple((*args, *sizes)), self._number(), *sizes]
+        self._out.append(VarBinding(result, _builtin("run_or_capture", given, result)))
         self._out += [VarBinding(var, TupleGetItem(result, place)) for place, var in enumerate(outputs)]
+
+    def _symbols_of(self, region: Sequence[Binding], inputs: Sequence[Var]) -> tuple[n.Var, ...]:
+        """The dimensions that kernels of a region, or its arguments, depend on."""
+        found = [node for binding in region for node in walk(binding.value) if isinstance(node, n.Var)]
+        infos = [var.struct_info for var in (*inputs, *[binding.var for binding in region])]
+        return tuple(dict.fromkeys([*found, *[symbol for info in infos for symbol in symbols_in(info)]]))
 
     def _add(
         self, name: str, params: Sequence[Var], bindings: Sequence[Binding], outputs: tuple[Var, ...]
@@ -218,7 +255,7 @@ class _Rewriter:
         seq = SeqExpr((BindingBlock(tuple([renewal.binding(b) for b in bindings])),),
                       Tuple(tuple([renewal.expr(var) for var in outputs])))  # fmt: skip
         gvar = GlobalVar(self.names.unique(name))
-        func = self.added[gvar] = make_function(self.mod, own, seq, False)
+        func = self.added[gvar] = copy_with_new_vars(make_function(self.mod, own, seq, False))
         set_struct_info(gvar, func.struct_info)
         return gvar
 
@@ -232,13 +269,17 @@ def _builtin(name: str, args: Sequence[RelaxExpr], result: Var) -> Call:
     return call_builtin_with_ctx(callee, list(args), sinfo_args=result.struct_info)
 
 
-def _is_constant(expr: RelaxExpr) -> bool:
-    """Whether the numbers in a call, a shape or a scalar are constants."""
+def _is_constant(expr: RelaxExpr, known: frozenset[n.Var] = frozenset()) -> bool:
+    """Whether the numbers in a call, a shape or a scalar are constants, or depend on `known` dimensions alone."""
     match expr:
         case PrimValue():
-            return isinstance(expr.value, n.IntImm | n.FloatImm)
+            return _follows(expr.value, known)
         case ShapeExpr():
-            return all(isinstance(size, n.IntImm) for size in expr.values)
+            return all(_follows(size, known) for size in expr.values)
         case Call():
-            return all(_is_constant(arg) for arg in expr.args if isinstance(arg, PrimValue | ShapeExpr))
+            return all(_is_constant(arg, known) for arg in expr.args if isinstance(arg, PrimValue | ShapeExpr))
     return False
+
+
+def _follows(value: n.PrimExpr, known: frozenset[n.Var]) -> bool:
+    return all(node in known for node in walk(value) if isinstance(node, n.Var | n.BufferLoad | n.Call))
