@@ -11,13 +11,13 @@ from compiler.driver.build import InputError, build, compile_artifact
 from compiler.driver.kernel_schedules import scheduled
 from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar
-from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import Pass
 from compiler.relax.nodes import Function
 from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.codegen.run_codegen import EXTERNAL
+from compiler.relax.transform.devices.kernel_targets import TARGET, with_kernel_targets
 from compiler.relax.transform.fold_constant import use_evaluator
 from compiler.relax.transform.packing.attach_layout_free_buffers import attach_layout_free_buffers
 from compiler.relax.transform.pipeline import get_pipeline
@@ -35,6 +35,7 @@ from compiler.tir import nodes as n
 from compiler.tir.intrin.graph import FLOPS
 
 EXEC_MODES = ("bytecode", "compiled")
+_ONE_OF_A_TYPE = "the devices of a module may have one target for CPUs and one for GPUs"
 SMALL = 256
 """Constants of fewer elements are computed in the interpreter, which begins at once."""
 
@@ -65,9 +66,9 @@ def build_graph(
         if params:
             module = bind_params(module, None, func_name="main", params=params)
         if relax_pipeline in ("default", "default_build") and tir_pipeline == "default":
-            module = unscheduled(module, chosen)
+            module = with_kernel_targets(unscheduled(module, chosen))
             kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
-            module = module.with_functions({**module.functions, **scheduled(kernels, chosen)})
+            module = module.with_functions({**module.functions, **_scheduled(kernels, chosen)})
             relax_pipeline, tir_pipeline = "scheduled", None
         module = _run(relax_pipeline, module, get_pipeline)
         kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
@@ -75,14 +76,15 @@ def build_graph(
             made = _run(tir_pipeline, module.with_functions(kernels), _tir_pipeline)
             kernels = n.prim_funcs(made)
         elif tir_pipeline is not None:
-            kernels = scheduled(kernels, chosen)
+            kernels = _scheduled(kernels, chosen)
     builder = ExecBuilder()
     kernels = {name: func.with_attr(FLOPS, flops_text(func)) for name, func in kernels.items()}
     graphs = {name: func for name, func in module.items() if not isinstance(func, n.PrimFunc)}
     module = module.with_functions({**graphs, **kernels})
     constants = write_functions(module, builder)
     own = NativeFunctions({}, ())
-    if exec_mode == "compiled" and chosen.is_cpu:
+    on_cpus = all(own.is_cpu for own in _by_target(kernels, chosen))
+    if exec_mode == "compiled" and chosen.is_cpu and on_cpus:
         own = native_functions(module, lambda constant: constants.operand(constant).index)
     elif exec_mode == "compiled":
         names = [name.name_hint for name in graphs]
@@ -154,13 +156,36 @@ def _tir_pipeline(name: str) -> Pass:
     raise InputError(f"there is no pipeline of kernels {name!r}", hint='"default", None or a pass')
 
 
+def _by_target(kernels: Mapping[GlobalVar, Any], target: Target) -> dict[Target, dict[GlobalVar, Any]]:
+    """The functions of each target: what their attribute says, else `target`."""
+    found: dict[Target, dict[GlobalVar, Any]] = {}
+    for name, func in kernels.items():
+        own = func.attrs.get(TARGET, target)
+        chosen = target if own.kind == target.kind else own
+        found.setdefault(chosen, {})[name] = func.without_attr(TARGET) if TARGET in func.attrs else func
+    return found
+
+
+def _scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, n.PrimFunc]:
+    """The kernels with schedules, each for its own target, which it keeps."""
+    made: dict[GlobalVar, n.PrimFunc] = {}
+    for own, funcs in _by_target(kernels, target).items():
+        made |= scheduled(funcs, own)
+    return {
+        name: made[name].with_attr(TARGET, func.attrs[TARGET]) if TARGET in func.attrs else made[name]
+        for name, func in kernels.items()
+    }
+
+
 def _compiled(kernels: IRModule, target: Target) -> dict[str, Artifact]:
-    """The kernels as one artifact, by the type of device that they are for."""
-    if not len(kernels):
-        return {}
-    functions: dict[Any, BaseFunc] = dict(kernels.functions)
-    kind = "cpu" if target.is_cpu else "cuda"
-    return {kind: compile_artifact(kernels.with_functions(functions), target, keep=(), prefix="kernel_")}
+    """The kernels as one artifact for each type of device that they are for."""
+    made: dict[str, Artifact] = {}
+    for own, funcs in _by_target(kernels.functions, target).items():
+        kind = "cpu" if own.is_cpu else "cuda"
+        if kind in made:
+            raise InputError(f"kernels for {own} and for another target of a {kind} device", hint=_ONE_OF_A_TYPE)
+        made[kind] = compile_artifact(kernels.with_functions(funcs), own, keep=(), prefix="kernel_")
+    return made
 
 
 def evaluate(func: n.PrimFunc, arrays: Sequence[Any]) -> None:

@@ -150,7 +150,7 @@ MATMUL = Case()
 ON_REQUEST: dict[str, Case] = {
     **{name: Case() for name in (
         "AdjustMatmulOrder", "CombineParallelMatmul", "ConvertToDataflow", "ExpandMatmulOfSum", "FuseTransposeMatmul",
-        "RealizeVDevice", "RemoveRedundantReshape", "ReorderPermuteDimsAfterConcat", "ReorderTakeAfterMatmul",
+        "RemoveRedundantReshape", "ReorderPermuteDimsAfterConcat", "ReorderTakeAfterMatmul",
         "TopologicalSort",
     )},
     **{name: Case(on="private") for name in (

@@ -80,12 +80,13 @@ PassFunction = Callable[..., Any]
 
 PREPARATION: tuple[PassFunction, ...] = (
     normalize,
+    realize_vdevice,
     fold_batch_norm,
     fuse_attention,
     combine_constant_matmul,
     channels_last_integers,
 )
-"""Operators become fewer."""
+"""Values have their devices, and operators become fewer."""
 
 KERNELS: tuple[PassFunction, ...] = (
     normalize,
@@ -131,10 +132,7 @@ LOWERING: tuple[PassFunction, ...] = (
 )
 """Memory, dimensions and what the machine does become explicit."""
 
-DEVICES: tuple[PassFunction, ...] = (
-    realize_vdevice,
-    update_vdevice,
-)
+DEVICES: tuple[PassFunction, ...] = (update_vdevice,)
 """On which device values live."""
 
 LAYOUT: tuple[PassFunction, ...] = (

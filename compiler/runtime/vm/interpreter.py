@@ -13,6 +13,8 @@ from enum import IntEnum
 from operator import itemgetter
 from typing import Any, assert_never
 
+from compiler.runtime.core.device import Device
+from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.vm.builtins import VMError
 from compiler.runtime.vm.bytecode import (
@@ -65,11 +67,23 @@ class GraphFunction(PackedFunc, ABC):
 class Resolver:
     """What the instructions of a program name: functions by number, and the machine."""
 
-    def __init__(self, program: Program, machine: Any, find: Callable[[str], Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        machine: Any,
+        find: Callable[[str], Callable[..., Any]],
+        devices: Sequence[Device] = (),
+    ) -> None:
         self.program = program
         self.machine = machine
         self._find = find
         self._found: dict[int, Callable[..., Any]] = {}
+        self._devices = devices
+        self._elsewhere = {
+            entry.name: kind for kind, kernels in program.kernels.items() if kind != "cpu" for entry in kernels.entries
+        }
+        """The type of device of each kernel that no CPU runs."""
+        self._copies: dict[tuple[int, str], NDArray] = {}
 
     def function(self, index: int) -> Callable[..., Any]:
         """The function of a number. Raises VMError for a name that nothing has."""
@@ -81,6 +95,21 @@ class Resolver:
     def name(self, index: int) -> str:
         return self.program.functions[index].name
 
+    def device_type(self, index: int) -> str:
+        """The type of device that a function's arguments lie on."""
+        return self._elsewhere.get(self.name(index), "cpu")
+
+    def constant(self, index: int, device_type: str) -> Any:
+        """A constant. An array is copied once to the machine's first device of the type."""
+        held = self.program.constants[index]
+        if device_type == "cpu" or not isinstance(held, NDArray) or held.device.device_type == device_type:
+            return held
+        key = index, device_type
+        if key not in self._copies:
+            device = next(device for device in self._devices if device.device_type == device_type)
+            self._copies[key] = held.copyto(device)
+        return self._copies[key]
+
 
 class FunctionCode:
     """A function's instructions, ready to be stepped through."""
@@ -91,16 +120,17 @@ class FunctionCode:
         self.function = function
         self._resolver = resolver
         tail: list[Any] = []
-        places: dict[Operand, int] = {}
+        places: dict[tuple[Operand, str], int] = {}
 
-        def place(operand: Operand) -> int:
-            """Where in a frame the operand's value is."""
+        def place(operand: Operand, device_type: str = "cpu") -> int:
+            """Where in a frame the operand's value is; a constant's is on a device of the given type."""
             if isinstance(operand, Register) and operand not in (VOID, MACHINE):
                 return operand.index
-            if operand not in places:
-                places[operand] = function.registers + len(tail)
-                tail.append(_value(operand, resolver))
-            return places[operand]
+            key = operand, device_type
+            if key not in places:
+                places[key] = function.registers + len(tail)
+                tail.append(_value(operand, resolver, device_type))
+            return places[key]
 
         self._steps = [_step(instruction, place, resolver) for instruction in function.code]
         self._names = [resolver.name(i.function) if isinstance(i, CallInstruction) else "" for i in function.code]
@@ -167,10 +197,11 @@ class FunctionCode:
                 at += to
 
 
-def _step(instruction: Instruction, place: Callable[[Operand], int], resolver: Resolver) -> Step:
+def _step(instruction: Instruction, place: Callable[..., int], resolver: Resolver) -> Step:
     match instruction:
         case CallInstruction(index, args, dst):
-            fetch = _fetch([place(arg) for arg in args])
+            device_type = resolver.device_type(index)
+            fetch = _fetch([place(arg, device_type) for arg in args])
             function = resolver.function(index)
             if isinstance(function, GraphFunction) and function.native is not None:
                 return (
@@ -203,14 +234,14 @@ def _fetch(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
     return itemgetter(*places)
 
 
-def _value(operand: Operand, resolver: Resolver) -> Any:
+def _value(operand: Operand, resolver: Resolver, device_type: str) -> Any:
     match operand:
         case Register():
             return resolver.machine if operand == MACHINE else None
         case Immediate(value):
             return value
         case ConstantRef(index):
-            return resolver.program.constants[index]
+            return resolver.constant(index, device_type)
         case FunctionRef(index):
             return resolver.function(index)
         case _:

@@ -122,7 +122,7 @@ class VirtualMachine:
         self._kernels = _load_kernels(self._program.kernels, self._devices)
         self._results = ResultMemory()
         _use_constants(self._kernels, self._program)
-        self._resolver = Resolver(self._program, self, self._find)
+        self._resolver = Resolver(self._program, self, self._find, self._devices)
         self._instrument: Instrument | None = None
         functions = map(self._program.function, self._program.names)
         self._own = {function.name: VMFunctionHandle(self, function) for function in functions if function is not None}

@@ -7,6 +7,7 @@ from typing import Any
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.vdevice import VDevice
+from compiler.ir.visit import walk
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import (
     Call,
@@ -37,8 +38,17 @@ def realize_vdevice(mod: IRModule, context: PassContext) -> IRModule:
 
     What an operator takes and gives lives on one device, so a hint reaches whatever leads to its value and follows
     from it, up to other hints and copies. Values that no hint reaches stay as they are.
+    Builds begin with it.
     """
-    return rewritten(mod, _Realizer)
+    return rewritten(mod, _Realizer) if _names_devices(mod) else mod
+
+
+def _names_devices(mod: IRModule) -> bool:
+    """Whether values of a module may say where they live, or are wanted somewhere."""
+    if mod.global_infos.get("vdevice"):
+        return True
+    graphs = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
+    return any(isinstance(node, Call) and transfer(node) for func in graphs for node in walk(func.body))
 
 
 class _Realizer(PyExprMutator):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
+from compiler.driver.build import InputError
 from compiler.errors import ArgumentError, IRError
+from compiler.ir.module import IRModule
 from compiler.ir.structural import assert_structural_equal
 from compiler.relax.analysis import problems
 from compiler.relax.interp import run
@@ -136,13 +138,38 @@ def test_a_device_is_replaced_everywhere() -> None:
         transform.UpdateVDevice("llvm:1", 2)(Realized)
 
 
-def test_modules_on_two_devices_run_on_both() -> None:
-    made = REALIZE(Hints)
-    machine = relax.VirtualMachine(relax.build(made, "llvm"), [tvm.cpu(0), tvm.cpu(1)])
+@pytest.mark.parametrize("exec_mode", ["bytecode", "compiled"])
+def test_modules_on_two_devices_run_on_both(exec_mode: str) -> None:
+    machine = relax.VirtualMachine(relax.build(Hints, "llvm", exec_mode=exec_mode), [tvm.cpu(0), tvm.cpu(1)])
     args = np.random.default_rng(0).standard_normal((3, 2, 4)).astype("float32")
     found = machine["main"](*[tvm.nd.array(a, tvm.cpu(n)) for a, n in zip(args, (0, 0, 1))])
     assert found.device == tvm.cpu(1)
     same_values(found.numpy(), run(Hints, *args))
+
+
+def test_a_build_for_two_targets_holds_object_code_and_ptx() -> None:
+    """One kernel is called for both devices, so there is one of it for each."""
+
+    def graph(*devices: Any) -> Any:
+        bb, x = relax.BlockBuilder(), relax.Var("x", TensorStructInfo((4,), "float32"))
+        with bb.function("main", [x]):
+            with bb.dataflow():
+                here = bb.emit(hint_on_device(bb.emit(relax.op.exp(x)), devices[0]))
+                there = bb.emit(hint_on_device(here, devices[1]))
+                out = bb.emit_output(relax.op.exp(there))
+            bb.emit_func_output(out)
+        return IRModule(bb.get().functions, global_infos={"vdevice": list(devices)})
+
+    gpu = tvm.ir.VDevice("cuda -arch=sm_80", 0)
+    for exec_mode in ("bytecode", "compiled"):
+        kernels = relax.build(graph(tvm.ir.VDevice("llvm", 0), gpu), "llvm", exec_mode=exec_mode).program.kernels
+        assert {kind: [entry.name for entry in held.entries] for kind, held in kernels.items()} == {
+            "cpu": ["exp"], "cuda": ["exp_cuda"],
+        }  # fmt: skip
+        assert b".target sm_80" in kernels["cuda"].blobs["ptx"]
+    one = graph(tvm.ir.VDevice("llvm", 0), tvm.ir.VDevice("llvm -mcpu=core2", 1))
+    with tvm.target.Target("cuda -arch=sm_80"), pytest.raises(InputError, match="of a cpu device"):
+        relax.build(one)
 
 
 def test_hints_that_contradict_each_other_are_refused() -> None:
