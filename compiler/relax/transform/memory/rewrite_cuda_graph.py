@@ -177,7 +177,7 @@ class _Rewriter:
             case Constant():
                 return frozenset()
             case Call() if _name_of(value) == _TENSOR and self._is_known(value):
-                return frozenset({value.args[0]}) if value.args[0] in self._storages else None  # type: ignore[arg-type]
+                return frozenset({value.args[0]}) if value.args[0] in self._storages else None
             case Call() if _name_of(value) == _RESHAPE and self._is_known(value):
                 return self._lies_in(value.args[0])
         return None
