@@ -11,6 +11,8 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tunefarm.compatibility import absent
+
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
@@ -131,7 +133,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
 def __getattr__(name: str) -> Any:
     where = _NAMES.get(name)
     if where is None:
-        raise AttributeError(f"module 'tunefarm' has no attribute {name!r}")
+        raise AttributeError(absent("tunefarm", name))
     module_name, _, attribute = where.partition(":")
     module = importlib.import_module(module_name)
     value = getattr(module, attribute) if attribute else module

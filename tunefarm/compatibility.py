@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tunefarm import submodules
 from tunefarm.refused_compiler_names import COMPILER
 from tunefarm.refused_tuning_names import TUNING
 
@@ -32,7 +33,20 @@ def refusing(module: str) -> Lookup:
     """A module's `__getattr__` that says why a name of Apache TVM is not there."""
 
     def missing(name: str) -> Any:
-        reason = why_not(f"{module.removeprefix('tunefarm.')}.{name}")
-        raise AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {reason}" if reason else ""))
+        if name == "__path__" and submodules.is_home(module):
+            return []  # so that Python looks for its parts
+        found = submodules.part(module, name)
+        if found is None:
+            raise AttributeError(absent(module, name))
+        return found
 
     return missing
+
+
+def absent(module: str, name: str) -> str:
+    """Say that a module does not have a name, and why."""
+    reason = why_not(f"{module.removeprefix('tunefarm.')}.{name}")
+    return f"module {module!r} has no attribute {name!r}" + (f": {reason}" if reason else "")
+
+
+submodules.install(absent)

@@ -267,7 +267,7 @@ COMPILER: list[tuple[str, str]] = [
     (
         "an internal of TVM's expressions",
         """
-        s_tir.analysis.TensorRegion tir.CallEffectKind tir.expr.div_ambiguity_error tir.generic
+        s_tir.analysis.TensorRegion tir.CallEffectKind tir.expr.div_ambiguity_error
         tir.ir_builder.WithScope tirx.AllocBuffer tirx.Bind tirx.BufferAccessKind tirx.BufferRegionType
         tirx.BufferType tirx.Expr tirx.LambdaExpr tirx.buffer_data tirx.buffer_data_pointer_type
         tirx.ignore_loop_partition tirx.is_buffer_var tirx.op.masked_load tirx.op.masked_store

@@ -51,6 +51,10 @@ TUNING: list[tuple[str, str]] = [
         "target.codegen.llvm_get_intrinsic_name",
     ),
     (
+        "`Target.from_device` asks the backend of a device; one of your own is a `Backend`, see docs/extending.md",
+        "target.detect_target.register_device_target_detector",
+    ),
+    (
         "where a graph's arrays lie is said by `ir.VDevice`",
         "target.VirtualDevice target.make_compilation_config",
     ),

@@ -72,9 +72,15 @@ def intel_graphics(model: str = "unknown", options: Options = None) -> Target:
     return _construct("opencl", options, {"device": "intel_graphics", "model": model, "thread_warp_size": 16})
 
 
-def hexagon(cpu_ver: str = "v68", options: Options = None) -> Target:
-    """A Qualcomm Hexagon DSP of a version from "v65" on."""
-    named: dict[str, OptionValue] = {"mcpu": f"hexagon{cpu_ver}", "mtriple": "hexagon"}
+def hexagon(
+    cpu_ver: str = "v68", options: Options = None, *, hvx: int = 128, num_cores: int = 4, vtcm_capacity: int = 0
+) -> Target:
+    """A Qualcomm Hexagon DSP of a version from "v65" on, with vectors of `hvx` bytes (0: none)."""
+    named: dict[str, OptionValue] = {"mcpu": f"hexagon{cpu_ver}", "mtriple": "hexagon", "num-cores": num_cores}
+    if hvx:
+        named["mattr"] = (f"+hvx{cpu_ver}", f"+hvx-length{hvx}b")
+    if vtcm_capacity:
+        named["vtcm-capacity"] = vtcm_capacity
     return _construct("hexagon", options, named)
 
 

@@ -58,6 +58,9 @@ _ARM_IMPLIES: dict[str, tuple[str, ...]] = {
     "i8mm": ("neon",),
     "sve": ("fullfp16",),
     "sve2": ("sve",),
+    "sme": ("bf16",),
+    "dsp": (),
+    "mve": ("dsp",),
 }
 _RISCV_IMPLIES: dict[str, tuple[str, ...]] = {"v": ("zve64d",), "zve64d": (), "zvfh": ("zve64d",)}
 
@@ -137,11 +140,65 @@ _ARM_CPUS: dict[str, tuple[str, ...]] = {
     "neoverse-n2": ("dotprod", "sve2", "bf16", "i8mm"),
     "neoverse-v2": ("dotprod", "sve2", "bf16", "i8mm"),
     "a64fx": ("sve",),
+    "apple-latest": ("dotprod", "fullfp16", "bf16", "i8mm"),
     "apple-m1": ("dotprod", "fullfp16"),
     "apple-m2": ("dotprod", "fullfp16", "bf16", "i8mm"),
     "apple-m3": ("dotprod", "fullfp16", "bf16", "i8mm"),
     "apple-m4": ("dotprod", "fullfp16", "bf16", "i8mm"),
 }
+_ARM_MICRO: dict[str, tuple[str, ...]] = {
+    "cortex-m4": ("dsp",),
+    "cortex-m7": ("dsp",),
+    "cortex-m33": ("dsp",),
+    "cortex-m55": ("mve",),
+    "cortex-m85": ("mve",),
+}
+
+
+class CPUFeatures(frozenset[str]):
+    """Features by LLVM's names, and what schedules for Arm ask of them."""
+
+    __slots__ = ()
+
+    @property
+    def has_asimd(self) -> bool:
+        """Whether there are vectors of 128 bits."""
+        return "neon" in self
+
+    @property
+    def has_dotprod(self) -> bool:
+        """Whether there are sums of four products of bytes."""
+        return "dotprod" in self
+
+    @property
+    def has_matmul_i8(self) -> bool:
+        """Whether there are products of small matrices of bytes."""
+        return "i8mm" in self
+
+    @property
+    def has_fp16_simd(self) -> bool:
+        """Whether vectors of 16-bit floats are computed with."""
+        return "fullfp16" in self
+
+    @property
+    def has_sve(self) -> bool:
+        """Whether there are vectors of a length that the machine tells."""
+        return "sve" in self
+
+    @property
+    def has_sme(self) -> bool:
+        """Whether there are registers of whole matrices."""
+        return "sme" in self
+
+    @property
+    def has_dsp(self) -> bool:
+        """Whether a microcontroller multiplies pairs of 16-bit numbers."""
+        return "dsp" in self
+
+    @property
+    def has_mve(self) -> bool:
+        """Whether a microcontroller has vectors."""
+        return "mve" in self
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +212,7 @@ _FAMILIES: dict[str, _Family] = {
     "x86_64": _Family(("sse2",), _X86_IMPLIES, _X86_CPUS),
     "i386": _Family((), _X86_IMPLIES, _X86_CPUS),
     "aarch64": _Family(("neon",), _ARM_IMPLIES, _ARM_CPUS),
-    "arm": _Family((), _ARM_IMPLIES, {}),
+    "arm": _Family((), _ARM_IMPLIES, _ARM_MICRO),
     "riscv64": _Family((), _RISCV_IMPLIES, {}),
 }
 _OTHER = _Family((), {}, {})
@@ -189,7 +246,7 @@ def known_cpus(arch: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=512)
-def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> frozenset[str]:
+def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> CPUFeatures:
     """Return what code for `cpu` with `mattr` ("+avx2", "-fma", …) may use, in LLVM's order of application.
 
     Turning a feature on turns on all it needs; turning one off takes away all that need it. An unknown
@@ -204,7 +261,7 @@ def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> froz
             _disable(features, item[1:], family.implies)
         else:
             _enable(features, item.removeprefix("+"), family.implies)
-    return frozenset(features)
+    return CPUFeatures(features)
 
 
 def _enable(features: set[str], name: str, implies: dict[str, tuple[str, ...]]) -> None:

@@ -47,6 +47,41 @@ _GPU: dict[str, type] = {
     "l2_cache_size_bytes": int,
     "system-lib": bool,
 }
+_SHADERS: dict[str, type] = {
+    **_GPU,
+    "device_name": str,
+    "device_type": str,
+    "driver_name": str,
+    "driver_version": int,
+    "vulkan_api_version": int,
+    "max_spirv_version": int,
+    "max_block_size_x": int,
+    "max_block_size_y": int,
+    "max_block_size_z": int,
+    "max_push_constants_size": int,
+    "max_uniform_buffer_range": int,
+    "max_storage_buffer_range": int,
+    "max_per_stage_descriptor_storage_buffer": int,
+    "from_device": int,
+    "supported_subgroup_operations": int,
+    **{
+        f"supports_{what}": bool
+        for what in (
+            "float16", "float32", "float64", "int8", "int16", "int32", "int64", "8bit_buffer", "16bit_buffer",
+            "storage_buffer_storage_class", "push_descriptor", "dedicated_allocation", "integer_dot_product",
+            "cooperative_matrix",
+        )
+    },
+}  # fmt: skip
+_METAL: dict[str, type] = {**_GPU, "max_function_args": int}
+_OPENCL: dict[str, type] = {
+    **_GPU,
+    "max_function_args": int,
+    "texture_spatial_limit": int,
+    "texture_depth_limit": int,
+    "image_base_address_alignment": int,
+}
+_HEXAGON: dict[str, type] = {**_LLVM, "llvm-options": tuple, "vtcm-capacity": int}
 _CUDA: dict[str, type] = {**_GPU, "arch": str, "mcpu": str}
 _LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tuple}
 _ARCH = ("arch", "mcpu")
@@ -83,11 +118,11 @@ KINDS: dict[str, Kind] = {
         ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
     ),
     "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
-    "opencl": Kind(("opencl", "gpu"), "opencl", _GPU, block_threads=256),
-    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU, block_threads=256),
-    "metal": Kind(("metal", "gpu"), "metal", _GPU, block_threads=256),
+    "opencl": Kind(("opencl", "gpu"), "opencl", _OPENCL, block_threads=256),
+    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _SHADERS, block_threads=256),
+    "metal": Kind(("metal", "gpu"), "metal", _METAL, block_threads=256),
     "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU, block_threads=256),
-    "hexagon": Kind(("hexagon", "cpu"), "hexagon", _LLVM),
+    "hexagon": Kind(("hexagon", "cpu"), "hexagon", _HEXAGON),
     "ext_dev": Kind((), "ext_dev", {}, block_threads=256),
 }
 """The target kinds by name that are in use. `register_kind` adds one; `find_kind` adds those of distributions."""
@@ -185,6 +220,8 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
         options[name] = _option_value(kind, name, value, known[name])
     if options.get("keys") == found.keys:
         del options["keys"]
+    if options.get("model") == "unknown":
+        del options["model"]
     return kind, tuple(sorted((n, v) for n, v in options.items() if v != ())), data.get("host")
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import TargetError
+from compiler.target.nvidia_gpus import NVIDIA_GPUS
 
 
 def _arm(model: str, cpu: str, cores: int) -> dict[str, Any]:
@@ -29,15 +30,19 @@ def _arm32(model: str, cpu: str, cores: int) -> dict[str, Any]:
     return {**_arm(model, cpu, cores), **triple, "mattr": ["+neon", "+vfp4"]}
 
 
-def _nvidia(arch: str, shared: int, host: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An NVIDIA GPU; `shared`: the most shared memory of a block without asking for more, in bytes."""
+_FEW_REGISTERS = ("sm_20", "sm_21", "sm_53", "sm_62")
+"""Architectures whose blocks have 32768 registers; those of the others have 65536."""
+
+
+def _nvidia(arch: str, host: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An NVIDIA GPU, with the shared memory that a block has without asking for more."""
     data: dict[str, Any] = {
         "kind": "cuda",
         "arch": arch,
-        "max_shared_memory_per_block": shared,
+        "max_shared_memory_per_block": 49152,
         "max_threads_per_block": 1024,
         "thread_warp_size": 32,
-        "registers_per_block": 65536,
+        "registers_per_block": 32768 if arch in _FEW_REGISTERS else 65536,
     }
     return data if host is None else {**data, "host": dict(host)}
 
@@ -58,22 +63,21 @@ _tags: dict[str, Mapping[str, Any]] = {
     "aws/cpu/c5.2xlarge": _x86("skylake-avx512", 4),
     "aws/cpu/c5.4xlarge": _x86("skylake-avx512", 8),
     "aws/cpu/c5.9xlarge": _x86("skylake-avx512", 18),
+    "aws/cpu/c5.12xlarge": _x86("cascadelake", 24),
+    "aws/cpu/c5.18xlarge": _x86("skylake-avx512", 36),
+    "aws/cpu/c5.24xlarge": _x86("cascadelake", 48),
     "aws/cpu/c7g.xlarge": _arm("graviton3", "neoverse-v1", 4),
     "riscv/sifive-u74": {
         **_RISCV, "model": "sifive-u74", "mtriple": "riscv64-unknown-linux-gnu", "mcpu": "sifive-u74", "mabi": "lp64d",
         "num-cores": 4,
     },
-    "nvidia/nvidia-v100": _nvidia("sm_70", 49152),
-    "nvidia/nvidia-a100": _nvidia("sm_80", 49152),
-    "nvidia/nvidia-h100": _nvidia("sm_90a", 49152),
-    "nvidia/nvidia-h200": _nvidia("sm_90a", 49152),
-    "nvidia/tesla-t4": _nvidia("sm_75", 49152),
-    "nvidia/geforce-rtx-2080-ti": _nvidia("sm_75", 49152),
-    "nvidia/geforce-rtx-3070": _nvidia("sm_86", 49152),
-    "nvidia/geforce-rtx-3090": _nvidia("sm_86", 49152),
-    "nvidia/geforce-rtx-4090": _nvidia("sm_89", 49152),
-    "nvidia/jetson-agx-xavier": _nvidia("sm_72", 49152, _arm("xavier", "carmel", 8)),
-    "nvidia/jetson-agx-orin-64gb": _nvidia("sm_87", 49152, _arm("orin", "cortex-a78", 12)),
+    **{f"nvidia/{name}": _nvidia(arch) for arch, names in NVIDIA_GPUS.items() for name in names.split()},
+    "nvidia/geforce-rtx-4070-ti": {**_nvidia("sm_89"), "l2_cache_size_bytes": 75497472},
+    "nvidia/geforce-rtx-4090": {**_nvidia("sm_89"), "l2_cache_size_bytes": 75497472},
+    "nvidia/nvidia-a100": {**_nvidia("sm_80"), "l2_cache_size_bytes": 41943040},
+    "nvidia/nvidia-h100": {**_nvidia("sm_90a"), "l2_cache_size_bytes": 52428800},
+    "nvidia/jetson-agx-xavier": _nvidia("sm_72", _arm("xavier", "carmel", 8)),
+    "nvidia/jetson-agx-orin-64gb": _nvidia("sm_87", _arm("orin", "cortex-a78", 12)),
 }  # fmt: skip
 
 

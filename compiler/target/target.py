@@ -10,8 +10,16 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Union, overload
 
 from compiler.errors import TargetError
-from compiler.target.cpu_features import architecture, enabled_features, host_cpu, vector_bits, vector_registers
+from compiler.target.cpu_features import (
+    CPUFeatures,
+    architecture,
+    enabled_features,
+    host_cpu,
+    vector_bits,
+    vector_registers,
+)
 from compiler.target.options import (
+    COMMON,
     OptionValue,
     Parsed,
     filled,
@@ -35,6 +43,16 @@ class TargetKind(str):
     @property
     def name(self) -> str:
         return str(self)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that targets of the kind take, with the type of each."""
+        return {name: kind.__name__ for name, kind in {**COMMON, **known_kind(self).options}.items()}
+
+    @staticmethod
+    def options_from_name(kind_name: str) -> dict[str, str]:
+        """The options of a kind by its name."""
+        return TargetKind(kind_name).options
 
 
 class _HostAccess:
@@ -149,6 +167,17 @@ class Target:
         return int(self.get("max_num_threads", default))
 
     @property
+    def max_shared_memory_per_block(self) -> int | None:
+        """The bytes that the threads of a block share, where the target says."""
+        value: int | None = self.get("max_shared_memory_per_block")
+        return value
+
+    @property
+    def l2_cache_size_bytes(self) -> int:
+        """The second cache of a GPU; 0 where the target does not say."""
+        return int(self.get("l2_cache_size_bytes", 0))
+
+    @property
     def arch(self) -> str | None:
         """A GPU's architecture, such as "sm_80"."""
         value: str | None = self.get("arch", self.get("mcpu"))
@@ -182,11 +211,12 @@ class Target:
 
     # -- what the CPU can do ---------------------------------------------------------------------
     @property
-    def features(self) -> frozenset[str]:
+    def features(self) -> CPUFeatures:
         """CPU features generated code may use (LLVM's names), including those implied by `mcpu`."""
         if not self.is_cpu:
-            return frozenset()
-        return enabled_features(architecture(self.mtriple), self.mcpu, self.mattr)
+            return CPUFeatures()
+        micro = self.mtriple is None and (self.mcpu or "").startswith("cortex-m")
+        return enabled_features("arm" if micro else architecture(self.mtriple), self.mcpu, self.mattr)
 
     @property
     def vector_bits(self) -> int:

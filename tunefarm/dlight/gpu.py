@@ -1,5 +1,11 @@
 """Rules of default schedules for GPUs, by the module's name in the field."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.dlight.gpu import GEMV, Fallback, GeneralReduction, Matmul, Reduction, Transpose
 
 __all__ = ["GEMV", "Fallback", "GeneralReduction", "Matmul", "Reduction", "Transpose"]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

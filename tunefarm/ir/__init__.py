@@ -1,5 +1,7 @@
 """What every level of the IR shares."""
 
+from typing import TYPE_CHECKING
+
 from compiler.driver.objects import Array, Map
 from compiler.faces.ranges import Range
 from compiler.ir.base import GlobalVar, Node, Op, RelaxExpr, Span
@@ -14,6 +16,7 @@ from compiler.ir.structural import (
 from compiler.ir.vdevice import VDevice
 from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import PrimExpr
+from tunefarm.compatibility import refusing
 from tunefarm.ir import base, container, expr, function, instrument, module, op, transform
 
 __all__ = [
@@ -44,3 +47,6 @@ __all__ = [
     "structural_hash",
     "transform",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

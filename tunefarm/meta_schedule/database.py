@@ -1,5 +1,8 @@
 """Databases of tuning records."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.meta_schedule.database import (
     Database,
     MemoryDatabase,
@@ -27,3 +30,6 @@ __all__ = [
     "Workload",
     "create",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,8 @@
 """Ways to vary a decision."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.meta_schedule.mutator import (
     MutateComputeLocation,
     MutateParallel,
@@ -10,3 +13,6 @@ from tuner.faces.meta_schedule.mutator import (
 )
 
 __all__ = ["MutateComputeLocation", "MutateParallel", "MutateTileSize", "MutateUnroll", "Mutator", "PyMutator"]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

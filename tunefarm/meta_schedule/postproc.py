@@ -1,5 +1,8 @@
 """What is done to a schedule once it is decided."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.meta_schedule.postproc import (
     DisallowDynamicLoop,
     Postproc,
@@ -9,3 +12,6 @@ from tuner.faces.meta_schedule.postproc import (
 )
 
 __all__ = ["DisallowDynamicLoop", "Postproc", "PyPostproc", "RewriteParallelVectorizeUnroll", "RewriteReductionBlock"]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

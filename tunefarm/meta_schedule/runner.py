@@ -1,5 +1,8 @@
 """Runners of candidates."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.meta_schedule.runner import (
     EvaluatorConfig,
     LocalRunner,
@@ -26,3 +29,6 @@ __all__ = [
     "RunnerResult",
     "create",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,8 @@
 """Rules that make spaces, a block at a time."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tuner.faces.meta_schedule.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
@@ -25,3 +28,6 @@ __all__ = [
     "ReuseType",
     "ScheduleRule",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

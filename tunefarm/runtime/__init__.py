@@ -41,10 +41,19 @@ from compiler.runtime.files.params import (
 from compiler.runtime.load import load_module
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
-from compiler.runtime.vm import machine as relax_vm
 from compiler.tir.ops import const
 from tunefarm.compatibility import refusing
-from tunefarm.runtime import container, module, ndarray, object, object_generic, packed_func, params, profiling
+from tunefarm.runtime import (
+    container,
+    module,
+    ndarray,
+    object,
+    object_generic,
+    packed_func,
+    params,
+    profiling,
+    relax_vm,
+)
 
 __all__ = [
     "Array",

@@ -7,7 +7,7 @@ from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_
 from compiler.target.tags import list_tags, register_tag
 from compiler.target.target import Target, TargetKind, list_kinds
 from tunefarm.compatibility import refusing
-from tunefarm.target import tag, target
+from tunefarm.target import detect_target, tag, target
 from tunefarm.target.generic_func import (
     GenericFunc,
     generic_func,
@@ -23,6 +23,7 @@ __all__ = [
     "bifrost",
     "create",
     "cuda",
+    "detect_target",
     "generic_func",
     "get_native_generic_func",
     "hexagon",

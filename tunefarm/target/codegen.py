@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -11,21 +12,31 @@ from compiler.codegen.llvm.cpu_names import check_names
 from compiler.codegen.llvm.llvm import llvm_version
 from compiler.driver.build import build as build_module
 from compiler.errors import TargetError
-from compiler.target.cpu_features import host_cpu
+from compiler.target.cpu_features import architecture, host_cpu, known_cpus
 from compiler.target.target import Target
 from tunefarm.compatibility import refusing
 
 __all__ = [
     "build_module",
     "llvm_cpu_has_features",
+    "llvm_get_cpu_archlist",
     "llvm_get_cpu_features",
     "llvm_get_system_cpu",
     "llvm_get_system_triple",
+    "llvm_get_system_x86_vendor",
+    "llvm_get_targets",
     "llvm_get_vector_width",
     "llvm_is_valid_cpu",
     "llvm_version_major",
     "target_has_features",
 ]
+
+_TRIPLES = (
+    "i386", "x86_64", "arm", "armeb", "thumb", "thumbeb", "aarch64", "aarch64_be", "arm64", "arm64_32",
+    "riscv32", "riscv64", "nvptx", "nvptx64", "amdgcn", "r600", "bpfel", "bpfeb", "wasm32", "wasm64", "hexagon",
+    "mips", "mipsel", "mips64", "mips64el", "powerpc", "powerpc64", "powerpc64le", "sparc", "sparcv9", "systemz",
+    "avr", "msp430", "lanai", "xcore", "loongarch32", "loongarch64", "ve", "spirv32", "spirv64",
+)  # fmt: skip
 
 __getattr__ = refusing(__name__)
 
@@ -57,6 +68,32 @@ def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Any = None)
 
 
 target_has_features = llvm_cpu_has_features
+
+
+def llvm_get_targets() -> list[str]:
+    """The instruction sets that this build of LLVM writes code for, by the names of `llc --version`."""
+    llvm.initialize_all_targets()
+    found = []
+    for triple in _TRIPLES:
+        try:
+            found.append(str(llvm.Target.from_triple(triple).name))
+        except RuntimeError:  # not in this build
+            continue
+    return sorted(found)
+
+
+def llvm_get_cpu_archlist(target: Any = None) -> list[str]:
+    """The CPUs of a target's instruction set whose features are known here."""
+    return sorted(known_cpus(architecture(_target(target).mtriple)))
+
+
+def llvm_get_system_x86_vendor() -> str:
+    """The maker of this machine's CPU: "intel", "amd", or "" where it is not of that family."""
+    if architecture(None) not in ("x86_64", "i386"):
+        return ""
+    about = Path("/proc/cpuinfo")
+    text = about.read_text() if about.exists() else ""
+    return "intel" if "GenuineIntel" in text else "amd" if "AuthenticAMD" in text else ""
 
 
 def llvm_get_vector_width(target: Any = None) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 import tunefarm as tvm
 from compiler.driver.build import InputError
+from tests.kit.tvm_names.standing import field
 from tunefarm import te, tir
 
 SUBMODULES = {
@@ -179,3 +180,36 @@ def test_errors_have_the_names_and_kinds_that_programs_catch() -> None:
 
 def test_warps_of_metal_and_opencl_are_one_wide() -> None:
     assert [tvm.device(kind).warp_size for kind in ("metal", "opencl", "cpu")] == [1, 1, None]
+
+
+def test_every_module_of_tvm_is_imported_by_its_path() -> None:
+    lists = [field()["modules"].split()]
+    missing = [path for paths in lists for path in paths if importlib.import_module(f"tunefarm.{path}") is None]
+    assert not missing
+
+
+def test_a_part_shows_the_names_of_its_module_and_says_why_others_are_not_there() -> None:
+    parts = importlib.import_module("tunefarm.meta_schedule.database.json_database")
+    assert parts.JSONDatabase is tvm.meta_schedule.database.JSONDatabase
+    assert tvm.meta_schedule.database.json_database is parts
+    assert importlib.import_module("tunefarm.script.parser.tir").prim_func is tvm.script.tir.prim_func
+    with pytest.raises(AttributeError, match="cost model"):
+        _ = tvm.autotvm.tuner.sa_model_optimizer.SimulatedAnnealingOptimizer
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tunefarm.meta_schedule.database.no_such")
+    assert not hasattr(tvm.meta_schedule.database, "no_such")
+
+
+def test_what_targets_and_llvm_tell() -> None:
+    arm = tvm.target.Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76").features
+    assert [arm.has_asimd, arm.has_dotprod, arm.has_matmul_i8, arm.has_sve] == [True, True, False, False]
+    small = tvm.target.Target("c -mcpu=cortex-m55").features
+    assert small.has_dsp
+    assert small.has_mve
+    assert tvm.target.Target("nvidia/jetson-nano").attrs["registers_per_block"] == 32768
+    assert tvm.target.Target("nvidia/nvidia-a100").l2_cache_size_bytes == 40 << 20
+    assert "x86-64" in tvm.target.codegen.llvm_get_targets()
+    assert "skylake" in tvm.target.codegen.llvm_get_cpu_archlist(tvm.target.Target("llvm -mtriple=x86_64-linux"))
+    assert tvm.target.codegen.llvm_get_system_x86_vendor() in ("intel", "amd", "")
+    assert tvm.target.detect_target.detect_target_from_device("cpu").kind == "llvm"
+    assert "supports_float16" in tvm.target.Target("vulkan").kind.options

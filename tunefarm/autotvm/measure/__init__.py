@@ -1,7 +1,10 @@
 """Measuring configs."""
 
+from typing import TYPE_CHECKING
+
 from tunefarm.autotvm.measure import measure_methods
 from tunefarm.autotvm.measure.measure_methods import RPCRunner
+from tunefarm.compatibility import refusing
 from tuner.faces.autotvm.measure_methods import (
     Builder,
     LocalBuilder,
@@ -26,3 +29,6 @@ __all__ = [
     "measure_methods",
     "measure_option",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """Templates, tasks, config spaces and dispatch contexts."""
 
+from typing import TYPE_CHECKING
+
 from tunefarm.autotvm.task import dispatcher, space
 from tunefarm.autotvm.task.dispatcher import (
     ApplyConfig,
@@ -9,6 +11,7 @@ from tunefarm.autotvm.task.dispatcher import (
     apply_history_best,
 )
 from tunefarm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
+from tunefarm.compatibility import refusing
 from tuner.faces.autotvm.task import Task, args_to_workload, create, get_config, template
 from tuner.faces.common.arguments import deserialize_args, serialize_args
 
@@ -31,3 +34,6 @@ __all__ = [
     "space",
     "template",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

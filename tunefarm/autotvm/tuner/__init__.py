@@ -1,9 +1,15 @@
 """Tuners."""
 
+from typing import TYPE_CHECKING
+
 from tunefarm.autotvm.tuner import callback
+from tunefarm.compatibility import refusing
 from tuner.faces.autotvm.ga_tuner import GATuner
 from tuner.faces.autotvm.index_tuners import GridSearchTuner, RandomTuner
 from tuner.faces.autotvm.model_tuner import XGBTuner
 from tuner.faces.autotvm.tuner import Tuner
 
 __all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback"]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -13,17 +13,19 @@ from compiler.tir.ir_builder import closed
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.text import vocabulary
 from compiler.tir.text.vocabulary import TypeName
+from tunefarm.compatibility import refusing
 from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame
 from tunefarm.script.ir_builder.ir import ModuleFrame
 
 Buffer = buffer = n.decl_buffer
 
 
+_refuse = refusing(__name__)
+
+
 def __getattr__(name: str) -> Any:
     found = None if name.startswith("_") else vocabulary.lookup(name)
-    if found is None:
-        raise AttributeError(f"TVMScript has no T.{name}")
-    return found
+    return _refuse(name) if found is None else found
 
 
 # ----------------------------------------------------------------------------------- frames

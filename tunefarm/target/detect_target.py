@@ -1,0 +1,17 @@
+"""The target of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.target.target import Target
+from tunefarm.compatibility import refusing
+
+__all__ = ["Target", "detect_target_from_device"]
+
+__getattr__ = refusing(__name__)
+
+
+def detect_target_from_device(dev: Any) -> Target:
+    """The target of a device of this machine, given as such or by its name."""
+    return Target.from_device(dev)
