@@ -16,6 +16,7 @@ from tunefarm.compatibility import absent
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
+    "_ffi": "tunefarm._ffi",
     "arith": "tunefarm.arith",
     "auto_scheduler": "tunefarm.auto_scheduler",
     "autotvm": "tunefarm.autotvm",
@@ -71,7 +72,7 @@ _NAMES = {
     "register_func": "compiler.runtime.core.registry:register_func",
 }
 
-__all__ = [*_NAMES]
+__all__ = [name for name in _NAMES if name != "_ffi"]
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.driver.build import lower as lower

@@ -5,6 +5,7 @@ from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import ModulePass, Pass, PassInfo, PrintIR, Sequential, module_pass
 from compiler.tir.transform import PrimFuncPass
+from tunefarm import pass_options as _pass_options  # noqa: F401  (it declares options of contexts)
 
 __all__ = [
     "ModulePass",

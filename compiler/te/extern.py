@@ -155,9 +155,7 @@ def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]
 
     Raises IRError when a size depends on a loop.
     """
-    by_data = {
-        node.buffer.data: node.buffer for node in walk(stmt) if isinstance(node, n.BufferLoad | n.BufferStore)
-    }
+    by_data = {node.buffer.data: node.buffer for node in walk(stmt) if isinstance(node, n.BufferLoad | n.BufferStore)}
     loops = {node.loop_var for node in walk(stmt) if isinstance(node, n.For)}
     found: list[n.Buffer] = []
 
@@ -192,6 +190,7 @@ def _check_buffers(op: ExternOp) -> None:
     for buffer in op.out_buffers:
         if buffer not in written:
             raise IRError(f"extern {op.name!r} never writes its output {buffer.name!r}" + at(op.span))
+    stored = {node.buffer for node in walk(op.body) if isinstance(node, n.BufferStore)}
     for buffer in op.in_buffers:
-        if buffer in written:
+        if buffer in stored:
             raise IRError(f"extern {op.name!r} writes its input {buffer.name!r}" + at(op.span))

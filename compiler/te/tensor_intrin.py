@@ -28,6 +28,7 @@ class TensorIntrin:
     reduce_init: Stmt | None
     reduce_update: Stmt | None
     temporaries: tuple[n.Buffer, ...]
+    scalar_params: tuple[n.Var, ...] = ()
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -40,13 +41,16 @@ class TensorIntrin:
 
 def decl_tensor_intrin(
     op: Operation,
-    fcompute: Callable[[Sequence[n.Buffer], Sequence[n.Buffer]], Any],
+    fcompute: Callable[..., Any],
     name: str = "tensor_intrin",
     binds: Mapping[Tensor, n.Buffer] | None = None,
+    scalar_params: Sequence[n.Var] | None = None,
+    default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
     """Declare that `fcompute(ins, outs)` does what `op` computes, for `Stage.tensorize`.
 
-    `ins` and `outs` are buffers of the inputs and outputs of `op`, or those that `binds` gives. The result is a
+    `ins` and `outs` are buffers of the inputs and outputs of `op`, made with `default_buffer_params`, or those that
+    `binds` gives. `fcompute` takes `scalar_params`, variables that `op` uses, third where they are given. It gives a
     statement, mostly made with `tir.ir_builder`, or a tuple (body, reduce_init, reduce_update) of which each may be
     None. Raises IRError, with the user's line, when `op` is no compute or the result is no statement.
     """
@@ -60,17 +64,18 @@ def decl_tensor_intrin(
     for tensor, buffer in chosen.items():
         if tensor not in tensors or buffer.dtype != tensor.dtype or len(buffer.shape) != tensor.ndim:
             raise IRError(f"{where}: buffer {buffer.name!r} does not fit tensor {tensor.name!r}" + at(span))
+    params = dict(default_buffer_params or {})
+    scalars = () if scalar_params is None else (tuple(scalar_params),)
     buffers = tuple(
-        chosen[t] if t in chosen else n.decl_buffer(t.shape, t.dtype, t.name.replace(".", "_")) for t in tensors
+        chosen[t] if t in chosen else n.decl_buffer(t.shape, t.dtype, t.name.replace(".", "_"), **params)
+        for t in tensors
     )
     count = len(op.input_tensors)
     with placing(f"decl_tensor_intrin {name!r}", span):
-        made = fcompute(list(buffers[:count]), list(buffers[count:]))
+        made = fcompute(list(buffers[:count]), list(buffers[count:]), *scalars)
     parts = list(made) if isinstance(made, tuple | list) else [made]
     if len(parts) > 3 or not any(part is not None for part in parts):
-        raise IRError(
-            f"{where}: its function must return a statement or (body, reduce_init, reduce_update)" + at(span)
-        )
+        raise IRError(f"{where}: its function must return a statement or (body, reduce_init, reduce_update)" + at(span))
     statements: list[Stmt | None] = [None, None, None]
     temporaries: list[n.Buffer] = []
     for position, part in enumerate(parts):
@@ -82,4 +87,5 @@ def decl_tensor_intrin(
         statements[position], held = lift_allocations(stmt, where)
         temporaries.extend(held)
     body, reduce_init, reduce_update = statements
-    return TensorIntrin(name, op, op.input_tensors, buffers, body, reduce_init, reduce_update, tuple(temporaries))
+    parts_of_it = (buffers, body, reduce_init, reduce_update, tuple(temporaries))
+    return TensorIntrin(name, op, op.input_tensors, *parts_of_it, tuple(scalar_params or ()))

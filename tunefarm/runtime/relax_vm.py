@@ -1,5 +1,5 @@
 """The virtual machine that runs graphs."""
 
-from compiler.runtime.vm.machine import VirtualMachine, VMExecutable, VMInstrumentReturnKind
+from compiler.runtime.vm.machine import VirtualMachine, VMInstrumentReturnKind
 
-__all__ = ["VMExecutable", "VMInstrumentReturnKind", "VirtualMachine"]
+__all__ = ["VMInstrumentReturnKind", "VirtualMachine"]

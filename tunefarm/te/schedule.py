@@ -4,18 +4,26 @@ from compiler.faces.te_schedule import (
     AutoInlineBroadcast,
     AutoInlineElemWise,
     AutoInlineInjective,
+    CreateAttachPath,
+    CreateReadGraph,
     InferBound,
+    PostDFSOrder,
     ScheduleOps,
 )
 from compiler.te.schedule.relations import Fuse, Singleton, Split
 from compiler.te.schedule.schedule import Schedule, Stage, create_schedule
+from compiler.tir.nodes import Buffer
 
 __all__ = [
     "AutoInlineBroadcast",
     "AutoInlineElemWise",
     "AutoInlineInjective",
+    "Buffer",
+    "CreateAttachPath",
+    "CreateReadGraph",
     "Fuse",
     "InferBound",
+    "PostDFSOrder",
     "Schedule",
     "ScheduleOps",
     "Singleton",

@@ -81,5 +81,3 @@ def _bound_here(item: Any) -> list[Var]:
     if isinstance(item, Function):
         return list(item.params)
     return [item.var] if isinstance(item, Let) else []
-
-

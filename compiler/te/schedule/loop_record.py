@@ -74,6 +74,16 @@ class LoopRecord:
         """The leaf of each leaf's variable."""
         return {leaf.var: leaf for leaf in self.leaf_iter_vars}
 
+    def loop_made_of(self, axis: IterVar) -> IterVar:
+        """What stands for `axis` after later steps: the inner part of an axis that was split, the whole that an axis
+        was fused into."""
+        for relation in self.relations:
+            if isinstance(relation, Split) and relation.parent is axis:
+                axis = relation.inner
+            elif isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
+                axis = relation.fused
+        return axis
+
     @property
     def scheduled(self) -> bool:
         """Whether anything was recorded about the loops."""
@@ -81,12 +91,15 @@ class LoopRecord:
 
     # ------------------------------------------------------------------------------- loops
 
-    def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
+    def split(
+        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False
+    ) -> tuple[IterVar, IterVar]:
         """Split `parent` in two; returns (outer, inner).
 
         The inner loop has `factor` iterations, or the outer one `nparts`. Where that does not divide the
-        extent, the surplus iterations are skipped. Raises ScheduleArgumentError (a ValueError) unless
-        exactly one is given and positive, ScheduleError when `parent` is not a leaf.
+        extent, the surplus iterations are skipped; `disable_predication` promises that it divides one that is not
+        known. Raises ScheduleArgumentError (a ValueError) unless exactly one is given and positive, ScheduleError when
+        `parent` is not a leaf.
 
             for i in 10:      →   for i.outer in 3:
                 ...                   for i.inner in 4:  (where i.outer*4 + i.inner < 10)
@@ -102,7 +115,7 @@ class LoopRecord:
         outer = IterVar(None, Var(f"{parent.var.name}.outer", parent.dtype), parent.iter_type)
         inner = IterVar(None, Var(f"{parent.var.name}.inner", parent.dtype), parent.iter_type)
         by_factor, by_parts = (parts, None) if nparts is None else (None, parts)
-        relation = Split(parent, outer, inner, by_factor, by_parts, caller_span())
+        relation = Split(parent, outer, inner, by_factor, by_parts, caller_span(), disable_predication)
         self._derive(relation, slice(position, position + 1), [outer, inner])
         return outer, inner
 
@@ -170,8 +183,8 @@ class LoopRecord:
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split both axes and put the inner loops inside: returns (x outer, y outer, x inner, y inner).
 
-            for x in 64:          →   for x.outer, y.outer in 8, 4:
-                for y in 64: ...          for x.inner, y.inner in 8, 16: ...
+        for x in 64:          →   for x.outer, y.outer in 8, 4:
+            for y in 64: ...          for x.inner, y.inner in 8, 16: ...
         """
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
         y_outer, y_inner = self.split(y_parent, factor=y_factor)
@@ -181,7 +194,10 @@ class LoopRecord:
     # -------------------------------------------------------------------- what loops become
 
     def vectorize(self, var: IterVar) -> None:
-        """Run the iterations of `var` as vector instructions."""
+        """Run the iterations of `var` as vector instructions. Raises ScheduleError for one that is reduced over."""
+        if self.leaves[self._leaf("vectorize", var)].iter_type is IterType.COMM_REDUCE:
+            rule = f"axis {axis_name(var)!r} is reduced over: its iterations depend on one another"
+            raise self._illegal("vectorize", rule, var, hint="use rfactor, and vectorize the new data axis")
         self._mark("vectorize", var, iter_type=IterType.VECTORIZED)
 
     def unroll(self, var: IterVar) -> None:

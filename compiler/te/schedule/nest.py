@@ -32,6 +32,7 @@ def loop_of(nests: Mapping[Stage, Nest], parent: Stage, axis: IterVar, primitive
     """The loop of `axis` of stage `parent`, where `primitive` puts `stage`. Raises ScheduleError when it is gone."""
     if parent not in nests:
         raise ScheduleError(f"{primitive}: stage {parent.name!r} has no loops: it is inlined")
+    axis = parent.loop_made_of(axis)
     loop = nests[parent].loops.get(axis)
     if loop is not None:
         return loop

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from compiler.ir.base import Span
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr
+from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr, StringImm
 
 if TYPE_CHECKING:
     from compiler.te.tensor import Tensor
@@ -27,6 +27,7 @@ class Split:
     factor: int | None
     nparts: int | None
     span: Span | None = field(default=None, repr=False)
+    disable_predication: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +101,8 @@ class IterVarAttr:
     span: Span | None = field(default=None, repr=False)
 
     @property
-    def pragma_keys(self) -> tuple[str, ...]:
-        return tuple(key for key, _ in self.pragmas)
+    def pragma_keys(self) -> tuple[StringImm, ...]:
+        return tuple(StringImm(key) for key, _ in self.pragmas)
 
     @property
     def pragma_values(self) -> tuple[PrimExpr | None, ...]:

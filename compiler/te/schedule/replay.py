@@ -41,8 +41,9 @@ def schedule_to_func(
     args: Sequence[Arg],
     name: str = "main",
     binds: Mapping[Tensor, n.Buffer] | None = None,
+    ranges: dict[n.IterVar, n.Range] | None = None,
 ) -> n.PrimFunc:
-    """The TensorIR function of `args` computed as `schedule` says.
+    """The TensorIR function of `args` computed as `schedule` says; `ranges` takes the range of each axis.
 
     `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor, which stands
     for that tensor in `args`. Raises ScheduleError, naming the stage, for a step that is illegal on this computation;
@@ -60,6 +61,7 @@ def schedule_to_func(
     engine = Engine(built.func)
     nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
     scans = scan_nests(schedule, engine, nests)
+
     def scheduled() -> tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]:
         return engine.func, {old: axis for axis, old in _loops_of_axes(engine, nests.values())}
 
@@ -71,9 +73,11 @@ def schedule_to_func(
     for nest in reversed(nests.values()):
         with naming(nest.stage, nest.stage.attachment().attach_span):
             _place(engine, nest, {**nests, **scans})
+        _note_ranges(engine, nest, ranges)
         for step in nest.stage.steps:
             with naming(nest.stage, step.span):
                 _apply(engine, nest, step)
+        _note_ranges(engine, nest, ranges)
         _bind_threads(engine, nest, naming)
     for nest in nests.values():
         with naming(nest.stage):
@@ -136,7 +140,8 @@ def _threads_around(stage: Stage) -> Iterator[str]:
     while where.attach_type is AttachType.SCOPE and where.attach_stage is not None:
         parent, axis = where.attach_stage, where.attach_ivar
         leaves = list(parent.leaves)
-        held = leaves[: next((i + 1 for i, leaf in enumerate(leaves) if leaf is axis), 0)]
+        inmost = None if axis is None else parent.loop_made_of(axis)
+        held = leaves[: next((i + 1 for i, leaf in enumerate(leaves) if leaf is inmost), 0)]
         for leaf in held:
             attr = parent.iter_var_attrs.get(leaf)
             if attr is not None and attr.bind_thread is not None:
@@ -161,12 +166,21 @@ def _place(engine: Engine, nest: Nest, nests: Mapping[Stage, Nest]) -> None:
     nest.loops = dict(zip(axes, loops[nest.depth :]))
 
 
+def _note_ranges(engine: Engine, nest: Nest, ranges: dict[n.IterVar, n.Range] | None) -> None:
+    if ranges is not None:
+        for axis, name in nest.loops.items():
+            loop = engine.get(name)
+            ranges[axis] = n.Range(loop.min, loop.extent)
+
+
 def _apply(engine: Engine, nest: Nest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
             parts = [None, step.factor] if step.nparts is None else [step.nparts, None]
-            loops[step.outer], loops[step.inner] = engine.split(loops.pop(step.parent), parts)
+            loops[step.outer], loops[step.inner] = engine.split(
+                loops.pop(step.parent), parts, disable_predication=step.disable_predication
+            )
         case Fuse():
             loops[step.fused] = engine.fuse(loops.pop(step.outer), loops.pop(step.inner))
         case Singleton():

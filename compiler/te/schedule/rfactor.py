@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from compiler.schedule.core.state import Illegal
 from compiler.te.schedule.relations import Fuse, Relation, Singleton, Split, axis_extents
+from compiler.te.schedule.relayout import roots_of_leaves
 from compiler.te.tensor import ComputeOp
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, IterVar, PrimExpr, Range, Reduce, Var
@@ -32,14 +32,14 @@ def rfactor(
     if not 0 <= factor_axis <= len(op.axes):
         raise Illegal(f"{op.name!r} has no place {factor_axis} for the factored axis, only 0 to {len(op.axes)}")
     extents = axis_extents((*op.axis, *op.reduce_axis), relations)
-    values, inside = _roots(op, relations, extents)
+    values, inside = roots_of_leaves(op.reduce_axis, _over_reductions(relations), extents)
     reduced = [leaf for leaf in leaves if leaf.iter_type is IterType.COMM_REDUCE]
     axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.dtype), axis.iter_type) for axis in op.axes)
     factored = _axis(factor, extents[factor], IterType.DATA_PAR)
-    inner = tuple(_axis(leaf, extents[leaf], leaf.iter_type) for leaf in reduced if leaf is not factor)
+    left = sorted((leaf for leaf in reduced if leaf is not factor), key=lambda leaf: leaf.dom is None)
+    inner = tuple(_kept(leaf, extents[leaf]) for leaf in left)
     renamed: dict[Var, PrimExpr] = {old.var: new.var for old, new in zip(op.axes, axes)}
     renamed[factor.var] = factored.var
-    renamed |= {old.var: new.var for old, new in zip((leaf for leaf in reduced if leaf is not factor), inner)}
     mapping = renamed | {root: substitute(value, renamed) for root, value in values.items()}
     dims = (*axes[:factor_axis], factored, *axes[factor_axis:])
     condition = substitute(inside, renamed)
@@ -61,47 +61,26 @@ def _check(op: ComputeOp, relations: Sequence[Relation], factor: IterVar) -> Non
             hint="factor a reduction axis, or a part of one",
         )
     for relation in relations:
-        parent = relation.parent if isinstance(relation, Split) else None
-        mixed = isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
-        if mixed or (parent is not None and parent.iter_type is not IterType.COMM_REDUCE):
+        if isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type:
             raise Illegal(
-                f"loops over the data axes of stage {op.name!r} were already scheduled",
+                f"a loop of stage {op.name!r} runs over data and over a reduction",
                 hint="call rfactor first, then schedule both stages",
             )
+
+
+def _over_reductions(relations: Sequence[Relation]) -> list[Relation]:
+    """The relations between reduction axes. Those between data axes are forgotten: both stages begin anew."""
+    kinds = {Split: "parent", Fuse: "fused", Singleton: "iter"}
+    return [r for r in relations if getattr(r, kinds[type(r)]).iter_type is IterType.COMM_REDUCE]
 
 
 def _axis(old: IterVar, extent: PrimExpr, kind: IterType) -> IterVar:
     return IterVar(Range.from_extent(extent, old.dtype), Var(old.var.name, old.dtype), kind)
 
 
-def _roots(
-    op: ComputeOp, relations: Sequence[Relation], extents: dict[IterVar, PrimExpr]
-) -> tuple[dict[Var, PrimExpr], PrimExpr]:
-    """The reduction axes of `op` as expressions of the leaves, and where they lie inside their domains."""
-    values: dict[Var, PrimExpr] = {}
-    inside = ops.const(True)
-
-    def value(axis: IterVar) -> PrimExpr:
-        return values.get(axis.var, axis.var)
-
-    for relation in reversed(relations):
-        match relation:
-            case Split():
-                index = value(relation.outer) * extents[relation.inner] + value(relation.inner)
-                values[relation.parent.var] = index
-                extent = extents[relation.parent]
-                covered = ops.as_int(extents[relation.outer] * extents[relation.inner])
-                if covered is None or covered != ops.as_int(extent):
-                    inside = ops.logical_and(inside, index < extent)
-            case Fuse():
-                size = extents[relation.inner]
-                values[relation.outer.var] = value(relation.fused) // size
-                values[relation.inner.var] = value(relation.fused) % size
-            case Singleton():
-                pass
-            case _:
-                assert_never(relation)
-    return {axis.var: value(axis) + axis.dom.min for axis in op.reduce_axis if axis.dom is not None}, inside
+def _kept(leaf: IterVar, extent: PrimExpr) -> IterVar:
+    """A reduction leaf as an axis of the partial reduction, which the program can still name by it."""
+    return leaf if leaf.dom is not None else IterVar(Range.from_extent(extent, leaf.dtype), leaf.var, leaf.iter_type)
 
 
 def _partial(reduce: Reduce, mapping: dict[Var, PrimExpr], axes: tuple[IterVar, ...], inside: PrimExpr) -> PrimExpr:

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.errors import ScheduleError
 from compiler.schedule.core.state import Illegal
 from compiler.te.rewrite import identity_copy, replace_reads, through_cache
+from compiler.te.schedule.relayout import through_laid_out_cache
 from compiler.te.schedule.rfactor import rfactor
 from compiler.te.schedule.stage import Stage, StageGroup
 from compiler.te.tensor import Operation, PlaceholderOp, Tensor, between, topological
@@ -120,8 +121,9 @@ class Schedule:
         """Compute `tensor` in memory `scope` and then copy it to where it belongs.
 
         Returns the tensor that is now computed, named `<tensor>.<scope>`; the stage of `tensor` becomes the
-        copy. All outputs of one operation may be given as a list, and come back as one. Raises ScheduleError
-        when the stage is an input or its loops were already changed.
+        copy. All outputs of one operation may be given as a list, and come back as one. Where the loops were changed
+        before, the cache has the loops over data as its dimensions, in their order, and both stages begin anew.
+        Raises ScheduleError when the stage is an input, or a loop runs over data and a reduction.
         """
         several = isinstance(tensor, tuple | list)
         tensors = list(tensor) if several else [tensor]
@@ -135,13 +137,15 @@ class Schedule:
                 f"operation {op.name!r} has {op.num_outputs} outputs, got {len(tensors)}",
                 hint="give them all, as a list",
             )
-        if stage.scheduled:
-            raise stage._illegal(
-                "cache_write",
-                f"the loops of stage {stage.name!r} were already scheduled",
-                hint="call cache_write first, then schedule both stages",
+        name = f"{op.name}.{scope}"
+        try:
+            cache, copy = (
+                through_laid_out_cache(op, stage.relations, stage.leaves, name)
+                if stage.scheduled
+                else through_cache(op, name)
             )
-        cache, copy = through_cache(op, f"{op.name}.{scope}")
+        except Illegal as broken:
+            raise stage._illegal("cache_write", broken.rule) from None
         added = self._add(cache, self.stages.index(stage))
         added.scope, added.group = scope, stage.group
         self._replace({op: copy})
@@ -175,22 +179,19 @@ class Schedule:
         `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise.
 
         The members are the operations on a path from one of `inputs` to one of `outputs`, the inputs themselves only
-        when `include_inputs`. Raises ScheduleError when there are none, or some are in different groups already.
+        when `include_inputs`; one that is in a group already comes with that group. Raises ScheduleError when there
+        are none.
         """
         members = [self[op] for op in between(self._ops(outputs), self._ops(inputs), include_inputs)]
         if not members:
             raise ScheduleError(f"create_group: nothing lies between the inputs and the outputs{at(caller_span())}")
-        around = members[0].group
-        if any(stage.group is not around for stage in members):
-            raise ScheduleError(
-                "create_group: stages "
-                f"{', '.join(s.name for s in members)} are in different groups already{at(caller_span())}"
-            )
+        around = _common([_groups_around(stage) for stage in members])
         group = StageGroup(Operation(f"group{len(self.groups)}"), self)
         group.group = around
         self.groups.append(group)
         for stage in members:
-            stage.group = group
+            outermost = next(held for held in (stage, *_groups_around(stage)) if held.group in (around, group))
+            outermost.group = group
         return group
 
     def _ops(self, items: Any) -> list[Operation]:
@@ -210,6 +211,20 @@ class Schedule:
                 stage.op = new
                 self._stage_of[new] = stage
                 tensors.update(zip(old._outputs, new._outputs))
+
+
+def _groups_around(stage: Stage) -> list[Stage]:
+    """The groups that a stage is in, the innermost first."""
+    found: list[Stage] = []
+    while stage.group is not None:
+        stage = stage.group
+        found.append(stage)
+    return found
+
+
+def _common(chains: Sequence[Sequence[Stage]]) -> Stage | None:
+    """The innermost group that is in all of `chains`."""
+    return next((group for group in chains[0] if all(group in chain for chain in chains)), None)
 
 
 def computed_stages(schedule: Schedule) -> list[Stage]:

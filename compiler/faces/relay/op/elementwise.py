@@ -168,5 +168,3 @@ def shape_of(data: In, dtype: str = "int32") -> Any:
 def ndarray_size(data: In, dtype: str = "int32") -> Any:
     """The number of elements, which must be known."""
     return const(math.prod(int(size) for size in shape(data, "ndarray_size")), dtype)
-
-

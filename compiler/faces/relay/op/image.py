@@ -50,9 +50,7 @@ def grid_sample(
 def _upsampled(data: Any, scales: dict[str, float], layout: str, method: str, mode: str, rule: Any) -> Any:
     sizes = shape(data, "upsampling")
     wanted = tuple(round(sizes[layout.index(letter)] * scale) for letter, scale in scales.items())
-    return rule(
-        data, wanted, None, layout, _METHODS[method], mode, "", -0.5
-    )
+    return rule(data, wanted, None, layout, _METHODS[method], mode, "", -0.5)
 
 
 @operator("nn.upsampling")

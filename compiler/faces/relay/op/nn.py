@@ -158,9 +158,7 @@ def batch_norm(
     center: bool = True, scale: bool = True,
 ) -> Any:  # fmt: skip
     """Channels brought to the mean 0 and variance 1 by what was learnt; then both as they are."""
-    return R.nn.batch_norm(
-        data, gamma, beta, moving_mean, moving_var, axis, epsilon, center, scale, training=False
-    )
+    return R.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon, center, scale, training=False)
 
 
 @operator("nn.layer_norm")
@@ -309,9 +307,7 @@ def cross_entropy_with_logits(predictions: In, targets: In) -> Any:
 
 
 @operator("nn.nll_loss")
-def nll_loss(
-    predictions: In, targets: In, weights: In, reduction: str = "mean", ignore_index: int = -100
-) -> Any:
+def nll_loss(predictions: In, targets: In, weights: In, reduction: str = "mean", ignore_index: int = -100) -> Any:
     """The negative log likelihood of the targets."""
     return R.nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
 

@@ -59,9 +59,7 @@ def _global(dims: int, kind: str) -> None:
 
 
 def _adaptive(dims: int, kind: str) -> None:
-    def body(
-        data: In, output_size: Any = None, layout: str = _LAYOUTS[dims], out_layout: str = ""
-    ) -> Any:
+    def body(data: In, output_size: Any = None, layout: str = _LAYOUTS[dims], out_layout: str = "") -> Any:
         if kind == "avg":
             return getattr(R.nn, f"adaptive_avg_pool{dims}d")(data, _list(output_size), layout, out_layout or None)
         return _adaptive_max(data, output_size, layout, dims)

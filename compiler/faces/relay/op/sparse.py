@@ -15,9 +15,7 @@ from compiler.tir.nodes import Stmt
 
 
 @operator("nn.sparse_dense")
-def sparse_dense(
-    dense_mat: In, data: In, indices: In, indptr: In, sparse_lhs: bool = False
-) -> Any:
+def sparse_dense(dense_mat: In, data: In, indices: In, indptr: In, sparse_lhs: bool = False) -> Any:
     """The product of a dense matrix and the transpose of a sparse one, in rows (CSR) or in blocks of rows (BSR).
 
     With `sparse_lhs`, of the sparse matrix and the transpose of the dense one.

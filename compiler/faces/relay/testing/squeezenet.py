@@ -26,9 +26,7 @@ def _fire(net: Net, name: str, squeezed: int, expanded: int) -> None:
     net.data, net.channels = call("concatenate", Tuple((left, right)), axis=1), 2 * expanded
 
 
-def get_net(
-    batch_size: int, image_shape: Sequence[int], num_classes: int, version: str, dtype: str
-) -> Function:
+def get_net(batch_size: int, image_shape: Sequence[int], num_classes: int, version: str, dtype: str) -> Function:
     """The network of a version, "1.0" or "1.1"."""
     if version not in _FIRES:
         raise ArgumentError(f"there is no version {version!r}", hint='"1.0" or "1.1"')

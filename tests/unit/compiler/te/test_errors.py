@@ -76,11 +76,11 @@ def test_loops_go_by_the_names_of_their_axes() -> None:
     b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
     s = create_schedule(b.op)
     s[b].split(b.op.axis[0], 2)
-    s[b].vectorize(s[b].split(k, 4)[1])
+    s[b].parallel(s[b].split(k, 4)[1])
     with pytest.raises(ScheduleError) as caught:
         schedule_to_func(s, [a, b])
     text = caught.value.message
-    assert "stage 'B': vectorize: loop 'k.inner' cannot be vectorized" in text
+    assert "stage 'B': parallel: loop 'k.inner' cannot be" in text
     assert [line.split(" in ")[0].strip() for line in text.splitlines() if " in " in line and "for" in line][-2:] == [
         "for k.outer",
         "for k.inner",

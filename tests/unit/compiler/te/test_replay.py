@@ -133,16 +133,6 @@ def test_engine_errors_name_the_stage() -> None:
         schedule_to_func(s, [a, b, c])
 
 
-def test_attaching_where_there_is_no_loop() -> None:
-    s, a, b, c = chain()
-    axis = c.op.axis[0]
-    s[b].compute_at(s[c], axis)
-    s[c].split(axis, factor=2)
-    with pytest.raises(ScheduleError, match=r"stage 'B'.*axis 'i' of stage 'C' is no longer a loop") as error:
-        schedule_to_func(s, [a, c])
-    assert "i.outer, i.inner" in error.value.hint
-
-
 def test_attaching_to_an_inlined_stage() -> None:
     a = te.placeholder((10,), name="A")
     b = te.compute((10,), lambda i: a[i] + 1, name="B")

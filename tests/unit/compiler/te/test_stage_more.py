@@ -243,8 +243,6 @@ def test_groups_refuse_what_makes_no_sense() -> None:
     with pytest.raises(ScheduleError, match="nothing lies between"):
         s.create_group(outputs=b, inputs=c)
     group = s.create_group(outputs=b, inputs=a)
-    with pytest.raises(ScheduleError, match="B, C are in different groups already"):
-        s.create_group(outputs=c, inputs=a)
     with pytest.raises(ScheduleError, match="compute_inline: stage 'group0' is not made of loops"):
         group.compute_inline()
     with pytest.raises(ScheduleError, match="split: axis 'i' belongs to another stage"):
