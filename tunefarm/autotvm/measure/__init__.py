@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tunefarm.autotvm.measure import measure_methods
+from tunefarm.autotvm.measure import measure, measure_methods
 from tunefarm.autotvm.measure.measure_methods import RPCRunner
 from tunefarm.compatibility import refusing
 from tuner.faces.autotvm.measure_methods import (
@@ -11,6 +11,7 @@ from tuner.faces.autotvm.measure_methods import (
     LocalRunner,
     Runner,
     create_measure_batch,
+    default_module_loader,
     measure_option,
 )
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
@@ -26,6 +27,8 @@ __all__ = [
     "RPCRunner",
     "Runner",
     "create_measure_batch",
+    "default_module_loader",
+    "measure",
     "measure_methods",
     "measure_option",
 ]  # fmt: skip

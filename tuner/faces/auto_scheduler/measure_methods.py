@@ -18,17 +18,15 @@ _REGISTERED_S = 30.0
 
 
 class LocalBuilder(FaceBuilder):
-    """Builds states in `n_parallel` processes (None: one a core) within `timeout` seconds each. `build_func` is
-    "default": states are sent to devices as artifacts, so there is no linking step to replace."""
+    """Builds states in `n_parallel` processes (None: one a core) within `timeout` seconds each. `build_func`, which
+    names or is a linker, changes nothing: states are sent to devices as artifacts."""
 
     def __init__(
         self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable[..., Any] = "default"
     ) -> None:
         super().__init__(timeout, n_parallel)
-        if build_func != "default":
-            raise MeasureOptionError(
-                f"build_func {build_func!r}: there is no linking step to replace", hint="leave it out"
-            )
+        if not callable(build_func) and build_func not in ("default", "ndk", "stackvm"):
+            raise MeasureOptionError(f"build_func {build_func!r} is unknown", hint="known: default, ndk, stackvm")
         self.build_func = build_func
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,38 @@ class RandomModel(CostModel):
     strategy = "random"
 
 
+MODEL_OPTIONS = ("verbose_eval", "num_warmup_sample", "seed", "model_file", "adaptive_training")
+"""Options of the field's model. They are accepted and change nothing: the model here is another."""
+
+SEARCH_OPTIONS = (
+    "eps_greedy",
+    "retry_search_one_round_on_empty",
+    "sample_init_min_population",
+    "sample_init_use_measured_ratio",
+    "evolutionary_search_population",
+    "evolutionary_search_num_iters",
+    "evolutionary_search_mutation_prob",
+    "cpu_multi_level_tiling_structure",
+    "gpu_multi_level_tiling_structure",
+    "max_innermost_split_factor",
+    "max_vectorize_size",
+    "disable_change_compute_location",
+)
+"""Parameters of the field's search. They are accepted and change nothing: the search here decides them itself."""
+
+
+def check_options(what: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise SchedulerError for an option that the field does not have either."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise SchedulerError(f"{what} has no {', '.join(unknown)}", hint=f"known: {', '.join(known)}")
+
+
 class XGBModel(CostModel):
-    """What the evolutionary search ranks by, named as in the field. Its options there are not there."""
+    """What the evolutionary search ranks by, named as in the field; `MODEL_OPTIONS` change nothing."""
 
     def __init__(self, **options: Any) -> None:
-        if options:
-            raise SchedulerError(f"the model has no options {', '.join(options)}", hint="leave them out")
+        check_options("the model", options, MODEL_OPTIONS)
 
 
 class PreloadMeasuredStates:
@@ -64,7 +90,7 @@ class SearchPolicy(ABC):
 class SketchPolicy(SearchPolicy):
     """Evolutionary search of the space derived from the computation; at random with `program_cost_model=RandomModel()`.
 
-    `seed` fixes the draws. `params` has no entry that is known here. `init_search_callbacks` may hold
+    `seed` fixes the draws; entries of `params` (`SEARCH_OPTIONS`) change nothing. `init_search_callbacks` may hold
     `PreloadMeasuredStates`. Raises SchedulerError for what is not known.
     """
 
@@ -78,8 +104,7 @@ class SketchPolicy(SearchPolicy):
         init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None,
     ) -> None:
         super().__init__(task, seed, init_search_callbacks or ())
-        if params:
-            raise SchedulerError(f"the search has no parameters {', '.join(params)}", hint="leave params out")
+        check_options("the search", params or (), SEARCH_OPTIONS)
         self.program_cost_model = program_cost_model or XGBModel()
         if not isinstance(self.program_cost_model, CostModel):
             raise SchedulerError(f"not a cost model: {program_cost_model!r}", hint="known: XGBModel(), RandomModel()")

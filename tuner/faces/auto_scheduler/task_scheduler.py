@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.engine.scheduling import GradientOptions, Objective
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.auto_scheduler.search_policy import SearchPolicy, make_policy, measured
+from tuner.faces.auto_scheduler.search_policy import SEARCH_OPTIONS, SearchPolicy, check_options, make_policy, measured
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions
 from tuner.records.store import RecordStore
@@ -34,7 +34,7 @@ class TaskScheduler:
     `strategy` is "gradient" or "round-robin". `alpha` weighs the gain seen over the last `backward_window_size` trials
     against the gain hoped for, `beta` bounds what is hoped from a similar task's speed. A task that gains nothing
     keeps `gamma` of its hope a window. What `load_log_file` has is not measured again. `callbacks` are
-    `TaskSchedulerCallback`s. There are no model files: `load_model_file` must be None.
+    `TaskSchedulerCallback`s. `load_model_file` is not read: what is learnt from are the records of `load_log_file`.
 
     While it tunes: `best_costs[i]` and `task_cts[i]` (trials) of each task, `ct` trials in all, `cur_score` the
     objective. Raises SchedulerError for what makes no sense.
@@ -62,8 +62,7 @@ class TaskScheduler:
             raise SchedulerError(f"{len(tasks)} tasks have {len(task_weights)} weights")
         if strategy not in _STRATEGIES:
             raise SchedulerError(f"no strategy is called {strategy!r}", hint=f"known: {', '.join(_STRATEGIES)}")
-        if load_model_file is not None:
-            raise SchedulerError("there are no model files", hint="pass load_log_file: records are what is learnt from")
+        self.load_model_file = load_model_file
         try:
             self.gradient = GradientOptions(alpha=alpha, beta=beta, gamma=gamma, window=backward_window_size)
         except ValueError as error:
@@ -114,9 +113,10 @@ class TaskScheduler:
         """Measure `tune_option.num_measure_trials` states over all the tasks.
 
         `search_policy` is "default" or "sketch.xgb" (evolutionary), "sketch.random", "empty", or a list of policies,
-        one a task. `search_policy_params` may hold `seed`. A task ends when `per_task_early_stopping` trials of it
-        brought nothing better, the run when as many as `tune_option.early_stopping` did for each task.
-        `adaptive_training` is accepted for the field's sake. See `SearchTask.tune` for `store` and what is raised.
+        one a task. `search_policy_params` may hold `seed`; `SEARCH_OPTIONS` in it change nothing. A task ends when
+        `per_task_early_stopping` trials of it brought nothing better, the run when as many as
+        `tune_option.early_stopping` did for each task. `adaptive_training` changes nothing: the model is always
+        trained on what is new. See `SearchTask.tune` for `store` and what is raised.
         """
         from tuner.faces.auto_scheduler.engine_face import tune_tasks
 
@@ -133,8 +133,7 @@ class TaskScheduler:
     def _policies(self, policy: str | Sequence[SearchPolicy], params: Mapping[str, Any] | None) -> list[SearchPolicy]:
         options = dict(params or {})
         seed = options.pop("seed", None)
-        if options:
-            raise SchedulerError(f"the search has no parameters {', '.join(options)}", hint="known: seed")
+        check_options("the search", options, SEARCH_OPTIONS)
         if isinstance(policy, str):
             return [make_policy(policy, task, seed, self.load_log_file) for task in self.tasks]
         if len(policy) != len(self.tasks) or not all(isinstance(p, SearchPolicy) for p in policy):

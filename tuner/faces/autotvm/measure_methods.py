@@ -12,18 +12,34 @@ from typing import Any, Self
 from rpc_server.wire.keys import KeyRing
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.own_measuring import OwnBuilder, OwnRunner, measured, measures_itself
 from tuner.faces.autotvm.task import Task
 from tuner.faces.common.engine import FaceBuilder, FaceRunner, MeasureOptionError, OnThisMachine, OnTracker
 
-Builder = FaceBuilder
-Runner = FaceRunner
+Builder = OwnBuilder
+Runner = OwnRunner
+_LINKERS = ("default", "ndk", "stackvm")
 
 
-class LocalBuilder(FaceBuilder):
-    """Builds configs in `n_parallel` processes (None: one a core) within `timeout` seconds each.
+class DefaultModuleLoader:
+    """Stands for how devices load kernels: `module_loader=default_module_loader()` says what is done anyway."""
 
-    Builds are always in processes of their own and are sent to devices as artifacts, so `build_func` is "default",
-    `build_kwargs` empty; `do_fork` and `runtime` are accepted for the field's sake. Raises MeasureOptionError.
+
+def default_module_loader(pre_load_function: Callable[..., Any] | None = None) -> DefaultModuleLoader:
+    """How devices load kernels. Raises MeasureOptionError for a function that is to run on them before."""
+    if pre_load_function is not None:
+        raise MeasureOptionError(
+            "a device runs no function of yours before it loads a kernel", hint="prepare it before the run"
+        )
+    return DefaultModuleLoader()
+
+
+class LocalBuilder(OwnBuilder):
+    """Builds configs in `n_parallel` processes (None: one a core) within `timeout` seconds each; one that overrides
+    `build` is called instead.
+
+    Devices are sent artifacts, so nothing is linked: `build_func` (a linker or its name), `build_kwargs`, `do_fork` and
+    `runtime` are kept for programs that give them, and change nothing. Raises MeasureOptionError.
     """
 
     def __init__(
@@ -35,25 +51,19 @@ class LocalBuilder(FaceBuilder):
         do_fork: bool = False,
         runtime: Any = None,
     ) -> None:
-        super().__init__(timeout, n_parallel)
-        if build_func != "default":
-            raise MeasureOptionError(
-                f"build_func {build_func!r}: there is no linking step to replace",
-                hint="leave it out: devices are sent artifacts, for whatever CPU the target names",
-            )
-        if build_kwargs:
-            raise MeasureOptionError(
-                f"build_kwargs {', '.join(build_kwargs)} are not known", hint="say them in the task's target"
-            )
-        self.build_kwargs: dict[str, Any] = {}
+        super().__init__(timeout, n_parallel, build_kwargs)
+        if not callable(build_func) and build_func not in _LINKERS:
+            raise MeasureOptionError(f"build_func {build_func!r} is unknown", hint=f"known: {', '.join(_LINKERS)}")
         self.build_func = build_func
         self.do_fork = do_fork
         self.runtime = runtime
 
 
-class LocalRunner(OnThisMachine):
+class LocalRunner(OwnRunner, OnThisMachine):
     """Measures configs in an isolated process of this machine, one at a time; see `FaceRunner` for the options.
-    `module_loader` must be None: artifacts are not loaded by user code."""
+    `module_loader` is None or `default_module_loader()`: artifacts are not loaded by user code."""
+
+    _devices = OnThisMachine._devices
 
     def __init__(
         self,
@@ -63,17 +73,19 @@ class LocalRunner(OnThisMachine):
         min_repeat_ms: int = 0,
         cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False,
-        module_loader: None = None,
+        module_loader: DefaultModuleLoader | None = None,
     ) -> None:
-        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        super().__init__(timeout, None, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
         _no_loader(module_loader)
         self.module_loader = module_loader
 
 
-class RPCRunner(OnTracker):
+class RPCRunner(OwnRunner, OnTracker):
     """Measures configs on the devices that the tracker at `host`:`port` lends for `key` (or a capability expression),
     up to `n_parallel` at once (None: all there are). Of those who wait for a device, a higher `priority` is served
     first. `keys` are this machine's where the farm uses them; see `FaceRunner` for the other options."""
+
+    _devices = OnTracker._devices
 
     def __init__(
         self,
@@ -88,11 +100,12 @@ class RPCRunner(OnTracker):
         min_repeat_ms: int = 0,
         cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False,
-        module_loader: None = None,
+        module_loader: DefaultModuleLoader | None = None,
         *,
         keys: KeyRing | None = None,
     ) -> None:
-        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        timing = (number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        super().__init__(timeout, n_parallel, *timing)
         _no_loader(module_loader)
         if n_parallel is not None and n_parallel < 1:
             raise MeasureOptionError(f"n_parallel is at least 1, got {n_parallel}")
@@ -103,8 +116,8 @@ class RPCRunner(OnTracker):
 
 
 def _no_loader(module_loader: Any) -> None:
-    if module_loader is not None:
-        raise MeasureOptionError("module_loader must be None: a device loads artifacts itself")
+    if module_loader is not None and not isinstance(module_loader, DefaultModuleLoader):
+        raise MeasureOptionError("a device loads artifacts itself", hint="module_loader is default_module_loader()")
 
 
 def measure_option(builder: FaceBuilder | str, runner: FaceRunner | str) -> dict[str, Any]:
@@ -149,6 +162,8 @@ class MeasureBatch:
                 raise ConfigError(f"an input is of {inp.task.workload}, the batch measures {self.task.workload}")
         if not measure_inputs:
             return []
+        if measures_itself(self.builder, self.runner):
+            return measured(self.task, measure_inputs, self.builder, self.runner)
         if self._open is None:
             builder, fleet = self.builder.open(), self.runner.open()
             self._held.callback(builder.close)

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.measure_methods import opened_parts
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.own_measuring import measures_itself, tune_in_rounds
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
 from tuner.records.store import RecordStore
@@ -81,6 +82,11 @@ class Tuner(ABC):
         check_si_prefix(si_prefix)
         self.n_trial, self.early_stopping = n_trial, early_stopping
         builder, runner = opened_parts(measure_option)
+        if measures_itself(builder, runner):
+            if store is not None:
+                raise ConfigError("trials of a builder or runner of your own are not recorded in a store")
+            tune_in_rounds(self, n_trial, builder, runner, early_stopping or 0, callbacks)
+            return
         tune_on_engine(self, n_trial, builder, runner, early_stopping or 0, callbacks, store)
 
     def note(self, count: int, inp: MeasureInput, result: MeasureResult) -> None:

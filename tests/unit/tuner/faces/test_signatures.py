@@ -96,8 +96,8 @@ def test_a_signature_is_the_documented_one(name):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: autotvm.LocalBuilder(build_func="ndk"), "build_func 'ndk'"),
-        (lambda: autotvm.LocalBuilder(build_kwargs={"unroll": 4}), "build_kwargs unroll"),
+        (lambda: autotvm.LocalBuilder(build_func="bolt"), "build_func 'bolt'"),
+        (lambda: autotvm.measure.default_module_loader(print), "runs no function of yours"),
         (lambda: autotvm.LocalBuilder(timeout=0), "timeout is positive"),
         (lambda: autotvm.LocalBuilder(n_parallel=0), "n_parallel is at least 1"),
         (lambda: autotvm.LocalRunner(module_loader=print), "module_loader"),
@@ -107,7 +107,7 @@ def test_a_signature_is_the_documented_one(name):
         (lambda: autotvm.measure_option("local", "remote"), "not a runner: 'remote'"),
         (lambda: autotvm.create_measure_batch(None, "local"), "comes from autotvm.measure_option"),
         (lambda: autotvm.callback.progress_bar(3, si_prefix="Q"), "SI prefix"),
-        (lambda: auto_scheduler.LocalBuilder(build_func="ndk"), "build_func"),
+        (lambda: auto_scheduler.LocalBuilder(build_func="bolt"), "build_func"),
         (lambda: auto_scheduler.LocalRunner(repeat=0), "LocalRunner: number, repeat"),
         (lambda: auto_scheduler.RPCRunner("k", "h", 1, n_parallel=0), "n_parallel"),
         (lambda: auto_scheduler.TuningOptions(runner="rpc"), "not a runner"),
@@ -115,7 +115,7 @@ def test_a_signature_is_the_documented_one(name):
         (lambda: auto_scheduler.TuningOptions(num_measure_trials=-1), "not negative"),
         (lambda: auto_scheduler.TuningOptions(measure_callbacks=[print]), "not a measure callback"),
         (lambda: auto_scheduler.HardwareParams(num_cores=-1), "num_cores"),
-        (lambda: auto_scheduler.XGBModel(num_warmup_sample=3), "num_warmup_sample"),
+        (lambda: auto_scheduler.XGBModel(num_trees=3), "num_trees"),
         (lambda: auto_scheduler.extract_tasks(None, None, "llvm"), "has no Relay"),
     ],
 )
