@@ -74,7 +74,7 @@ fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FR
 	FUZZ_STEPS=$(or $(STEPS),1000000) $(BIN)/pytest -n 2 --dist load --timeout 0 -s tests/attack/test_sessions_fuzz.py tests/attack/test_clients_fuzz.py \
 	  tests/attack/test_false_box.py
 
-attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback; then the table of docs/security.md with what held
+attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback; then the table of docs/security.md with what held (QUICK=1: the table's short ones)
 	$(BIN)/python -m tests.attack.table $(if $(QUICK),--quick)
 
 $(TORCH): $(STAMP)

@@ -18,7 +18,7 @@ HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TARGETS = {
     "demo": "TRIALS=4",
     "fuzz": "CASES=10 FRAMES=100 SEED=1 STEPS=1000",
-    "attack": "QUICK=1",  # collects them: make test has run the short ones
+    "attack": "QUICK=1",
     "conformance": "SHARE=100",
     "soak": "TIME=3 KILLS=4 ATTACK=1",
     "afternoons": "TRIALS=3",

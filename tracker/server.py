@@ -54,6 +54,7 @@ from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
 from tracker.log import EventLog
+from tracker.questions import Questions
 from tracker.relay import kept_relay
 from tracker.state import RevokedKey, Tick, TrackerState
 
@@ -62,6 +63,9 @@ logger = logging.getLogger("tracker")
 DEFAULT_PORT = 9190
 
 _BURST = 512
+_LONGEST_BURST_S = 0.01
+_ANSWERS_S = 0.005
+_PAGES = ("devices", "queue", "events", "numbers")  # the larger the farm, the longer these take
 _LONGEST_POLL_S = 0.25
 _STALL_S = 1.0
 _OVERLOAD_S = 5.0
@@ -166,6 +170,7 @@ class TrackerLoop:
         self._log = EventLog(log_size)
         self._clock = SteadyClock()
         self._now = self._clock.read()
+        self._questions: Questions[tuple[Query, int]] = Questions()
         self._routes: dict[str, bytes] = {}
         self._names: dict[bytes, set[str]] = {}
         self._fresh: set[str] = set()
@@ -199,6 +204,7 @@ class TrackerLoop:
         self._read_clock()
         self._guard.drain()
         drained = self._receive()
+        self._answer_some(_ANSWERS_S if drained else 0.0)
         due = self._state.next_tick
         # A tick decides who is dead: not before what has arrived is read, unless that never ends.
         if due is not None and self._now >= due + (0.0 if drained else _OVERLOAD_S):
@@ -214,6 +220,8 @@ class TrackerLoop:
             self._guard.look(now)
 
     def _poll_ms(self) -> int:
+        if self._questions:
+            return 0
         due = self._state.next_tick
         wait_s = _LONGEST_POLL_S if due is None else min(_LONGEST_POLL_S, due - self._now)
         return max(0, int(wait_s * 1000) + 1)
@@ -223,7 +231,8 @@ class TrackerLoop:
         self._state.unix_offset = time.time() - self._now
 
     def _receive(self) -> bool:
-        """Take in what has arrived, up to a burst. Says whether that was all."""
+        """Take in what has arrived, up to a burst, which is over after a while. Says whether that was all."""
+        end = time.monotonic() + _LONGEST_BURST_S
         for _ in range(_BURST):
             try:
                 first, parts, over = receive_frames(self._front, TO_TRACKER.max_frames)
@@ -234,7 +243,7 @@ class TrackerLoop:
             try:
                 if over:
                     self._guard.refuse_long(route, over)
-                self._on_message(route, frames, first)
+                self._on_message(route, frames, first, "" if peer is None else peer.holder)
                 self._guard.vouch(peer)
             except TunefarmError as error:
                 self._answer_error(route, frames, error)
@@ -244,9 +253,11 @@ class TrackerLoop:
                 logger.exception("a message failed")
                 self._answer_error(route, frames, RemoteError(f"{type(error).__name__}: {error}"))
                 self._guard.doubt(peer)
+            if peer is not None and peer.heard_at >= end:
+                break
         return False
 
-    def _on_message(self, route: bytes, frames: list[bytes], first: zmq.Frame) -> None:
+    def _on_message(self, route: bytes, frames: list[bytes], first: zmq.Frame, holder: str) -> None:
         header = check_frames(frames, TO_TRACKER)
         message = to_tracker.decode_body(frames[1])
         if self._gate is not None:
@@ -258,7 +269,7 @@ class TrackerLoop:
         if isinstance(message, Query | Admin):
             if header.kind is not MessageKind.REQUEST:
                 raise ProtocolError(f"{type(message).__name__} comes as a request")
-            self._reply(route, message, header.request_id)
+            self._ask(route, holder, message, header.request_id)
             return
         if header.kind is not MessageKind.NOTE:
             raise ProtocolError(f"{type(message).__name__} comes as a note")
@@ -294,6 +305,30 @@ class TrackerLoop:
                 raise error
             case _:
                 pass  # its sender was told when it introduced itself
+
+    def _ask(self, route: bytes, holder: str, message: Query | Admin, request_id: int) -> None:
+        """Answer a question, or set it aside for who has used up its time."""
+        now = time.monotonic()
+        if isinstance(message, Query) and message.what in _PAGES and not self._questions.is_free(route, holder, now):
+            self._questions.add(route, holder, (message, request_id))
+            return
+        self._reply(route, message, request_id)
+        done = time.monotonic()
+        self._questions.took(route, holder, done - now, done)
+
+    def _answer_some(self, seconds: float) -> None:
+        """Answer questions that were set aside: one, and more until the time is up."""
+        began = now = time.monotonic()
+        while (asked := self._questions.next(now)) is not None:
+            route, holder, (question, request_id) = asked
+            try:
+                self._reply(route, question, request_id)
+            except TunefarmError as error:
+                self._pass_on(route, encode_error(error, request_id))
+            before, now = now, time.monotonic()
+            self._questions.took(route, holder, now - before, now)
+            if now >= began + seconds:
+                return
 
     def _reply(self, route: bytes, message: Query | Admin, request_id: int) -> None:
         """Answer a question, with a shorter page where a whole one does not fit in a message."""

@@ -90,7 +90,8 @@ DISK_SAMPLE_S = 0.5
 _POLLOUT = int(zmq.POLLOUT)
 _PAUSE_S = 0.05  # after a defect, which may show again at once
 _MOST_FRAMES = DEFAULT_LIMITS.max_frames
-_BURST = 64  # messages taken from one source before the others get a turn
+_BURST = 64  # messages taken from one source before the others get a turn,
+_LONGEST_BURST_S = 0.005  # or fewer that take long
 
 
 BUDGET = Budget(connections=1024, per_address=512, stranger_bytes=1 << 16)  # a session is asked for first
@@ -254,6 +255,7 @@ class Supervisor:
     # --- clients ------------------------------------------------------------------------------------------
 
     def _on_front(self, _events: int) -> None:
+        end = time.monotonic() + _LONGEST_BURST_S
         for _ in range(_BURST):
             try:
                 first, parts, over = receive_frames(self._front, _MOST_FRAMES)
@@ -275,6 +277,8 @@ class Supervisor:
                 logger.exception("a client's message failed")
                 self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
                 self._guard.doubt(peer)
+            if peer is not None and peer.heard_at >= end:
+                return
 
     def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
         header = check_frames(frames)

@@ -20,7 +20,8 @@ WRITE = select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 
 Handler = Callable[[int], None]
-_BURST = 64  # messages taken from one socket before the others get a turn
+_BURST = 64  # messages taken from one socket before the others get a turn,
+_LONGEST_BURST_S = 0.005  # or fewer that take long
 
 
 class Timer:
@@ -127,9 +128,9 @@ class EventLoop:
         """Let ZeroMQ sockets have their turn; says whether one has more."""
         more = False
         for sock, handler in list(self._sockets.items()):
-            left = _BURST
+            left, end = _BURST, time.monotonic() + _LONGEST_BURST_S
             while sock in self._sockets and _readable(sock):
-                if not left:
+                if not left or time.monotonic() >= end:
                     more = True
                     break
                 _safely(handler)
