@@ -23,8 +23,8 @@ from compiler.tir import nodes as n
 Question: TypeAlias = Callable[[n.PrimFunc, Target], n.PrimFunc | None]
 """The kernel scheduled for a target; None where nothing is known."""
 
-LEAST_WORK = 1 << 17
-"""Operations of a kernel from which on a schedule is picked: those of some tens of microseconds."""
+LEAST_WORK = 1 << 13
+"""Operations of a kernel from which on a schedule is picked: a plain loop takes some microseconds for them."""
 
 
 def _nothing(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:

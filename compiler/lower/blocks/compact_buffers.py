@@ -5,7 +5,8 @@
       for j in 4, k: B[i*4 + j, k] = ...      →      for j in 4, k: B[j, k] = ...
       for j in 4, k: C[...] = B[i*4 + j, k]          for j in 4, k: C[...] = B[j, k]
 
-So a packed panel is contiguous and a register tile is a small array with indices of its own. Memory that threads share
+So a packed panel is contiguous and a register tile is a small array with indices of its own. Rows of a register tile
+are whole vectors, though the last lanes may lie over the edge. Memory that threads share
 keeps what any of them touches, although it is allocated in their loops. The region is
 taken without regard to conditions: it may hang over the original's edge, where nothing is ever touched.
 """
@@ -106,7 +107,12 @@ def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:
     for dim, whole in enumerate(buffer.shape):
         found = _interval(dim, use, analyzer) if dim < scalar else None
         size = ops.as_int(whole)
-        if found is None or (size is not None and found[1] >= size):
+        beyond = size is not None and found is not None and size < found[1] <= 4 * size
+        if beyond and buffer.scope == "local" and dim == len(buffer.shape) - 1:
+            assert found is not None
+            starts.append(found[0])
+            shape.append(ops.const(found[1], whole.dtype))
+        elif found is None or (size is not None and found[1] >= size):
             starts.append(ops.const(0, whole.dtype))
             shape.append(whole)
         else:

@@ -4,19 +4,23 @@
       C[i*16 + j] = A[i] * B[j]        →           T.Broadcast(A[i], 16) * B[T.Ramp(0, 1, 16)]
 
 A condition on the loop variable becomes the predicate of the loads and stores under it. A loop that is no power
-of two, or longer than a few registers, is done in pieces. A loop that cannot be vectorized runs serially.
+of two, or longer than a few registers, is done in pieces. What is left of less than a register is one more vector with
+a predicate where vectors have masks. A loop that cannot be vectorized runs serially.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
 from compiler.ir.transform.config import register_option, truth
 from compiler.ir.transform.context import PassContext
-from compiler.ir.visit import map_children, replace
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.analysis.rename import substituted
 from compiler.lower.loops.simplify import NOTHING
 from compiler.lower.loops.vectorizer import CannotVectorize, Vectorizer
+from compiler.lower.loops.whole_lanes import whole_lanes
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
@@ -25,6 +29,8 @@ from compiler.tir.verify import Stage
 from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
+_MASKED_BITS = 512
+"""Registers from this size on have masks: a masked load or store costs what a plain one does."""
 DISABLE_VECTORIZE = register_option(
     "tir.disable_vectorize", "a truth value", "vectorized loops run one element at a time instead", truth, False
 )
@@ -41,30 +47,55 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: boo
     The vectors are of a machine with registers of `vector_bits`; loops become serial where not enabled.
     """
 
+    given = {buffer.data for buffer in func.buffer_map.values()} | set(func.params)
+    whole: set[n.Var] = set()
+
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):
             return node
         rebuilt = map_children(node, go)
         if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.VECTORIZED:
-            return _vectorized(rebuilt, vector_bits) if enable_vectorize else replace(rebuilt, kind=ForKind.SERIAL)
+            return _vectorized(rebuilt, vector_bits, may_mask) if enable_vectorize else _serial(rebuilt)
         return rebuilt
 
-    body = go(func.body)
-    assert isinstance(body, Stmt)
-    return func.with_body(body)
+    def may_mask(piece: Stmt) -> bool:
+        """Whether a piece may have a mask. Small arrays become registers, but for those that masks reach into."""
+        used = [node for node in walk(piece) if isinstance(node, n.BufferLoad | n.BufferStore)]
+        stored = [node.buffer for node in used if isinstance(node, n.BufferStore)]
+        own = all(buffer.data in given or buffer.scope == "local" for buffer in stored)
+        return own and all(map(_is_straight, used)) and not any(node.buffer.data in whole for node in used)
+
+    while True:
+        body = go(func.body)
+        assert isinstance(body, Stmt)
+        made = func.with_body(body)
+        if vector_bits < _MASKED_BITS or not (masked := _masked_arrays(whole_lanes(made).body) - whole):
+            return made
+        whole |= masked
 
 
-def _vectorized(loop: n.For, vector_bits: int) -> Stmt:
+def _masked_arrays(body: Stmt) -> set[n.Var]:
+    """The local arrays that are stored to with masks."""
+    stores = [node for node in walk_stmts(body) if isinstance(node, n.BufferStore) and node.predicate is not None]
+    return {store.buffer.data for store in stores if store.buffer.scope == "local"}
+
+
+def _serial(loop: n.For) -> n.For:
+    return replace(loop, kind=ForKind.SERIAL)
+
+
+def _vectorized(loop: n.For, vector_bits: int, may_mask: Callable[[Stmt], bool]) -> Stmt:
     extent = ops.as_int(loop.extent)
     if extent is None:
-        return replace(loop, kind=ForKind.SERIAL)
+        return _serial(loop)
     if extent <= 0:
         return NOTHING
-    most = max(1, vector_bits * REGISTERS_A_PIECE // _widest_bits(loop.body))
+    register = max(1, vector_bits // _widest_bits(loop.body))
     try:
-        return _in_pieces(loop, extent, most)
+        masked = register if vector_bits >= _MASKED_BITS else 0
+        return _in_pieces(loop, extent, register * REGISTERS_A_PIECE, masked, may_mask)
     except CannotVectorize:
-        return replace(loop, kind=ForKind.SERIAL)
+        return _serial(loop)
 
 
 def _widest_bits(body: Stmt) -> int:
@@ -73,8 +104,9 @@ def _widest_bits(body: Stmt) -> int:
     return max((parse_dtype(s.buffer.dtype).bits for s in stores), default=32)
 
 
-def _in_pieces(loop: n.For, extent: int, most: int) -> Stmt:
-    """The loop as vectors whose lane counts are powers of two, at most `most`."""
+def _in_pieces(loop: n.For, extent: int, most: int, masked: int, may_mask: Callable[[Stmt], bool]) -> Stmt:
+    """The loop as vectors whose lane counts are powers of two, at most `most`. What is left of less than `masked` lanes
+    is one vector with a mask, where it would be several and `may_mask`."""
     largest = 1 << (most.bit_length() - 1)
     parts: list[Stmt] = []
     done = 0
@@ -83,7 +115,12 @@ def _in_pieces(loop: n.For, extent: int, most: int) -> Stmt:
         parts.append(_piece_loop(loop, count, largest))
         done = count * largest
     while done < extent:
-        lanes = 1 << (min(extent - done, largest).bit_length() - 1)
+        left = extent - done
+        if left < masked and left.bit_count() > 1:
+            last = _masked_piece(loop, done, left, first=not parts)
+            if last is not None and may_mask(last):
+                return seq(*parts, last)
+        lanes = 1 << (min(left, largest).bit_length() - 1)
         parts.append(_piece(loop, ops.add(loop.min, done), lanes, first=not parts))
         done += lanes
     return seq(*parts)
@@ -103,3 +140,25 @@ def _piece(loop: n.For, base: PrimExpr, lanes: int, first: bool) -> Stmt:
     body = loop.body if first else substituted(loop.body, {})
     ramp = n.Ramp(base, ops.const(1, base.dtype), lanes)
     return Vectorizer(loop.loop_var, ramp).stmt(body, None)
+
+
+def _masked_piece(loop: n.For, done: int, left: int, first: bool) -> Stmt | None:
+    """The last `left` iterations as the first lanes of one vector; None where its other lanes cannot be left out."""
+    lanes = 1 << left.bit_length()
+    base = ops.add(loop.min, done)
+    zero, one, count = (ops.const(value, base.dtype) for value in (0, 1, left))
+    body = loop.body if first else substituted(loop.body, {})
+    try:
+        return Vectorizer(loop.loop_var, n.Ramp(base, one, lanes)).stmt(
+            body, n.LT(n.Ramp(zero, one, lanes), n.Broadcast(count, lanes))
+        )
+    except CannotVectorize:
+        return None
+
+
+def _is_straight(node: n.BufferLoad | n.BufferStore) -> bool:
+    """Whether an access has no mask, or is one of neighbours: others are gathered one by one with a mask."""
+    if node.predicate is None:
+        return True
+    last = node.indices[-1]
+    return isinstance(last, n.Ramp) and ops.as_int(last.stride) == 1

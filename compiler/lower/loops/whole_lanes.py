@@ -48,15 +48,16 @@ def whole_lanes(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(frozen=True)
 class _Access:
-    """A load or store of the array, under these loops."""
+    """A load or store of the array, under these loops, where these conditions hold."""
 
     node: n.BufferLoad | n.BufferStore
     loops: Mapping[n.Var, n.For]
+    conditions: tuple[PrimExpr, ...] = ()
 
 
 def _unmasked(allocation: n.Allocate) -> n.Allocate:
     size = ops.as_int(allocation.extents[0]) if len(allocation.extents) == 1 else None
-    accesses = list(_accesses(allocation.body, allocation, {}))
+    accesses = list(_accesses(allocation.body, allocation, {}, ()))
     if size is None or all(access.node.predicate is None for access in accesses):
         return allocation
     if not _alike(accesses, allocation, size):
@@ -94,13 +95,21 @@ def _in_lanes(value: PrimExpr) -> bool:
     return not any(isinstance(node, n.Call | n.Shuffle | n.Let) for node in walk(value))
 
 
-def _accesses(node: Node, allocation: n.Allocate, loops: Mapping[n.Var, n.For]) -> Iterator[_Access]:
+def _accesses(
+    node: Node, allocation: n.Allocate, loops: Mapping[n.Var, n.For], conditions: tuple[PrimExpr, ...]
+) -> Iterator[_Access]:
     if isinstance(node, n.BufferLoad | n.BufferStore) and _is_of(node, allocation):
-        yield _Access(node, loops)
+        yield _Access(node, loops, conditions)
     if isinstance(node, n.For):
         loops = {**loops, node.loop_var: node}
+    if isinstance(node, n.IfThenElse):
+        yield from _accesses(node.condition, allocation, loops, conditions)
+        yield from _accesses(node.then_case, allocation, loops, (*conditions, node.condition))
+        if node.else_case is not None:
+            yield from _accesses(node.else_case, allocation, loops, (*conditions, n.Not(node.condition)))
+        return
     for child in children(node):
-        yield from _accesses(child, allocation, loops)
+        yield from _accesses(child, allocation, loops, conditions)
 
 
 def _alike(accesses: list[_Access], allocation: n.Allocate, size: int) -> bool:
@@ -145,6 +154,8 @@ def _places(access: _Access, inside: set[n.Var]) -> Iterator[tuple[int | None, P
     analyzer = Analyzer()
     for position in product(*(range(s or 0, (s or 0) + (e or 0)) for s, e in zip(starts, extents, strict=True))):
         values = {loop.loop_var: n.IntImm(loop.loop_var.dtype, at) for loop, at in zip(moving, position, strict=True)}
+        if any(ops.as_int(analyzer.simplify(substitute(test, values))) == 0 for test in access.conditions):
+            continue
         place = ops.as_int(analyzer.simplify(substitute(index.base, values)))
         yield place, None if mask is None else analyzer.simplify(substitute(mask, values))
 

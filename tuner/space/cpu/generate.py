@@ -27,7 +27,7 @@ from tuner.space.cpu.contraction import (
 )
 from tuner.space.cpu.dots import dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
-from tuner.space.cpu.hardware import Hardware
+from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
@@ -179,7 +179,8 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     assert flat_roles is not None  # pixels are contiguous
     if flat_roles.m is None and not is_dense(info, roles):
         return []  # each window is used once, as in a depthwise convolution: copying them takes twice as long
-    filled = flat_roles.v.extent % hardware.lanes != 0 and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
+    uneven = flat_roles.v.extent % hardware.lanes != 0 and not has_masks(hardware, flat.output.buffer.dtype)
+    filled = uneven and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
     used_again = flat_roles.v.extent > _FEW_PIXELS or _is_free(func, info, roles.scalar_operand)
     shapes = [s for s in _shapes(flat, flat_roles, hardware) if not s.rows_outer and (used_again or not s.pack_rows)]
     if _few_panels(flat, flat_roles, hardware):

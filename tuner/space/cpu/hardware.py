@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from compiler.dtype import parse_dtype
 from compiler.target.target import Target
 
+_MASKED = 64  # bytes of a vector
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -27,3 +29,8 @@ class Hardware:
         lanes = max(1, target.vector_bits // parse_dtype(dtype).bits)
         hardware = Hardware(lanes, target.vector_registers, max(1, target.num_cores or 1))
         return replace(hardware, l1_bytes=48 << 10, panel_bytes=1 << 20) if target.vector_bits >= 512 else hardware
+
+
+def has_masks(hardware: Hardware, dtype: str) -> bool:
+    """Whether part of a vector costs no more than a whole one, as vectors of 64 bytes have masks."""
+    return hardware.lanes * parse_dtype(dtype).bytes >= _MASKED

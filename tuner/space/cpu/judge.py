@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
 from tuner.space.cpu.contraction import STREAM_BYTES, ContractionShape, Roles
-from tuner.space.cpu.hardware import Hardware
+from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.pixels import STREAMS
 from tuner.space.sketch import Values
 
@@ -17,7 +17,6 @@ _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
 _FEW = 16  # streams that prefetchers follow
 _MANY_REGISTERS = 32
-_MASKED = 64  # bytes of vectors
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Judge:
     def _filled(self) -> float:
         """The part of the vectors' work that is useful. What does not fill one is computed element by element, or by
         vectors of 64 bytes, which have masks, as one of them."""
-        if self.hardware.lanes * self.element_bytes >= _MASKED:
+        if has_masks(self.hardware, self.info.output.buffer.dtype):
             return 1.0
         full, rest = divmod(self.roles.v.extent, self.hardware.lanes)
         return self.roles.v.extent / self.hardware.lanes / (full + rest)

@@ -133,3 +133,28 @@ def _wide_nest(b: n.Buffer) -> n.Stmt:
     for name, extent in (("k", 4), ("l", 4), ("m", 8)):
         body = loop(n.Var(name), extent, body, ForKind.UNROLLED)
     return body
+
+
+@pytest.mark.parametrize(("extent", "lanes"), [(14, [16]), (28, [16, 16]), (7, [8]), (24, [16, 8]), (49, [32, 16, 1])])
+def test_a_last_part_of_a_vector_is_masked_where_vectors_have_masks(extent: int, lanes: list[int]) -> None:
+    a, b, i = buffer("a", extent), buffer("b", extent), n.Var("i")
+    func = function([a, b], loop(i, extent, BufferStore(b, a[i] * 2.0, (i,)), ForKind.VECTORIZED))
+    changed = same(func, lambda func: vectorize(func, 512))
+    assert [getattr(s.indices[0], "lanes", 1) for s in stores(changed)] == lanes
+
+
+def test_steps_and_temporary_arrays_have_no_masks() -> None:
+    """Elements apart would be gathered one by one, and an array that masks reach into is no register."""
+    wide, b, i, j = buffer("wide", 28), buffer("b", 14), n.Var("i"), n.Var("j")
+    apart = loop(i, 14, BufferStore(b, wide[i * 2] * 2.0, (i,)), ForKind.VECTORIZED)
+    func = same(function([wide, b], apart), lambda func: vectorize(func, 512))
+    assert [s.predicate for s in stores(func)] == [None] * 3
+    for scope in ("global", "local"):
+        a, t = buffer("a", 14), buffer("t", 14, scope=scope)
+        inner = seq(
+            loop(i, 14, BufferStore(t, a[i] * 2.0, (i,)), ForKind.VECTORIZED),
+            loop(j, 14, BufferStore(b, t[j], (j,)), ForKind.VECTORIZED),
+        )
+        body = n.Allocate(t.data, "float32", (ops.const(14),), ops.const(True), inner, scope)
+        func = same(function([a, b], body), lambda func: vectorize(func, 512))
+        assert [s.predicate for s in stores(func) if s.buffer.name == "t"] == [None] * 3
