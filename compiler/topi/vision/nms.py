@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.te.extern import extern
@@ -9,16 +10,14 @@ from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.ir_builder import BufferVar, create
+from compiler.tir.ir_builder import BufferVar, IRBuilder, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import described, differ, need_floats, need_one_of, need_rank, need_shape, product, refusal
-from compiler.topi.rows import int64, points, rows
+from compiler.topi.rows import Cell, int64, points, rows
 from compiler.topi.sort import argsort
 
 
-def get_valid_counts(
-    data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
-) -> list[Tensor]:
+def get_valid_counts(data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1) -> list[Tensor]:
     """The boxes of `data` (batch, boxes, fields) whose score is above the threshold, moved to the front.
 
     Returns [how many (batch,), boxes, where each stood (batch, boxes)]; what is left over is -1. With `id_index` not
@@ -106,31 +105,94 @@ def non_max_suppression(
     op = "non_max_suppression"
     need_floats(op, data)
     need_rank(op, data, 3)
-    batch, count, fields = data.shape
+    batch, count, _ = data.shape
     need_shape(op, valid_count, [batch])
     need_shape(op, indices, [batch, count])
     scores: Tensor = compute((batch, count), lambda b, i: data(b, i, score_index), name="T_scores", tag="injective")
     order = argsort(scores, valid_count, 1, False, "int64")
-    one_class = force_suppress or id_index < 0
+    rules = _Rules(
+        data, max_output_size, iou_threshold, force_suppress or id_index < 0, top_k, coord_start, score_index, id_index,
+        return_indices or invalid_to_bottom, soft_nms_sigma, score_threshold,
+    )  # fmt: skip
+    body = rules.lowering_scores if soft_nms_sigma > 0 else rules.dropping
+    shapes = [data.shape, (batch, count), (batch, ops.const(1))]
+    made: list[Tensor] = extern(
+        shapes, [data, valid_count, order, indices], body, name=op, dtype=[data.dtype, "int32", "int32"], tag="nms"
+    )
+    if not return_indices:
+        return made[0]
+    return made if soft_nms_sigma > 0 else made[1:]
 
-    def soft(ins: Any, outs: Any) -> Stmt:
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Which boxes of `data` stay. `one_class`: all compete; `compact`: what stays moves to the front."""
+
+    data: Tensor
+    most: int
+    iou_threshold: float
+    one_class: bool
+    top_k: int
+    coord_start: int
+    score_index: int
+    id_index: int
+    compact: bool
+    sigma: float
+    score_threshold: float
+
+    # ------------------------------------------------------------------------- boxes are dropped
+
+    def dropping(self, ins: Any, outs: Any) -> Stmt:
+        """Go through the boxes by score; each that stays drops those behind it that overlap it."""
         ib = create()
-        given, valid, ordered, names = (ib.buffer_ptr(b) for b in ins)
-        boxes, places, number = (ib.buffer_ptr(b) for b in outs)
-        left = ib.allocate(data.dtype, (batch, count), "left")  # scores that are left; the least number: kept
-        gone = ops.min_value(data.dtype)
+        boxes = _Boxes(self, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
+        batch, count, _ = self.data.shape
+        stays = ib.allocate("int32", (batch, count), "stays")
+        with rows(ib, (batch, ops.const(1)), 1, 2) as row:
+            b = row.at(0)[0]
+            kept, filled = row.cells
+            kept.set(0)
+            filled.set(0)
+            limit = self._limit(ib, boxes, b)
+            with points(ib, (count,)) as (i,):
+                stays[b, i] = ops.cast("int32", ops.less(i, limit))
+                boxes.clear(ib, b, i)
+            self._drop(ib, boxes, stays, b, limit, kept)
+            with ib.for_range(ops.const(0, "int64"), limit, "i") as i, ib.if_scope(ops.equal(stays[b, i], 1)):
+                boxes.keep(ib, b, i, filled.value if self.compact else i)
+                filled.set(filled.value + 1)
+            boxes.number[b, 0] = filled.value.astype("int32")
+        return ib.get()
+
+    def _drop(self, ib: IRBuilder, boxes: _Boxes, stays: BufferVar, b: PrimExpr, limit: PrimExpr, kept: Cell) -> None:
+        """Write down in `stays` which of the boxes stay."""
+        most = ops.const(1 << 62, "int64") if self.most < 0 else ops.const(self.most, "int64")
+        with ib.for_range(ops.const(0, "int64"), limit, "i") as i:
+            with ib.if_scope(ops.logical_and(ops.equal(stays[b, i], 1), ops.less(kept.value, most))):
+                kept.set(kept.value + 1)
+                with ib.for_range(ops.add(i, 1), limit, "j") as j:
+                    drops = ops.greater(boxes.overlap(b, i, j), const(self.iou_threshold, self.data.dtype))
+                    with ib.if_scope(boxes.of_one_class(drops, b, i, j)):
+                        stays[b, j] = 0
+            with ib.else_scope():
+                stays[b, i] = 0
+
+    # -------------------------------------------------------------------- scores are lowered
+
+    def lowering_scores(self, ins: Any, outs: Any) -> Stmt:
+        """Keep the best box that is left, as long as its score is high enough; it lowers the scores of others."""
+        ib = create()
+        boxes = _Boxes(self, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
+        batch, count, _ = self.data.shape
+        left = ib.allocate(self.data.dtype, (batch, count), "left")  # scores that are left; the least number: kept
         with rows(ib, (batch, ops.const(1)), 1, 3) as row:
             b = row.at(0)[0]
             kept, best, open_ = row.cells
-            limit = ib.let("limit", ops.minimum(int64(valid[b]), int64(count)))
-            if top_k >= 0:
-                limit = ib.let("best", ops.minimum(limit, top_k))
+            limit = self._limit(ib, boxes, b)
             with points(ib, (count,)) as (i,):
-                places[b, i] = -1
-                left[b, i] = given[b, ordered[b, i], score_index]
-                with points(ib, (fields,)) as (f,):
-                    boxes[b, i, f] = const(-1.0, data.dtype)
-            most = limit if max_output_size < 0 else ops.minimum(limit, ops.const(max_output_size, "int64"))
+                left[b, i] = boxes.field(b, i, self.score_index)
+                boxes.clear(ib, b, i)
+            most = limit if self.most < 0 else ops.minimum(limit, ops.const(self.most, "int64"))
             kept.set(0)
             open_.set(1)
             with ib.for_range(ops.const(0, "int64"), most, "k"), ib.if_scope(ops.equal(open_.value, 1)):
@@ -140,82 +202,76 @@ def non_max_suppression(
                     ib.if_scope(ops.greater(left[b, i], left[b, best.value])),
                 ):
                     best.set(i)
-                with ib.if_scope(ops.greater(left[b, best.value], const(score_threshold, data.dtype))):
-                    with points(ib, (fields,)) as (f,):
-                        boxes[b, kept.value, f] = given[b, ordered[b, best.value], f]
-                    boxes[b, kept.value, score_index] = left[b, best.value]
-                    places[b, kept.value] = names[b, ordered[b, best.value]].astype("int32")
+                enough = ops.greater(left[b, best.value], const(self.score_threshold, self.data.dtype))
+                with ib.if_scope(enough):
+                    boxes.keep(ib, b, best.value, kept.value)
+                    boxes.boxes[b, kept.value, self.score_index] = left[b, best.value]
                     kept.set(kept.value + 1)
-                    left[b, best.value] = gone
-                    with ib.for_range(ops.const(0, "int64"), limit, "j") as j:
-                        far = _overlap(
-                            lambda k, f, b=b: given[b, ordered[b, k], coord_start + f], best.value, j
-                        )
-                        rivals = ops.greater(left[b, j], gone)
-                        if not one_class:
-                            first, second = (given[b, ordered[b, k], id_index] for k in (best.value, j))
-                            rivals = ops.logical_and(rivals, ops.equal(first, second))
-                        with ib.if_scope(rivals):
-                            weight = intrin.exp(far * far * const(-0.5 / soft_nms_sigma, data.dtype))
-                            left[b, j] = intrin.select(
-                                ops.greater(far, const(iou_threshold, data.dtype)), gone, left[b, j] * weight
-                            )
+                    left[b, best.value] = ops.min_value(self.data.dtype)
+                    self._lower(ib, boxes, left, b, limit, best.value)
                 with ib.else_scope():
                     open_.set(0)
-            number[b, 0] = kept.value.astype("int32")
+            boxes.number[b, 0] = kept.value.astype("int32")
         return ib.get()
 
-    def body(ins: Any, outs: Any) -> Stmt:
-        ib = create()
-        given, valid, ordered, names = (ib.buffer_ptr(b) for b in ins)
-        boxes, places, number = (ib.buffer_ptr(b) for b in outs)
-        stays = ib.allocate("int32", (batch, count), "stays")
-        with rows(ib, (batch, ops.const(1)), 1, 2) as row:
-            b = row.at(0)[0]
-            kept, filled = row.cells
-            kept.set(0)
-            filled.set(0)
-            limit = ib.let("limit", ops.minimum(int64(valid[b]), int64(count)))
-            if top_k >= 0:
-                limit = ib.let("best", ops.minimum(limit, top_k))
-            with points(ib, (count,)) as (i,):
-                stays[b, i] = ops.cast("int32", ops.less(i, limit))
-                places[b, i] = -1
-                with points(ib, (fields,)) as (f,):
-                    boxes[b, i, f] = const(-1.0, data.dtype)
-            most = ops.const(1 << 62, "int64") if max_output_size < 0 else ops.const(max_output_size, "int64")
-            with ib.for_range(ops.const(0, "int64"), limit, "i") as i:
-                alive = ops.logical_and(ops.equal(stays[b, i], 1), ops.less(kept.value, most))
-                with ib.if_scope(alive):
-                    kept.set(kept.value + 1)
-                    with ib.for_range(ops.add(i, 1), limit, "j") as j:
-                        far = _overlap(lambda k, f, b=b: given[b, ordered[b, k], coord_start + f], i, j)
-                        drops = ops.greater(far, const(iou_threshold, data.dtype))
-                        if not one_class:
-                            first, second = (given[b, ordered[b, k], id_index] for k in (i, j))
-                            drops = ops.logical_and(drops, ops.equal(first, second))
-                        with ib.if_scope(drops):
-                            stays[b, j] = 0
-                with ib.else_scope():
-                    stays[b, i] = 0
-            with ib.for_range(ops.const(0, "int64"), limit, "i") as i, ib.if_scope(ops.equal(stays[b, i], 1)):
-                compact = return_indices or invalid_to_bottom
-                place = filled.value if compact else i
-                with points(ib, (fields,)) as (f,):
-                    boxes[b, place, f] = given[b, ordered[b, i], f]
-                places[b, place] = names[b, ordered[b, i]].astype("int32")
-                filled.set(filled.value + 1)
-            number[b, 0] = filled.value.astype("int32")
-        return ib.get()
+    def _lower(
+        self, ib: IRBuilder, boxes: _Boxes, left: BufferVar, b: PrimExpr, limit: PrimExpr, best: PrimExpr
+    ) -> None:
+        """Lower the scores that are `left` for boxes that overlap box `best`; the least number drops one."""
+        gone, dtype = ops.min_value(self.data.dtype), self.data.dtype
+        with ib.for_range(ops.const(0, "int64"), limit, "j") as j:
+            far = boxes.overlap(b, best, j)
+            with ib.if_scope(boxes.of_one_class(ops.greater(left[b, j], gone), b, best, j)):
+                weight = intrin.exp(far * far * const(-0.5 / self.sigma, dtype))
+                left[b, j] = intrin.select(
+                    ops.greater(far, const(self.iou_threshold, dtype)), gone, left[b, j] * weight
+                )
 
-    shapes = [data.shape, (batch, count), (batch, ops.const(1))]
-    made: list[Tensor] = extern(
-        shapes, [data, valid_count, order, indices], soft if soft_nms_sigma > 0 else body, name=op,
-        dtype=[data.dtype, "int32", "int32"], tag="nms",
-    )  # fmt: skip
-    if not return_indices:
-        return made[0]
-    return made if soft_nms_sigma > 0 else made[1:]
+    def _limit(self, ib: IRBuilder, boxes: _Boxes, b: PrimExpr) -> PrimExpr:
+        """How many boxes of a batch count."""
+        limit: PrimExpr = ib.let("limit", ops.minimum(int64(boxes.valid[b]), int64(self.data.shape[1])))
+        return ib.let("best", ops.minimum(limit, self.top_k)) if self.top_k >= 0 else limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """The arrays: what is given, with the order by score, and what is made."""
+
+    rules: _Rules
+    given: BufferVar
+    valid: BufferVar
+    ordered: BufferVar
+    names: BufferVar
+    boxes: BufferVar
+    places: BufferVar
+    number: BufferVar
+
+    def field(self, b: PrimExpr, i: PrimExpr, index: Any) -> PrimExpr:
+        """A field of the box that is at place `i` by score."""
+        return self.given[b, self.ordered[b, i], index]
+
+    def clear(self, ib: IRBuilder, b: PrimExpr, i: PrimExpr) -> None:
+        """Nothing stays at place `i` yet."""
+        self.places[b, i] = -1
+        with points(ib, (self.rules.data.shape[2],)) as (f,):
+            self.boxes[b, i, f] = const(-1.0, self.rules.data.dtype)
+
+    def keep(self, ib: IRBuilder, b: PrimExpr, i: PrimExpr, place: PrimExpr) -> None:
+        """The box at place `i` by score stays, at `place` of the results."""
+        with points(ib, (self.rules.data.shape[2],)) as (f,):
+            self.boxes[b, place, f] = self.field(b, i, f)
+        self.places[b, place] = self.names[b, self.ordered[b, i]].astype("int32")
+
+    def overlap(self, b: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        """How much two boxes overlap."""
+        return _overlap(lambda k, f: self.field(b, k, self.rules.coord_start + f), i, j)
+
+    def of_one_class(self, holds: PrimExpr, b: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        """Whether `holds`, and two boxes are of classes that compete."""
+        if self.rules.one_class:
+            return holds
+        first, second = (self.field(b, k, self.rules.id_index) for k in (i, j))
+        return ops.logical_and(holds, ops.equal(first, second))
 
 
 def all_class_non_max_suppression(
