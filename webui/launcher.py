@@ -1,5 +1,6 @@
-"""Starting tuning runs that were asked for over the API. Each is a `tunefarm tune --resume` of its own process, which
-outlives the web app and is told to stop through the store. `left_runs` finds those whose process died meanwhile."""
+"""Starting tuning runs and profiles that were asked for over the API. A run is a `tunefarm tune --resume` of its own
+process, which outlives the web app and is told to stop through the store. `left_runs` finds those whose process died
+meanwhile. A profile is a `tunefarm models profile` of its own process."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import logging
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -17,6 +18,7 @@ from rpc_server.machine.children import environment
 from rpc_server.machine.crash import signal_name
 from tuner.process_identity import is_gone
 from tuner.records.model import RunState
+from tuner.records.models.facts import ProfileJob
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ class Launcher(Protocol):
 
     def start(self, run_id: int, key: str, trials: int | None = None) -> None:
         """Have a queued run of the store tuned, on devices that match `key`; `trials` changes its budget."""
+
+    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
+        """Have a version of a model profiled on a device of the job's key, and the job ended with what comes of it."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,28 @@ class ProcessLauncher:
         words = [*self.command, "tune", "--resume", str(run_id), "--if-queued", "--quiet"]
         if trials is not None:
             words.append(f"--trials={trials}")
+        queued_at = self.store.runs.get(run_id).updated_at
+        self._spawn(words, key, f"run-{run_id}", lambda status, said: self._failed(run_id, queued_at, status, said))
+
+    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
+        words = [*self.command, "models", "profile", str(model_id), f"--version={digest}", f"--job={job.id}", "--json"]
+
+        def failed(status: int, said: str) -> None:
+            how = f"its process was killed by {signal_name(-status)}" if status < 0 else said
+            try:
+                self.store.models.end_job(job.id, message=how or "its process ended at once")
+            except TunefarmError as error:
+                _log.warning("profile %d ended, and the store could not be told why: %s", job.id, error.message)
+
+        self._spawn(words, job.key, f"profile-{job.id}", failed)
+
+    def _spawn(self, words: list[str], key: str, name: str, failed: Callable[[int, str], None]) -> None:
+        """A process of these words, on devices of a key where there is a tracker; `failed` hears its exit status and
+        the last that it said, unless it ends well."""
         if self.tracker:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
-        queued_at = self.store.runs.get(run_id).updated_at
         try:
             process = subprocess.Popen(
                 words,
@@ -69,16 +91,16 @@ class ProcessLauncher:
             )
         except OSError as error:
             said.close()
-            self._failed(run_id, queued_at, 1, f"the tuning process could not be started: {error.strerror}")
+            failed(1, f"the process could not be started: {error.strerror}")
             return
 
         def watch() -> None:
             with said:
                 if (status := process.wait()) != 0:
                     said.seek(0)
-                    self._failed(run_id, queued_at, status, said.read().decode(errors="replace")[-_LAST:].strip())
+                    failed(status, said.read().decode(errors="replace")[-_LAST:].strip())
 
-        threading.Thread(target=watch, name=f"run-{run_id}", daemon=True).start()
+        threading.Thread(target=watch, name=name, daemon=True).start()
 
     def _failed(self, run_id: int, queued_at: datetime, status: int, said: str) -> None:
         """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it

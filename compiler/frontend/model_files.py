@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +51,7 @@ def _main(module: IRModule, name: str) -> Function:
 
 
 def _onnx(path: Path, _: str) -> ModelFile:
+    needs("onnx", str(path))
     from compiler.frontend.onnx.from_onnx import import_model  # loads onnx
 
     found = import_model(path)
@@ -56,9 +59,17 @@ def _onnx(path: Path, _: str) -> ModelFile:
 
 
 def _exported(path: Path, _: str) -> ModelFile:
+    needs("torch", str(path))
     from compiler.frontend.torch.exported import from_exported_file  # loads torch
 
     return _plain(path.stem, from_exported_file(path))
+
+
+def needs(package: str, what: str) -> None:
+    """Raise ArgumentError with the command to run where a package of an extra is not installed."""
+    if importlib.util.find_spec(package) is None:
+        extra = "torch" if package.startswith("torch") else package
+        raise ArgumentError(f"{what} needs {package}, which is not installed", hint=f"pip install 'tunefarm[{extra}]'")
 
 
 def _python(path: Path, attribute: str) -> ModelFile:
@@ -85,13 +96,21 @@ READERS: Mapping[str, Callable[[Path, str], ModelFile]] = {".onnx": _onnx, ".pt2
 """What reads a file, by its suffix. `.pt2` is what `torch.export.save` writes, `.py` a Python file with a name."""
 
 
+_NAMED = re.compile(r"torchvision:(?P<name>\w+)(?:@(?P<weights>\w+))?")
+
+
+def is_named_model(text: str) -> bool:
+    """Whether it is the name of a model that is exported when it is first wanted: torchvision:NAME[@WEIGHTS]."""
+    return _NAMED.fullmatch(text) is not None
+
+
 def is_model_file(text: str) -> bool:
-    """Whether `read_model_file` reads files of this kind."""
-    return split_model_file(text)[0].suffix in READERS
+    """Whether `read_model_file` reads what is called so."""
+    return is_named_model(text) or _split(text)[0].suffix in READERS
 
 
 def read_model_file(text: str) -> ModelFile:
-    """The model of FILE, or of FILE.py:NAME, whose code runs.
+    """The model of FILE, of FILE.py:NAME, whose code runs, or of torchvision:NAME.
 
     Raises ArgumentError for an unknown kind of file and for one that is not there, and what its frontend raises.
     """
@@ -104,6 +123,24 @@ def read_model_file(text: str) -> ModelFile:
 
 
 def split_model_file(text: str) -> tuple[Path, str]:
-    """The file, and the NAME of FILE.py:NAME, else ""."""
+    """The file, and the NAME of FILE.py:NAME, else "". A model of torchvision is exported to a file first, which lies
+    in the user's cache. Raises ArgumentError for one that there is not, and where torchvision is not installed."""
+    named = _NAMED.fullmatch(text)
+    return (_exported_here(named["name"], named["weights"] or ""), "") if named is not None else _split(text)
+
+
+def _split(text: str) -> tuple[Path, str]:
     file, colon, attribute = text.rpartition(":")
     return (Path(file), attribute) if colon and file.endswith(".py") else (Path(text), "")
+
+
+def _exported_here(name: str, weights: str) -> Path:
+    needs("torch", f"torchvision:{name}")
+    needs("torchvision", f"torchvision:{name}")
+    from compiler.frontend.torch.vision import export_vision, torchvision_version  # loads torch
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tunefarm" / "models"
+    path = cache / f"torchvision-{torchvision_version()}" / f"{name}{'-' + weights if weights else ''}.pt2"
+    if not path.is_file():
+        export_vision(name, weights, path)
+    return path

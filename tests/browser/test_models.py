@@ -8,6 +8,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.kit.records.seed import FakeTracker, Seeded
 from tests.kit.web import running_app
+from tuner.records.models.facts import ProfileJob
 from tuner.records.store import RecordStore
 
 
@@ -45,6 +46,9 @@ class Launcher:
 
     def start(self, run_id: int, key: str, trials: int | None = None) -> None:
         self.started.append((run_id, key))
+
+    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
+        self.started.append((job.id, job.key))
 
 
 def test_a_model_without_known_functions_is_refused_in_place(

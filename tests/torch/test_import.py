@@ -22,8 +22,10 @@ from compiler.relax.nodes import Constant, TensorStructInfo, TupleStructInfo
 from compiler.tir.nodes import Var
 from tests.kit.cli.run import run_cli
 from tests.kit.torch.agreement import Function, check, compare, imported, machine, results
+from tests.kit.torch.vision import load_torchvision
 from tunefarm import relay
 from tunefarm.contrib import graph_executor
+from tuner.kernels.model_version import model_source
 
 
 class Small(torch.nn.Module):
@@ -337,3 +339,13 @@ def test_an_exported_file_is_run_by_the_command(tmp_path: Path, capfd: pytest.Ca
     assert "4 × 2" in done.out
     path.write_bytes(b"nothing")
     assert "torch cannot read" in run_cli(capfd, "run", str(path)).err
+
+
+def test_a_model_of_torchvision_is_exported_once_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_torchvision()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = model_source("torchvision:squeezenet1_1")
+    assert (first.name, first.form) == ("squeezenet1_1", "pt2")
+    assert model_source("torchvision:squeezenet1_1").digest == first.digest
+    with pytest.raises(ArgumentError, match="has no model 'squeeze'"):
+        model_source("torchvision:squeeze")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from compiler.frontend.model_files import is_named_model
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -164,6 +165,8 @@ def _recorded(record: Mapping[str, Any]) -> KernelJob:
 
 
 def _read(word: str, sizes: Mapping[str, int]) -> KernelJob:
+    if is_named_model(word):
+        return _model(model_source(word, sizes))
     parts = _FILE.fullmatch(word)
     if parts is None:
         spec = WorkloadSpec.parse(word)
@@ -215,7 +218,10 @@ def is_file(word: str) -> bool:
 
 
 def names_model(word: str) -> bool:
-    """Whether a word names a model: FILE.onnx, FILE.pt2, or FILE.py:NAME of a module of graphs, whose file is run."""
+    """Whether a word names a model: FILE.onnx, FILE.pt2, torchvision:NAME, or FILE.py:NAME of a module of graphs, whose
+    file is run."""
+    if is_named_model(word):
+        return True
     parts = _FILE.fullmatch(word)
     if parts is None or (path := Path(parts["path"])).suffix == ".toml":
         return False

@@ -57,6 +57,17 @@ def function_of(script: str, key: str) -> PrimFunc:
     return func
 
 
+def check_profilable(version: ModelVersion) -> None:
+    """Raise TuningError for a version that cannot be run from the store: without its file, or of a kind of file that
+    may run code."""
+    if version.form != "onnx":
+        hint = f"run it where its file is: tunefarm run {version.model}.{version.form} --record --profile"
+        raise TuningError(f"a .{version.form} file may run code, so it is not run from the store", hint=hint)
+    if not version.kept:
+        hint = f"send it: tunefarm models add {version.model}.onnx --send"
+        raise TuningError(f"the store does not hold the file of {version.model}", hint=hint)
+
+
 def queue_model(
     store: RecordStore, version: ModelVersion, target: str, *, trials: int, key: str = "", user: str = ""
 ) -> Run:

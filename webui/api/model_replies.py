@@ -207,6 +207,24 @@ class NewModelTime(Body):
     measured_at: datetime | None = None
 
 
+class ProfileModel(Body):
+    """Where to profile a model: the devices' key (without a tracker none), and a version's digest."""
+
+    key: str = Field(default="", max_length=1000)
+    version: str = Field(default="", max_length=64)
+
+
+@shows(facts.ProfileJob, without=("version_id",), renamed={"time_id": "time"})
+class ProfileJob(Shown):
+    """A profile that was asked for. Once it is `done` it has a `time`, whose profile says where the time goes."""
+
+
+class ProfileJobs(Reply):
+    """The newest first."""
+
+    jobs: list[ProfileJob]
+
+
 class TuneModel(Body):
     """What to tune a model with: the devices' key (without a tracker none), trials a kernel, a version's digest."""
 

@@ -19,7 +19,7 @@ from tracker.capability import parse_capability
 from tuner.devices.supplies import local_target
 from tuner.engine.store_rows import workload_row
 from tuner.kernels.coverage import coverage_of
-from tuner.kernels.stored import queue_model
+from tuner.kernels.stored import check_profilable, queue_model
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import BestLookup, NewDevice
 from tuner.records.models import facts
@@ -46,6 +46,9 @@ from webui.api.model_replies import (
     ModelVersionPage,
     NewModel,
     NewModelTime,
+    ProfileJob,
+    ProfileJobs,
+    ProfileModel,
     ProfileReply,
     Readers,
     TuneModel,
@@ -306,6 +309,30 @@ def tune_model(context: Ctx, by: Tuner, model_id: Id, how: TuneModel) -> Run:
     made = queue_model(context.store, version, target, trials=how.trials, key=how.key, user=by)
     launcher.start(made.id, how.key)
     return Run.of(made)
+
+
+@router.post("/models/{model_id}/profile", responses=CHANGE_ERRORS, status_code=202)
+def profile_model(context: Ctx, by: Tuner, model_id: Id, how: ProfileModel) -> ProfileJob:
+    """Build a model with its best configs, run it on a device, and keep its time and profile. The store must hold the
+    model's file, in ONNX: files of other kinds may run code."""
+    launcher = launcher_of(context)
+    context.store.models.get(model_id, Viewer(name=by))
+    version = context.store.models.version_of(model_id, how.version)
+    if launcher.has_tracker:
+        context.fleet.target_of(parse_capability(how.key or "*"))  # says so where no device has the key
+    elif how.key:
+        raise NoLauncher("this web app has no tracker to lease devices from", hint="leave the key out")
+    check_profilable(version)
+    job = context.store.models.add_job(version.id, how.key, by)
+    launcher.profile(job, model_id, version.digest)
+    return ProfileJob.of(job)
+
+
+@router.get("/models/{model_id}/profiles")
+def profile_jobs(context: Ctx, request: Request, model_id: Id, version: Version = "") -> ProfileJobs:
+    """The newest profiles of a version that were asked for, and how they ended."""
+    found = _version(context, request, model_id, version)
+    return ProfileJobs(jobs=[ProfileJob.of(job) for job in context.store.models.jobs(found.id)])
 
 
 # --------------------------------------------------------------------------------------- files

@@ -32,6 +32,7 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 _PAGE = 50
 _POINTS = 120
 _VERSIONS = 30
+_JOBS = 5
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
         runs=runs,
         under_way=[_under_way(store, run, found.name) for run in runs if not run.state.ended],
         launcher=context.launcher,
+        jobs=store.models.jobs(chosen.id, _JOBS),
         keys=sorted({device.key for device in fleet if device.key}),
         others=_others(chosen, versions, place, classes),
     )

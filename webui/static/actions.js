@@ -59,7 +59,7 @@ export function enableActions() {
   for (const form of document.querySelectorAll("form[data-post]")) enableForm(form);
 }
 
-/** A form that begins a run, and then shows it. */
+/** A form that begins a run, and then shows it; one with `data-done` says that and stays. */
 function enableForm(form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -67,7 +67,8 @@ function enableForm(form) {
     answer.textContent = "";
     try {
       const run = await post(form.dataset.post, bodyOf(form));
-      location.assign(`/runs/${run.id}`);
+      if (form.dataset.done) answer.textContent = form.dataset.done;
+      else location.assign(`/runs/${run.id}`);
     } catch (error) {
       answer.textContent = error.message;
     }

@@ -16,7 +16,7 @@ from tests.kit.records.seed_models import NEW, OLD
 from tests.kit.web import running_app
 from tunefarm.client import Client
 from tuner.records.farm.model_farm import Role
-from tuner.records.models.facts import ANYONE
+from tuner.records.models.facts import ANYONE, ProfileJob
 from tuner.records.store import RecordStore
 from tuner.workloads import WorkloadSpec
 
@@ -35,6 +35,9 @@ class Kept:
 
     def start(self, run_id: int, key: str, trials: int | None = None) -> None:
         self.started.append((run_id, key))
+
+    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
+        self.started.append((job.id, job.key))
 
 
 @pytest.fixture
@@ -170,6 +173,31 @@ def test_a_model_is_tuned_from_the_store(people: dict[str, httpx.Client], launch
     assert people["ada"].get(f"/models/{made['id']}/versions/{DIGEST}").json()["runs"] == [run["id"]]
     [record] = store.runs.get(run["id"]).options["workloads"]
     assert (record["workload"], record["weight"]) == (workload_key(FUNC), 3)
+
+
+def test_a_model_is_profiled_once_the_store_has_its_file(
+    people: dict[str, httpx.Client], launcher: Kept, store: RecordStore
+) -> None:
+    ada, eve = people["ada"], people["eve"]
+    made = ada.post("/models", json=body()).json()["id"]
+    asked = {"key": "cpu"}
+    refused = ada.post(f"/models/{made}/profile", json=asked)
+    assert "does not hold the file" in refused.json()["error"]["message"]
+    assert ada.post(f"/models/{made}/versions/{DIGEST[:8]}/file", content=FILE).status_code == 200
+    assert eve.post(f"/models/{made}/profile", json=asked).status_code == 403
+    assert people["bob"].post(f"/models/{made}/profile", json=asked).status_code == 404
+    assert "no device" in ada.post(f"/models/{made}/profile", json={"key": "none"}).json()["error"]["message"]
+    job = ada.post(f"/models/{made}/profile", json=asked)
+    assert (job.status_code, job.json()["state"], job.json()["asked_by"]) == (202, "running", "ada")
+    assert launcher.started == [(job.json()["id"], "cpu")]
+    store.models.end_job(job.json()["id"], message="the device was lost")
+    store.models.end_job(job.json()["id"], 1)  # the first end counts
+    [told] = ada.get(f"/models/{made}/profiles").json()["jobs"]
+    assert (told["state"], told["message"], told["time"]) == ("failed", "the device was lost", None)
+    assert ada.post(f"/models/{made}/remove").status_code == 200
+    other = body(form="pt2", file_digest=DIGEST)
+    made = ada.post("/models", json=other).json()["id"]
+    assert "may run code" in ada.post(f"/models/{made}/profile", json=asked).json()["error"]["message"]
 
 
 def test_what_happens_to_a_model_is_told(people: dict[str, httpx.Client], ids: Seeded, store: RecordStore) -> None:

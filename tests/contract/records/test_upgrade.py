@@ -65,6 +65,7 @@ DATA_0004 = DATA_0003  # which added no column
 DATA_0005 = DATA_0004
 DATA_0006 = DATA_0005  # whose models are made by the program alone
 DATA_0007 = DATA_0006
+DATA_0008 = f"{DATA_0007} UPDATE runs SET held_s = 12.5, busy_s = 10.0;"
 EARLIER = {
     "0001": DATA_0001,
     "0002": DATA_0002,
@@ -73,6 +74,7 @@ EARLIER = {
     "0005": DATA_0005,
     "0006": DATA_0006,
     "0007": DATA_0007,
+    "0008": DATA_0008,
 }
 
 

@@ -20,6 +20,7 @@ from tuner.kernels.files import read_job, recorded_items
 from tuner.kernels.model import model_kernels
 from tuner.kernels.model_version import model_source, plan_of
 from tuner.kernels.stored import stored_record
+from tuner.records.models.facts import JobState
 from tuner.records.store import RecordStore
 
 
@@ -131,6 +132,25 @@ def test_a_model_of_a_python_file_is_tuned_with_its_sizes(tmp_path: Path, capfd:
     capfd.readouterr()
     tuned = run_cli(capfd, "models", "tune", "network", "--trials", "1", "--quiet", "--json", "--db", db)
     assert json.loads(tuned.out)["run"] == 2
+
+
+def test_a_model_is_profiled_from_the_store(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    db = str(tmp_path / "records.db")
+    run_cli(capfd, "models", "add", str(model), "--db", db)
+    assert "does not hold the file" in run_cli(capfd, "models", "profile", model.stem, "--db", db).err
+    run_cli(capfd, "models", "add", str(model), "--send", "--db", db)
+    with RecordStore.open(db) as store:
+        version = store.models.version_of(store.models.find(model.stem).id)
+        assert b"".join(store.models.file(version.id)) == model.read_bytes()
+        job = store.models.add_job(version.id)
+        asked = ("profile", model.stem, "--job", str(job.id), "--repeat", "2", "--json")
+        done = run_cli(capfd, "models", *asked, "--db", db)
+        [kept] = store.models.jobs(version.id)
+        assert (kept.state, kept.time_id) == (JobState.DONE, json.loads(done.out)["recorded"])
+        [time] = store.models.times(version.model_id)
+        assert (time.id, time.version_id) == (kept.time_id, version.id)
+        assert store.models.profile(time.id)
+        assert [m.name for m in store.models.page()] == [model.stem]
 
 
 def test_options_of_models_are_for_models(model: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 from rich.table import Table
 
-from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import Group, Whole
+from tunefarm.cli.models.names import DB, ModelName, find_model
+from tunefarm.cli.models.profile import profile
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage
 from tuner.number_text import duration
 from tuner.records.models.facts import Model, ModelTime, ModelVersion
+from tuner.records.models.writing import MOST_PART
 from tuner.records.store import RecordStore
 
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 _SHOWN = 20
 
@@ -33,43 +34,13 @@ Examples:
 """
 
 
-if TYPE_CHECKING:
-    _NameType = click.ParamType[str]
-else:
-    _NameType = click.ParamType
-
-
-class ModelName(_NameType):
-    """The name of a model of the store, or its number; shells complete it."""
-
-    name = "model"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from tunefarm import settings
-
-        try:
-            with RecordStore.open(ctx.params.get("db") or settings.load({}).db) as store:
-                names = dict.fromkeys(model.name for model in store.models.page(1000))
-        except TunefarmError:
-            return []
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def find_model(store: RecordStore, which: str) -> Model:
-    """The model of a name, or of a number. Raises RecordNotFound."""
-    return store.models.get(int(which)) if which.isdecimal() else store.models.find(which)
-
-
 @click.group(cls=Group, epilog=_EPILOG)
 def models() -> None:
     """List the models that were tuned, run or registered, and show how well they are tuned and how long they take."""
 
 
 @models.command("list", epilog="\b\nExamples:\n  tunefarm models list\n  tunefarm models list --json | jq '.[].name'")
-@_DB
+@DB
 @click.option("--limit", type=Whole(1, 1000), default=50, show_default=True, help="How many, the newest first.")
 @_JSON
 @click.pass_obj
@@ -104,7 +75,7 @@ Examples:
 
 @models.command("show", epilog=_SHOW_EPILOG)
 @click.argument("which", type=ModelName(), metavar="MODEL")
-@_DB
+@DB
 @click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
 @click.option("--target", help="Target to build for.  [default: that of the last time, or this machine's]")
 @click.option("--device-class", help="Device class.  [default: that of the last time, or this machine's]")
@@ -205,25 +176,40 @@ Examples:
 
 @models.command("add", epilog=_ADD_EPILOG)
 @click.argument("file", metavar="FILE")
-@_DB
+@DB
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--name", help="What to call it.  [default: the file's name]")
+@click.option("--send", is_flag=True, help="Keep the file in the store, too, so that the dashboard can profile it.")
 @_JSON
 @click.pass_obj
-def add(settings: Settings, file: str, db: str | None, dims: tuple[str, ...], name: str | None, as_json: bool) -> None:
-    """Register a model with its kernels, without tuning it. Its weights stay in the file."""
+def add(
+    settings: Settings, file: str, db: str | None, dims: tuple[str, ...], name: str | None, send: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Register a model with its kernels, without tuning it. Its weights stay in the file unless it is sent, too."""
     from dataclasses import replace
 
     from tunefarm.cli.models.inputs import parse_sizes
     from tuner.kernels.model_version import model_source, version_of
 
-    new = version_of(model_source(file, parse_sizes(dims)))
+    source = model_source(file, parse_sizes(dims))
+    new = version_of(source)
     with RecordStore.open(db or settings.db, create=True) as store:
         made = store.models.register(replace(new, name=name) if name else new)
+        if send and not made.kept:
+            made = _sent(store, made, source.path)
     if as_json:
         click.echo(json.dumps(_version_json(made)))
         return
     click.echo(f"{made.model}, version {made.digest[:12]}: {len(new.tasks)} kernels, {len(new.graph)} calls")
+
+
+def _sent(store: RecordStore, version: ModelVersion, path: Path) -> ModelVersion:
+    """The version with its whole file in the store."""
+    with path.open("rb") as file:
+        file.seek(version.kept_bytes)
+        while piece := file.read(MOST_PART):
+            version = store.models.add_part(version.id, version.kept_bytes, piece)
+    return version
 
 
 _TUNE_EPILOG = """\b
@@ -241,7 +227,7 @@ Examples:
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
-@_DB
+@DB
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, progress so on stderr.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
@@ -272,7 +258,7 @@ def tune_stored(
 
 @models.command("remove", epilog="\b\nExamples:\n  tunefarm models remove old-net --yes")
 @click.argument("which", type=ModelName(), metavar="MODEL")
-@_DB
+@DB
 @click.option("--version", "digest", default="", help="Only the version whose digest begins so.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
@@ -295,13 +281,16 @@ def remove(settings: Settings, which: str, db: str | None, digest: str, yes: boo
 )
 @click.argument("which", type=ModelName(), metavar="MODEL")
 @click.argument("names", nargs=-1)
-@_DB
+@DB
 @click.pass_obj
 def readers(settings: Settings, which: str, names: tuple[str, ...], db: str | None) -> None:
     """Say whose tokens may read a model over the web app beside its owner's: NAMES, "*" for all, or nobody."""
     with RecordStore.open(db or settings.db) as store:
         model = store.models.set_readers(find_model(store, which).id, names)
     click.echo(f"{model.name} is read by {', '.join(model.readers) or 'its owner alone'}")
+
+
+models.add_command(profile)
 
 
 # ---------------------------------------------------------------------------------------- JSON

@@ -79,13 +79,14 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--untuned", is_flag=True, help="Build without the record store's configs; nothing is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_obj
-def run(settings: Settings, /, model: str, **given: Any) -> None:
+def run(settings: Settings, /, model: str, **given: Any) -> int | None:
     """Run MODEL once, print what it gives, and time it.
 
     Where there is a record store, the model is built with the best configs in it, and its time is kept there.
 
-    MODEL is an ONNX file, what torch.export.save wrote (.pt2), FILE.py:NAME of an IRModule or of a function that gives
-    one, or a built model (.tunefarm). Python files and .pt2 files may run code, so take them from people you trust.
+    MODEL is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, FILE.py:NAME of an IRModule or of a
+    function that gives one, or a built model (.tunefarm). Python files and .pt2 files may run code, so take them from
+    people you trust.
     """
     from compiler.frontend.model_files import is_model_file
     from compiler.target.target import Target
@@ -130,7 +131,8 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         recorded = None
         if keeps and store is not None and named is not None:
             target, here = str(place.target), place.session is None
-            version, box = registered(store, named, target), place.device()
+            version = given.get("version") or registered(store, named, target)
+            box = place.device()
             recorded = keep(
                 store, version, box, target, seconds, report, kernels, known, release=given["release"] or "",
                 is_here=here, drawn=drawn,
@@ -165,6 +167,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
             f"by up to {wrong[0].absolute:.3g}",
             hint=None if given["bisect"] else "--bisect names the first operator that differs",
         )
+    return recorded
 
 
 def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextManager[RecordStore | None]:

@@ -26,6 +26,7 @@ Examples:
   tunefarm tune kernels.toml --trials 100
   tunefarm tune model.onnx --trials 64 --dim batch=8
   tunefarm tune mine.py:network --trials 64
+  tunefarm tune torchvision:resnet18 --trials 64
   tunefarm tune mine.py:blur --key cpu
   tunefarm tune dense:M,3072,768 --shapes M=1,16,17,64,128,197,512 --portfolio 3
   tunefarm tune --resume 7
@@ -89,10 +90,10 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     """Tune each SPEC: search for its fastest schedule and record every trial.
 
     A SPEC is a workload: an operator, its sizes and a dtype, such as matmul:512,512,512:float32. Or it is a TOML or
-    Python file of kernels of your own, FILE:NAME for one of them; or a model whose kernels are tuned: FILE.onnx,
-    FILE.pt2 or FILE.py:NAME. A workload with a name for a size (dense:M,3072,768) is tuned for all its --shapes
-    together. Without --key or --device a private server on this machine measures. Ctrl-C keeps what was measured;
-    --resume goes on.
+    Python file of kernels of your own, FILE:NAME for one of them. Or it is a model whose kernels are tuned: FILE.onnx,
+    FILE.pt2, FILE.py:NAME or torchvision:NAME. A workload with a name for a size (dense:M,3072,768) is tuned for all
+    its --shapes together. Without --key or --device a private server on this machine measures. Ctrl-C keeps what was
+    measured; --resume goes on.
     """
     _check_usage(workloads, given)
     with _started(given) as server:

@@ -5,6 +5,7 @@ models ─┬─ model_readers
         └─ model_versions ─┬─ model_tasks ─▶ workloads
                            ├─ model_runs ─▶ runs
                            ├─ model_times ─▶ devices, targets ── model_profiles
+                           ├─ profile_jobs
                            └─ model_parts (the file itself, where its owner sent it)
 ```
 
@@ -130,6 +131,23 @@ class ModelProfileRow(Base):
 
     time_id: Mapped[int] = mapped_column(ForeignKey("model_times.id"), primary_key=True)
     kernels: Mapped[list[Any]]
+
+
+class ProfileJobRow(Base):
+    """A profile that somebody asked for on the dashboard, on a device of `key`. It gave the measurement `time_id`."""
+
+    __tablename__ = "profile_jobs"
+    __table_args__ = (Index("ix_profile_jobs_version", "version_id", "id"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(ForeignKey("model_versions.id"))
+    key: Mapped[str]
+    asked_by: Mapped[str]
+    state: Mapped[str]
+    message: Mapped[str]
+    time_id: Mapped[int | None] = mapped_column(RowId)
+    asked_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
 
 
 class ModelPartRow(Base):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from tuner.records.model import NewWorkload
 
@@ -169,3 +170,26 @@ class ModelTime(ModelTimeFacts):
     low: float
     high: float
     measured_at: datetime
+
+
+class JobState(StrEnum):
+    """Of a profile that was asked for; DONE has a measurement, FAILED a message."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileJob:
+    """A profile of a version that `asked_by` asked for, on a device of `key`. It gave the measurement `time_id`."""
+
+    id: int
+    version_id: int
+    key: str
+    asked_by: str
+    state: JobState
+    message: str
+    time_id: int | None
+    asked_at: datetime
+    ended_at: datetime | None

@@ -20,12 +20,20 @@ from tuner.records.db.schema_models import (
     ModelTaskRow,
     ModelTimeRow,
     ModelVersionRow,
+    ProfileJobRow,
 )
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.facts import to_columns
 from tuner.records.lookup.best import interval
-from tuner.records.models.facts import ModelTimeFacts, NewModelTask, NewModelTime, NewModelVersion
+from tuner.records.models.facts import (
+    JobState,
+    ModelTimeFacts,
+    NewModelTask,
+    NewModelTime,
+    NewModelVersion,
+    ProfileJob,
+)
 from tuner.records.models.reading import no_version
 from tuner.records.runs import catalog
 
@@ -196,12 +204,31 @@ def forget_file(connection: Connection, version_id: int) -> None:
     connection.execute(update(ModelVersionRow).where(ModelVersionRow.id == version_id).values(kept_bytes=0))
 
 
+def add_job(connection: Connection, version_id: int, key: str, asked_by: str) -> ProfileJob:
+    """Keep that a profile was asked for."""
+    _version(connection, version_id)
+    values: dict[str, Any] = {
+        "version_id": version_id, "key": key, "asked_by": asked_by, "state": JobState.RUNNING, "message": "",
+        "time_id": None, "asked_at": utcnow(), "ended_at": None,
+    }  # fmt: skip
+    made: int = connection.execute(insert(ProfileJobRow).returning(ProfileJobRow.id), values).scalar_one()
+    return ProfileJob(id=made, **values)
+
+
+def end_job(connection: Connection, job_id: int, time_id: int | None, message: str) -> None:
+    """Keep how a job ended, unless it has ended before: with a measurement, or with a message."""
+    state = JobState.FAILED if time_id is None else JobState.DONE
+    open_one = (ProfileJobRow.id == job_id, ProfileJobRow.state == str(JobState.RUNNING))
+    values = {"state": str(state), "message": message, "time_id": time_id, "ended_at": utcnow()}
+    connection.execute(update(ProfileJobRow).where(*open_one).values(**values))
+
+
 def remove_version(connection: Connection, version_id: int) -> None:
     """Delete a version with its kernels, times, profiles and file. Workloads and what was tuned stay."""
     _version(connection, version_id)
     times = select(ModelTimeRow.id).where(ModelTimeRow.version_id == version_id)
     connection.execute(delete(ModelProfileRow).where(ModelProfileRow.time_id.in_(times)))
-    for table in (ModelTimeRow, ModelRunRow, ModelTaskRow, ModelPartRow):
+    for table in (ModelTimeRow, ModelRunRow, ModelTaskRow, ModelPartRow, ProfileJobRow):
         connection.execute(delete(table).where(table.version_id == version_id))
     connection.execute(delete(ModelVersionRow).where(ModelVersionRow.id == version_id))
 

@@ -19,6 +19,7 @@ from tuner.records.models.facts import (
     ModelVersion,
     NewModelTime,
     NewModelVersion,
+    ProfileJob,
     Viewer,
 )
 
@@ -134,6 +135,18 @@ class ModelRecords(StorePart):
     def add_time(self, new: NewModelTime) -> int:
         """Keep an end-to-end measurement, with its profile; returns its id. Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: writing.add_time(c, new))
+
+    def add_job(self, version_id: int, key: str = "", asked_by: str = "") -> ProfileJob:
+        """Keep that a profile of a version was asked for. Raises RecordNotFound."""
+        return self._write(lambda c: writing.add_job(c, version_id, key, asked_by))
+
+    def end_job(self, job_id: int, time_id: int | None = None, message: str = "") -> None:
+        """Keep how a job ended: with the measurement `time_id`, else with a message. The first end counts."""
+        self._write(lambda c: writing.end_job(c, job_id, time_id, message))
+
+    def jobs(self, version_id: int, limit: int = 5) -> tuple[ProfileJob, ...]:
+        """The newest profiles of a version that were asked for."""
+        return self._read(lambda c: reading.jobs(c, version_id, page_size(limit)))
 
     def remove(self, model_id: int, viewer: Viewer = ANYONE) -> None:
         """Delete a model with its versions, files, times and profiles. What was tuned for it stays. Raises

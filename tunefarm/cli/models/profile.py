@@ -1,0 +1,61 @@
+"""`tunefarm models profile`: a model of the record store, run from the file that lies there."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from tunefarm.cli.common import Whole
+from tunefarm.cli.models.names import DB, ModelName, find_model
+from tunefarm.cli.models.run import run
+from tuner.kernels.stored import check_profilable
+from tuner.records.models.facts import ModelVersion
+from tuner.records.store import RecordStore
+
+_EPILOG = """\b
+Examples:
+  tunefarm models profile resnet18
+  tunefarm models profile resnet18 --key "cpu quiet"
+"""
+
+
+@click.command("profile", epilog=_EPILOG)
+@click.argument("which", type=ModelName(), metavar="MODEL")
+@click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
+@click.option("--repeat", type=Whole(1, 100_000), default=10, show_default=True, help="Timed runs.")
+@click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
+@click.option("--key", help="Run on a device that the tracker lends for this key.")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
+@click.option("--device", metavar="HOST:PORT", help="Run on this server.")
+@click.option("--release", help="Build with the configs of this approved release of the record store.")
+@click.option("--job", type=int, hidden=True, help="Of the dashboard, which hears of the measurement.")
+@DB
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.pass_context
+def profile(
+    ctx: click.Context, which: str, digest: str, repeat: int, target: str | None, key: str | None, tracker: str | None,
+    device: str | None, release: str | None, job: int | None, db: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Time and profile a model whose ONNX file the store holds, with the best configs, and keep what was found."""
+    address = db or ctx.obj.db
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        with RecordStore.open(address) as store:
+            version = store.models.version_of(find_model(store, which).id, digest)
+            check_profilable(version)
+            _write(store, version, path)
+        sizes = tuple(f"{name}={size}" for name, size in version.sizes.items())
+        made = ctx.invoke(
+            run, model=str(path), version=version, dims=sizes, repeat=repeat, target=target, key=key, tracker=tracker,
+            device=device, release=release, record=True, db=address, profile=True, as_json=as_json,
+        )  # fmt: skip
+    if job is not None:
+        with RecordStore.open(address) as store:
+            store.models.end_job(job, made)
+
+
+def _write(store: RecordStore, version: ModelVersion, path: Path) -> None:
+    with path.open("wb") as file:
+        file.writelines(store.models.file(version.id))
