@@ -173,7 +173,7 @@ class ModelTime(ModelTimeFacts):
 
 
 class JobState(StrEnum):
-    """Of a profile that was asked for; DONE has a measurement, FAILED a message."""
+    """The state of a profile that was asked for. DONE has a measurement, FAILED a message."""
 
     RUNNING = "running"
     DONE = "done"
