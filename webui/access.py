@@ -22,6 +22,7 @@ from starlette.types import Scope
 
 from compiler.errors import TunefarmError
 from tuner.records.farm.model_farm import Role, Token
+from tuner.records.farm.scopes import EVERYTHING, Scopes
 from tuner.records.farm.tokens import digest_of
 from tuner.records.store import RecordStore
 from webui.errors import Forbidden, TooManyFailures, Unauthorised
@@ -90,12 +91,15 @@ class Access:
         self._notes: set[asyncio.Future[None]] = set()
         self._guesses = asyncio.Semaphore(1)
 
-    async def role(self, authorization: str, address: str) -> tuple[Role, str]:
-        """The role and the name a request goes by. Raises Unauthorised, TooManyFailures, StoreUnavailable."""
+    async def role(self, authorization: str, address: str) -> tuple[Role, str, Scopes]:
+        """The role, the name and the scopes a request goes by.
+
+        Raises Unauthorised, TooManyFailures, StoreUnavailable.
+        """
         if not authorization:
             if self._open_role is None:
                 raise Unauthorised("a token is needed", hint="send it as `Authorization: Bearer TOKEN`")
-            return self._open_role, ""
+            return self._open_role, "", EVERYTHING
         secret = secret_of(authorization)
         wait = self._limit.wait_s(address)
         found = None if secret is None else await self._look_up(secret, slowly=wait > 0)
@@ -106,15 +110,15 @@ class Access:
                 "too many wrong tokens came from your address", hint=f"wait {wait:.0f} s", detail={"wait_s": wait}
             )
         if self._open_role is not None and secret is None:
-            return self._open_role, ""  # a header of something else, where none is needed
+            return self._open_role, "", EVERYTHING  # a header of something else, where none is needed
         self._limit.failed(address)
         raise Unauthorised("this token opens nothing here", hint="`tunefarm token new` makes one")
 
-    async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str] | None:
+    async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str, Scopes] | None:
         """Return whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""
         digest = digest_of(secret)
         if any(hmac.compare_digest(digest, known) for known in self._file):
-            return Role.READ, "token file"
+            return Role.READ, "token file", EVERYTHING
         until, token = self._known.get(digest, (0.0, None))
         if time.monotonic() >= until:
             async with self._guesses if slowly else contextlib.nullcontext():
@@ -124,7 +128,7 @@ class Access:
             self._known[digest] = (time.monotonic() + REMEMBER_S, token)
             if token is not None:
                 self._note_use(token)
-        return None if token is None else (token.role, token.name)
+        return None if token is None else (token.role, token.name, token.scopes)
 
     def _note_use(self, token: Token) -> None:
         """In the background: a store that is being written to does not hold the request up."""

@@ -16,7 +16,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,6 +128,18 @@ class KeyRing:
                 raise KeyFileError(f"no authorized key or name is {who!r}", hint="`tunefarm keys list` shows them")
             self._write_authorized({k: p for k, p in entries.items() if p not in gone})
         return gone
+
+    def rename(self, old: str, new: str) -> list[Principal]:
+        """Give every key of a name another name. Raises KeyFileError when there is none, or the new name is taken."""
+        with self._changing():
+            entries = self.authorized()
+            if any(p.name == new for p in entries.values()):
+                raise KeyFileError(f"there is a key of the name {new!r} already")
+            renamed = {k: replace(p, name=_word(new)) for k, p in entries.items() if p.name == old}
+            if not renamed:
+                raise KeyFileError(f"no authorized key has the name {old!r}", hint="`tunefarm keys list` shows them")
+            self._write_authorized(entries | renamed)
+        return list(renamed.values())
 
     def _write_authorized(self, entries: dict[str, Principal]) -> None:
         lines = [f"{p.role} {p.public} {p.name}\n" for p in entries.values()]

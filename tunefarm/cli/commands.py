@@ -66,8 +66,10 @@ _GROUPS = {
     "Dashboard and REST API": {
         "web": Subcommand(".web.serve:web", "Run the dashboard and the REST API."),
         "token": Subcommand(".web.token:token", "Make, list and revoke tokens of the web app."),
+        "quota": Subcommand(".web.quota:quota", "Say what users may take: device hours, trials, runs."),
     },
     "Run a farm": {
+        "farm": Subcommand(".farm.farm:farm", "Set up a farm; rename and remove boxes."),
         "tracker": Subcommand(".farm.services:tracker", "Run the tracker that lends devices."),
         "server": Subcommand(".farm.services:server", "Run a device server."),
         "relay": Subcommand(".farm.relay:relay", "Run a relay to boxes that can only dial out."),
@@ -77,6 +79,7 @@ _GROUPS = {
         "devices": Subcommand(".farm.services:devices", "List the tracker's devices."),
         "lease": Subcommand(".farm.lease:lease", "Hold a device for a command or a while."),
         "bench": Subcommand(".farm.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
+        "alerts": Subcommand(".farm.alerts:alerts", "Tell when a box is gone, a kernel slower, a disk full."),
         "check": Subcommand(".farm.admin:check", "Check the health of a device or box."),
         "drain": Subcommand(".farm.admin:drain", "Lend a device or box no more."),
         "undrain": Subcommand(".farm.admin:undrain", "Lend a drained device or box again."),

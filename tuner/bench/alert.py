@@ -24,7 +24,7 @@ class AlertError(TuningError):
 def send_alert(url: str, run: BenchRun, changed: Sequence[ReportLine]) -> None:
     """POST what changed as JSON: `text` for chats, `run` and `changes` for programs. Raises AlertError."""
     if urlsplit(url).scheme not in ("http", "https"):
-        raise AlertError(f"{url!r} is no web address", hint="a web hook begins with https:// or http://")
+        raise AlertError("the address given is no web address", hint="a web hook begins with https:// or http://")
     lines = [f"{entry.result.kernel} on {entry.result.device}: {entry.verdict}" for entry in changed]
     body = {
         "text": "\n".join([f"tunefarm: {title(run)}", *lines]),
@@ -39,4 +39,4 @@ def send_alert(url: str, run: BenchRun, changed: Sequence[ReportLine]) -> None:
             pass
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", error)
-        raise AlertError(f"the web hook at {urlsplit(url).netloc} did not take the alert: {reason}") from None
+        raise AlertError(f"the web hook at {urlsplit(url).hostname} did not take the alert: {reason}") from None

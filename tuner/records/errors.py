@@ -44,6 +44,12 @@ class InvalidRecord(RecordError, ValueError):
     kind = "invalid_record"
 
 
+class QuotaExceeded(RecordError):
+    """A user has had as much of the farm as they may."""
+
+    kind = "quota_exceeded"
+
+
 class RunBusy(RecordError):
     """Another process works on the run."""
 

@@ -20,6 +20,7 @@ from tuner.records.parts.cost_models import CostModelRecords
 from tuner.records.parts.devices import DeviceRecords
 from tuner.records.parts.families import FamilyRecords
 from tuner.records.parts.models import ModelRecords
+from tuner.records.parts.quotas import QuotaRecords
 from tuner.records.parts.releases import ReleaseRecords
 from tuner.records.parts.runs import RunRecords
 from tuner.records.parts.tokens import TokenRecords
@@ -58,6 +59,7 @@ class RecordStore(StorePart):
         self.families = FamilyRecords(engine)
         self.benches = BenchRecords(engine)
         self.tokens = TokenRecords(engine)
+        self.quotas = QuotaRecords(engine)
 
     @staticmethod
     def open(address: str | Path, create: bool = False) -> RecordStore:

@@ -20,6 +20,7 @@ from webui.api.replies import ERRORS, conditional
 from webui.context import Context, Ctx
 from webui.errors import NoConfigError
 from webui.remembered import RememberedPart
+from webui.scopes import check_release, scopes_of
 
 router = APIRouter(tags=["best"], responses=ERRORS)
 
@@ -74,8 +75,9 @@ def _find(
 
 
 @router.post("/best/batch", response_model=BatchReply)
-async def best_batch(context: Ctx, batch: Batch) -> Response:
+async def best_batch(request: Request, context: Ctx, batch: Batch) -> Response:
     """The best configs of many workloads on one target. A miss is an answer here, not an error."""
+    check_release(scopes_of(request), batch.release)
     if batch.release is not None:
         parts = await run_in_threadpool(_released, context.store, batch, batch.release)
     else:

@@ -59,6 +59,7 @@ from webui.api.run_changes import launcher_of
 from webui.api.run_models import Run
 from webui.context import Context, Ctx
 from webui.errors import BadRequest, NoLauncher
+from webui.scopes import check_model, scopes_of
 
 router = APIRouter(tags=["models"], responses=ERRORS)
 
@@ -77,7 +78,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 def viewer_of(request: Request) -> Viewer:
     """Who asks, as models know owners and readers."""
-    return Viewer(name=request.scope["tunefarm_name"])
+    return Viewer(name=request.scope["tunefarm_name"], only=scopes_of(request).models)
 
 
 def _version(context: Context, request: Request, model_id: int, digest: str) -> facts.ModelVersion:
@@ -201,8 +202,9 @@ def model_profile(context: Ctx, request: Request, model_id: Id, time_id: Id) -> 
 
 
 @router.post("/models", responses=CHANGE_ERRORS, status_code=201)
-def register_model(context: Ctx, by: Tuner, new: NewModel) -> Model:
+def register_model(context: Ctx, by: Tuner, request: Request, new: NewModel) -> Model:
     """Register a version of a model of yours, by its digest. Its file may be sent afterwards."""
+    check_model(scopes_of(request), new.name)
     target = Target(new.kind)
     rows = [workload_row(TuningTask(task.names[0], _function(task.function), target)) for task in new.tasks]
     if any(call.task is not None and call.task >= len(rows) for call in new.graph):
@@ -233,7 +235,7 @@ def register_model(context: Ctx, by: Tuner, new: NewModel) -> Model:
             ),
         )
     )
-    return Model.of(context.store.models.get(made.model_id, Viewer(name=by)))
+    return Model.of(context.store.models.get(made.model_id, viewer_of(request)))
 
 
 def _function(script: str) -> PrimFunc:
@@ -247,23 +249,23 @@ def _function(script: str) -> PrimFunc:
 
 
 @router.post("/models/{model_id}/readers", responses=CHANGE_ERRORS)
-def model_readers(context: Ctx, by: Tuner, model_id: Id, new: Readers) -> Model:
+def model_readers(context: Ctx, _: Tuner, request: Request, model_id: Id, new: Readers) -> Model:
     """Say who may see a model of yours."""
-    return Model.of(context.store.models.set_readers(model_id, new.readers, Viewer(name=by)))
+    return Model.of(context.store.models.set_readers(model_id, new.readers, viewer_of(request)))
 
 
 @router.post("/models/{model_id}/remove", responses=CHANGE_ERRORS)
-def remove_model(context: Ctx, by: Tuner, model_id: Id) -> Model:
+def remove_model(context: Ctx, _: Tuner, request: Request, model_id: Id) -> Model:
     """Delete a model of yours with its versions, files, times and profiles. What was tuned for it stays."""
-    found = context.store.models.get(model_id, Viewer(name=by))
-    context.store.models.remove(model_id, Viewer(name=by))
+    found = context.store.models.get(model_id, viewer_of(request))
+    context.store.models.remove(model_id, viewer_of(request))
     return Model.of(found)
 
 
 @router.post("/models/{model_id}/times", responses=CHANGE_ERRORS, status_code=201)
-def add_model_time(context: Ctx, by: Tuner, model_id: Id, new: NewModelTime) -> ModelTime:
+def add_model_time(context: Ctx, by: Tuner, request: Request, model_id: Id, new: NewModelTime) -> ModelTime:
     """Keep an end-to-end time of a model, with the profile of a run."""
-    context.store.models.get(model_id, Viewer(name=by))
+    context.store.models.get(model_id, viewer_of(request))
     version = context.store.models.version_of(model_id, new.version)
     known = context.store.devices.named(new.device)
     same = next((device for device in reversed(known) if device.device_class == new.device_class), None)
@@ -295,10 +297,10 @@ def add_model_time(context: Ctx, by: Tuner, model_id: Id, new: NewModelTime) -> 
 
 
 @router.post("/models/{model_id}/tune", responses=CHANGE_ERRORS, status_code=202)
-def tune_model(context: Ctx, by: Tuner, model_id: Id, how: TuneModel) -> Run:
+def tune_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: TuneModel) -> Run:
     """Begin a run of a model's kernels. It is `queued` until its process has a device; follow its events."""
     launcher = launcher_of(context)
-    context.store.models.get(model_id, Viewer(name=by))
+    context.store.models.get(model_id, viewer_of(request))
     version = context.store.models.version_of(model_id, how.version)
     if launcher.has_tracker:
         target = how.target or context.fleet.target_of(parse_capability(how.key or "*"))
@@ -340,7 +342,7 @@ def profile_jobs(context: Ctx, request: Request, model_id: Id, version: Version 
 
 @router.post("/models/{model_id}/versions/{digest}/file", responses=CHANGE_ERRORS)
 async def add_model_file(
-    context: Ctx, by: Tuner, request: Request, model_id: Id, digest: Digest,
+    context: Ctx, _: Tuner, request: Request, model_id: Id, digest: Digest,
     start: Annotated[int, Query(ge=0, le=4 << 30, description="of the file's bytes, the first that is sent")] = 0,
 ) -> ModelVersion:  # fmt: skip
     """Send a piece of the file of a model of yours, at most 8 MiB. The last one has the whole checked."""
@@ -350,7 +352,7 @@ async def add_model_file(
 
     def keep() -> facts.ModelVersion:
         found = _version(context, request, model_id, digest)
-        return context.store.models.add_part(found.id, start, body, Viewer(name=by))
+        return context.store.models.add_part(found.id, start, body, viewer_of(request))
 
     return ModelVersion.of(await run_in_threadpool(keep))
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from compiler.errors import TargetError, TunefarmError
 from tracker.capability import CapabilityError
 from tuner.errors import TuningError
-from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, StoreUnavailable
+from tuner.records.errors import InvalidRecord, QuotaExceeded, RecordNotFound, RunBusy, StoreUnavailable
 from webui.api.models import ErrorBody, ErrorReply
 from webui.errors import (
     BadRequest,
@@ -44,6 +44,7 @@ _STATUS: tuple[tuple[type[TunefarmError], int], ...] = (
     (CapabilityError, 400),
     (Unauthorised, 401),
     (Forbidden, 403),
+    (QuotaExceeded, 429),
     (RunBusy, 409),
     (NoLauncher, 409),
     (TooManyFailures, 429),
@@ -56,7 +57,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorReply, "description": "a parameter is wrong"},
     401: {"model": ErrorReply, "description": "a token is needed, or another one"},
     404: {"model": ErrorReply, "description": "there is no such thing"},
-    429: {"model": ErrorReply, "description": "too many wrong tokens came from this address"},
+    429: {"model": ErrorReply, "description": "too many wrong tokens came from this address, or a quota is used up"},
     503: {"model": ErrorReply, "description": "the record store does not answer"},
 }
 """What any route may answer besides its own reply, for OpenAPI."""

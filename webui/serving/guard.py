@@ -14,6 +14,7 @@ from compiler.errors import TunefarmError
 from tuner.records.farm.model_farm import Role
 from webui.access import Access, check_role, needed_role
 from webui.errors import BadRequest, Forbidden, TooLarge
+from webui.scopes import check_scopes
 
 MOST_BYTES = {Role.READ: 8 << 20, Role.TUNE: 8 << 20, Role.ADMIN: 256 << 20}
 """Of a request's body, by the role that sends it."""
@@ -75,8 +76,9 @@ class RequestGuard:
         try:
             self._check_origin(scope["method"], headers)
             address = scope["client"][0] if scope.get("client") else ""
-            role, name = await self._access.role(headers.get("authorization", ""), address)
-            scope["tunefarm_role"], scope["tunefarm_name"] = role, name
+            role, name, scopes = await self._access.role(headers.get("authorization", ""), address)
+            scope["tunefarm_role"], scope["tunefarm_name"], scope["tunefarm_scopes"] = role, name, scopes
+            check_scopes(scopes, scope["path"], Request(scope).query_params)
             check_role(needed_role(self._routers, scope), role)
             body.allow(MOST_BYTES[role])
         except TunefarmError as refusal:

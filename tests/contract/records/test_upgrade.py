@@ -64,7 +64,11 @@ INSERT INTO device_events (id, device_id, kind, at, since, message, data)
 DATA_0004 = DATA_0003  # which added no column
 DATA_0005 = DATA_0004
 DATA_0006 = DATA_0005  # whose models are made by the program alone
-DATA_0007 = DATA_0006
+DATA_0007 = f"""
+{DATA_0006}
+INSERT INTO tokens (id, name, digest, role, created_by, created_at, expires_at, revoked_at, used_at)
+  VALUES (1, 'ci', 'tttt', 'read', 'ann', 'NOW', NULL, NULL, NULL);
+"""
 DATA_0008 = f"{DATA_0007} UPDATE runs SET held_s = 12.5, busy_s = 10.0;"
 EARLIER = {
     "0001": DATA_0001,

@@ -39,6 +39,7 @@ from tuner.kernels.family_jobs import asked_families
 from tuner.kernels.files import Item, KernelJob, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.model_version import version_of
+from tuner.process_identity import user_name
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -60,7 +61,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
         with closing(make_fleet(_device_class(store, given["resume"]) if resumed else "")) as fleet:
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
-            options = resumed or _new_options(fleet, job, given)
+            options = _within_quota(store, resumed or _new_options(fleet, job, given), given["resume"])
             job = recorded_job(options.workloads, store) if resumed else job
             _tell_substitutes(job.items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
@@ -77,6 +78,15 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
         records = keep_families(store, families, snapshot)
     _print(snapshot, searches, records, given["as_json"])
+
+
+def _within_quota(store: RecordStore, options: RunOptions, resumed: int | None) -> RunOptions:
+    """The options with a limit of the device hours that the run's user has left, where a quota says so."""
+    user = user_name() if resumed is None else store.runs.get(resumed).user
+    left = store.quotas.hours_left(user)
+    if not left:  # no such quota, or one used up, which is told when the run begins
+        return options
+    return replace(options, device_hours=min(options.device_hours or left, left))
 
 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:

@@ -132,6 +132,7 @@ class RunRow(Base):
     together, and measured in `busy_s` of them."""
 
     __tablename__ = "runs"
+    __table_args__ = (Index("ix_runs_user", "user", "started_at"),)
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     name: Mapped[str]

@@ -3,7 +3,7 @@
 ```
 devices ── device_events          releases ── release_entries (frozen copies, which refer to nothing)
 bench_suites ── bench_runs ── bench_results ─▶ devices, targets, workloads
-tokens      cost_models      families (whole copies, which refer to nothing)
+tokens      quotas      cost_models      families (whole copies, which refer to nothing)
 ```
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tuner.records.db.schema import Base
@@ -49,6 +49,22 @@ class TokenRow(Base):
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     used_at: Mapped[datetime | None]
+    scopes: Mapped[dict[str, Any] | None]
+
+
+class QuotaRow(Base):
+    """What a user may take of the farm within `days`; None: as much as they like. User "*" is everyone else."""
+
+    __tablename__ = "quotas"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    user: Mapped[str] = mapped_column(unique=True)
+    device_hours: Mapped[float | None]
+    trials: Mapped[int | None] = mapped_column(BigInteger)
+    runs: Mapped[int | None] = mapped_column(BigInteger)
+    days: Mapped[int] = mapped_column(BigInteger)
+    set_by: Mapped[str]
+    set_at: Mapped[datetime]
 
 
 class ReleaseRow(Base):

@@ -61,7 +61,7 @@ def record(
                 _doubt(connection, device_id, since, now, True)
         case DeviceEventKind.CLEARED:
             _doubt(connection, device_id, device.first_seen, now, False)
-        case DeviceEventKind.QUARANTINED | DeviceEventKind.RETURNED:
+        case DeviceEventKind.QUARANTINED | DeviceEventKind.RETURNED | DeviceEventKind.RENAMED | DeviceEventKind.REMOVED:
             pass
     values = {"device_id": device_id, "kind": str(kind), "at": now, "since": since, "message": message}
     query = insert(DeviceEventRow).returning(DeviceEventRow.id)

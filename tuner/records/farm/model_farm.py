@@ -8,18 +8,22 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from tuner.records.farm.scopes import EVERYTHING, Scopes
+
 # ------------------------------------------------------------------------------------ devices
 
 
 class DeviceEventKind(StrEnum):
     """What can happen to a device. A failed check puts what it measured since the last passed one in doubt; CLEARED
-    takes all doubt back."""
+    takes all doubt back. RENAMED and REMOVED are of the box: what it measured stays."""
 
     CHECK_PASSED = "check_passed"
     CHECK_FAILED = "check_failed"
     QUARANTINED = "quarantined"
     RETURNED = "returned"
     CLEARED = "cleared"
+    RENAMED = "renamed"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Token:
     expires_at: datetime | None
     revoked_at: datetime | None
     used_at: datetime | None
+    scopes: Scopes = EVERYTHING
 
     def valid(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, insert, or_, select, update
 
@@ -15,6 +16,7 @@ from tuner.records.db.schema_farm import TokenRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.farm.model_farm import Role, Token
+from tuner.records.farm.scopes import EVERYTHING, Scopes
 
 PREFIX = "tf_"  # so that a token left in a file is recognised as one
 _USED_EVERY = timedelta(minutes=1)
@@ -31,13 +33,26 @@ def digest_of(secret: str) -> str:
 
 
 def add(
-    connection: Connection, name: str, digest: str, role: Role, created_by: str, expires_at: datetime | None
+    connection: Connection,
+    name: str,
+    digest: str,
+    role: Role,
+    created_by: str,
+    expires_at: datetime | None,
+    scopes: Scopes = EVERYTHING,
 ) -> Token:
     if not name or len(name) > 100:
         raise InvalidRecord("a token's name has 1 to 100 characters")
     if connection.scalar(select(TokenRow.id).where(TokenRow.name == name)) is not None:
         raise InvalidRecord(f"there is a token {name!r} already", hint="names are used once, revoked ones too")
-    values = {"name": name, "digest": digest, "role": str(role), "created_by": created_by, "expires_at": expires_at}
+    values: dict[str, Any] = {
+        "name": name,
+        "digest": digest,
+        "role": str(role),
+        "created_by": created_by,
+        "expires_at": expires_at,
+    }
+    values["scopes"] = scopes.to_json()
     connection.execute(insert(TokenRow), {**values, "created_at": utcnow(), "revoked_at": None, "used_at": None})
     return _named(connection, name)
 
@@ -81,4 +96,5 @@ def _to_token(row: AnyRow) -> Token:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         used_at=row.used_at,
+        scopes=Scopes.from_json(row.scopes),
     )

@@ -15,10 +15,12 @@ EVERYONE = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Who asks. `name` is an owner's or a reader's name; `everything` is for programs that have the whole store."""
+    """Who asks. `name` is an owner's or a reader's name; `everything` is for programs that have the whole store. With
+    `only`, models of other names are not seen."""
 
     name: str = ""
     everything: bool = False
+    only: tuple[str, ...] = ()
 
 
 ANYONE = Viewer(everything=True)

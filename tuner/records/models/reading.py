@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, exists, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, true
 
 from tuner.records.db.schema import DeviceClassRow, DeviceRow, TargetRow, WorkloadRow
 from tuner.records.db.schema_models import (
@@ -76,7 +76,8 @@ def may_see(viewer: Viewer) -> ColumnElement[bool]:
     if viewer.everything:
         return true()
     readers = (ModelReaderRow.model_id == ModelRow.id, ModelReaderRow.reader.in_([viewer.name, EVERYONE]))
-    return or_(ModelRow.owner == viewer.name, exists().where(*readers))
+    seen = or_(ModelRow.owner == viewer.name, exists().where(*readers))
+    return and_(seen, ModelRow.name.in_(viewer.only)) if viewer.only else seen
 
 
 def page(connection: Connection, viewer: Viewer, before: int | None, limit: int) -> tuple[Model, ...]:

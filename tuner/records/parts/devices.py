@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tuner.records.db.base import StorePart, page_size
-from tuner.records.farm import device_events, device_history
+from tuner.records.farm import boxes, device_events, device_history
 from tuner.records.farm.model_farm import BenchResult, DeviceEvent, DeviceEventKind
 from tuner.records.model import DeviceRecord, NewDevice, Trial
 from tuner.records.runs import catalog
@@ -68,6 +68,18 @@ class DeviceRecords(StorePart):
     def newest_events(self, limit: int = 50, before: int | None = None) -> tuple[DeviceEvent, ...]:
         """Return what happened in the fleet, latest first; with `before`, events older than that id."""
         return self._read(lambda c: device_events.newest(c, before, page_size(limit)))
+
+    def rename_box(self, old: str, new: str, *, by: str = "") -> tuple[str, ...]:
+        """Give a box's devices another name, and return those they have now. All that was measured goes on under it.
+
+        Raises RecordNotFound, InvalidRecord for a name that another box has had.
+        """
+        return self._write(lambda c: boxes.rename(c, old, new, by))
+
+    def remove_box(self, box: str, reason: str = "", *, by: str = "") -> tuple[str, ...]:
+        """Write down that a box has left the farm, and return its devices; their records stay. Raises
+        RecordNotFound."""
+        return self._write(lambda c: boxes.remove(c, box, by, reason))
 
     def trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:
         """The last trials that a device measured, by name, latest first, without traces."""

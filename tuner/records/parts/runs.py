@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.database import reading
 from tuner.records.errors import InvalidRecord
+from tuner.records.farm import quotas
 from tuner.records.lookup.result import TaskResult
 from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunState, RunUse
 from tuner.records.runs import claims, prune, results, runs, stopping, trials
@@ -24,8 +25,15 @@ class RunRecords(StorePart):
         self._sites = sites
 
     def start(self, new: NewRun, state: RunState = RunState.RUNNING) -> Run:
-        """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord."""
-        return self._write(lambda c: runs.start_run(c, new, state))
+        """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord, and
+        QuotaExceeded when its user has had their share."""
+
+        def start(connection: Connection) -> Run:
+            total = new.options.get("total_trials") or sum(task.budget for task in new.tasks)
+            quotas.check(connection, new.user, int(total))
+            return runs.start_run(connection, new, state)
+
+        return self._write(start)
 
     def set_state(self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None) -> Run:
         """Change a run's state, as of `at` (default: now). An ended state sets `finished_at`; RUNNING (a resumed
@@ -45,10 +53,14 @@ class RunRecords(StorePart):
     ) -> None:
         """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
         unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped. `queued_only`: raises
-        RunStopped when the run does not wait to be begun any more."""
+        RunStopped when the run does not wait to be begun any more. Raises QuotaExceeded for one that had ended whose
+        user has had their share."""
         self._sites.forget()
 
         def take(connection: Connection) -> None:
+            run = runs.get_run(connection, run_id)
+            if run.state.ended:
+                quotas.check(connection, run.user, 0, run_id)
             claims.take_run(connection, run_id, owner, is_gone, queued_only)
             stopping.clear(connection, run_id)
 

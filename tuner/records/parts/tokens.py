@@ -8,18 +8,25 @@ from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.types import utcnow
 from tuner.records.farm import tokens
 from tuner.records.farm.model_farm import Role, Token
+from tuner.records.farm.scopes import EVERYTHING, Scopes
 
 
 class TokenRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def new(
-        self, name: str, role: Role, *, created_by: str = "", expires_at: datetime | None = None
+        self,
+        name: str,
+        role: Role,
+        *,
+        created_by: str = "",
+        expires_at: datetime | None = None,
+        scopes: Scopes = EVERYTHING,
     ) -> tuple[Token, str]:
         """Make a token; returns it with its secret, which cannot be had again. Raises InvalidRecord."""
         secret = tokens.new_secret()
         digest = tokens.digest_of(secret)
-        return self._write(lambda c: tokens.add(c, name, digest, role, created_by, expires_at)), secret
+        return self._write(lambda c: tokens.add(c, name, digest, role, created_by, expires_at, scopes)), secret
 
     def revoke(self, name: str) -> Token:
         """Let a token open nothing from now on. Raises RecordNotFound."""

@@ -1,0 +1,142 @@
+"""`tunefarm farm init`: a farm from nothing, in one guided command."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import pwd
+import re
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from compiler.errors import TunefarmError
+from tunefarm.cli.common import Whole
+from tunefarm.cli.farm.setup import ADMIN_FILE, FarmPlan, Step, services, set_up
+from tuner.records.db.database import parse_url, show_url
+
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_PATH = re.compile(r"[A-Za-z0-9_./@+-]+")
+_EPILOG = """\b
+Examples:
+  tunefarm farm init                           asks, shows what it will do, and does it
+  tunefarm farm init --yes --box box1          a farm on this machine alone
+  tunefarm farm init /etc/tunefarm --address tracker.lab --yes
+  tunefarm farm init --yes --json
+\b
+Exit status: 0 the farm is set up, 1 an error, 2 wrong usage.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default="farm")
+@click.option("--address", help="Host by which boxes and clients reach this machine.  [default: 127.0.0.1]")
+@click.option("--admin", help="Who looks after the farm.  [default: your account's name]")
+@click.option("--db", help="Record store.  [default: a SQLite file in FOLDER]")
+@click.option("--box", default="", metavar="NAME", help="Lend this machine's CPU, too, under this name.")
+@click.option("--user", help="Account that the services run as.  [default: yours; for root, tunefarm]")
+@click.option("--tracker-port", type=Whole(1, 65535), default=9190, show_default=True, help="Port of the tracker.")
+@click.option("--web-port", type=Whole(1, 65535), default=9180, show_default=True, help="Port of the web app.")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; goes with --yes.")
+def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
+    """Set up a farm in FOLDER: keys, an admin, a database, a token, and systemd units.
+
+    What is there already stays as it is, so typing it again changes nothing. Nothing is started or installed: the
+    command says how. All connections are encrypted, and with the default address only this machine is reached.
+    """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError("there is nobody to ask: give --yes, and what differs from the defaults")
+    plan = _plan(folder, given, ask=not yes)
+    if not yes:
+        click.echo(f"\nA farm in {plan.folder}: tracker {plan.tracker}, web app {plan.api}, admin {plan.admin},")
+        click.echo(f"database {show_url(parse_url(plan.db))}, services as user {plan.user}.")
+        click.confirm("Make it?", default=True, abort=True)
+    steps = set_up(plan)
+    if as_json:
+        facts = {**asdict(plan), "folder": str(plan.folder), "db": show_url(parse_url(plan.db))}
+        found = {**facts, "steps": [asdict(step) for step in steps], "next": _next(plan)}
+        click.echo(json.dumps(found))
+        return
+    _tell(plan, steps)
+
+
+def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
+    """What the flags and answers say. Raises a usage error for what cannot be a host, a name or a unit's path."""
+    folder = folder.absolute()
+    account = _account(given["user"])
+
+    def value(name: str, question: str, default: str) -> str:
+        return given[name] or (click.prompt(question, default=default) if ask else default)
+
+    plan = FarmPlan(
+        folder=folder,
+        address=value("address", "Host by which boxes and clients reach this machine", "127.0.0.1"),
+        admin=value("admin", "Who looks after the farm", getpass.getuser()),
+        db=given["db"] or f"sqlite:///{folder / 'tunefarm.db'}",
+        user=account,
+        box=given["box"] or (_asked_box() if ask else ""),
+        tracker_port=given["tracker_port"],
+        web_port=given["web_port"],
+    )
+    if not _PATH.fullmatch(str(folder)):
+        raise click.BadParameter("letters, digits and _./@+- only, since units name it", param_hint="FOLDER")
+    if not _HOST.fullmatch(plan.address):
+        raise click.BadParameter(f"{plan.address!r} is no host", param_hint="--address")
+    for flag, name in (("--admin", plan.admin), ("--box", plan.box or "box")):
+        if not _NAME.fullmatch(name):
+            raise click.BadParameter(f"{name!r}: letters, digits and _.@- only", param_hint=flag)
+    taken = {"tracker", "web"}
+    if plan.admin in taken | {plan.box} or plan.box in taken:
+        raise click.BadParameter("tracker, web app, admin and box have names of their own", param_hint="--admin")
+    return plan
+
+
+def _asked_box() -> str:
+    host = socket.gethostname()
+    if not click.confirm("Lend this machine's CPU, too?", default=False):
+        return ""
+    name: str = click.prompt("Under which name", default=host)
+    return name
+
+
+def _account(asked: str | None) -> str:
+    """The account of the services. Raises TunefarmError where there is none."""
+    name = asked or getpass.getuser()
+    if asked is None and name == "root":
+        name = "tunefarm"
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        hint = f"make one: useradd --system {name}; or give --user"
+        raise TunefarmError(f"there is no account {name} for the services", hint=hint) from None
+    return name
+
+
+def _next(plan: FarmPlan) -> list[str]:
+    """What to type after it."""
+    units = " ".join(service.unit for service in services(plan))
+    return [
+        f"sudo cp {plan.folder}/units/*.service /etc/systemd/system/",
+        f"sudo systemctl enable --now {units}",
+        f"export TUNEFARM_CONFIG={plan.folder / ADMIN_FILE}",
+        "tunefarm doctor",
+    ]
+
+
+def _tell(plan: FarmPlan, steps: tuple[Step, ...]) -> None:
+    for step in steps:
+        click.echo(f"{step.state}  {step.what}: {step.where}")
+    if any(step.state == "differs" for step in steps):
+        click.echo("what differs was kept: remove it and type this again to have it made anew", err=True)
+    click.echo("\nnext:")
+    for line in _next(plan):
+        click.echo(f"  {line}")
+    click.echo("a further box, on it and then here:")
+    click.echo("  box$ tunefarm keys new --name BOX")
+    click.echo(f"  here$ TUNEFARM_KEYS={plan.keys('tracker')} tunefarm keys authorize KEY --role box --name BOX")
