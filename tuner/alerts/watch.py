@@ -21,7 +21,7 @@ _log = logging.getLogger("tunefarm.alerts")
 _MOST_LATE = 1000  # alerts kept for a delivery that fails
 
 
-class Tracker(Protocol):
+class WatchedTracker(Protocol):
     """What is asked of a tracker."""
 
     def devices(self) -> Sequence[DeviceInfo]: ...
@@ -31,7 +31,7 @@ class Tracker(Protocol):
 class Watch:
     """Told to look, it tells of what is new since it looked before. What could not be told is told at the next look."""
 
-    def __init__(self, rules: Rules, tracker: Callable[[], Tracker], store: Callable[[], RecordStore]) -> None:
+    def __init__(self, rules: Rules, tracker: Callable[[], WatchedTracker], store: Callable[[], RecordStore]) -> None:
         self._rules = rules
         self._tracker = tracker
         self._store = store

@@ -50,7 +50,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class QuotaUse:
     """What a user has taken within a quota's days, and the runs that go on now."""
 
     device_hours: float
@@ -91,7 +91,7 @@ def quota_of(connection: Connection, user: str) -> Quota | None:
     return None if row is None else _quota(row)
 
 
-def taken(connection: Connection, user: str, days: int, besides: int | None = None) -> Taken:
+def taken(connection: Connection, user: str, days: int, besides: int | None = None) -> QuotaUse:
     """What a user has taken within so many days; `besides` is a run that does not count among those that go on."""
     now = utcnow()
     mine = and_(RunRow.user == user, RunRow.started_at >= now - timedelta(days=days))
@@ -105,7 +105,7 @@ def taken(connection: Connection, user: str, days: int, besides: int | None = No
     )
     others = mine if besides is None else and_(mine, RunRow.id != besides)
     runs = connection.scalar(select(func.count()).select_from(RunRow).where(others, going))
-    return Taken(device_hours=float(seconds or 0.0) / 3600, trials=int(trials or 0), runs=int(runs or 0))
+    return QuotaUse(device_hours=float(seconds or 0.0) / 3600, trials=int(trials or 0), runs=int(runs or 0))
 
 
 def check(connection: Connection, user: str, trials: int, run_id: int | None = None) -> None:

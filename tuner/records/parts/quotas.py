@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.farm import quotas
-from tuner.records.farm.quotas import Quota, Taken
+from tuner.records.farm.quotas import Quota, QuotaUse
 
 
 class QuotaRecords(StorePart):
@@ -26,7 +26,7 @@ class QuotaRecords(StorePart):
         """The quota that counts for a user: their own, else everyone's."""
         return self._read(lambda c: quotas.quota_of(c, user))
 
-    def taken(self, user: str, days: int) -> Taken:
+    def taken(self, user: str, days: int) -> QuotaUse:
         """What a user has taken within so many days."""
         return self._read(lambda c: quotas.taken(c, user, days))
 
