@@ -20,12 +20,17 @@ _MAX_PEERS = 200_000
 
 
 class Gate:
-    """`who` names the holder of the key a message came with; `authorized` gives those of all keys."""
+    """`who` names the holder of the key a message came with; `authorized` gives those of all keys, `groups` the devices
+    that each group of clients may ask for."""
 
     def __init__(
-        self, who: Callable[[zmq.Frame], Principal | None], authorized: Callable[[], Mapping[str, Principal]]
+        self,
+        who: Callable[[zmq.Frame], Principal | None],
+        authorized: Callable[[], Mapping[str, Principal]],
+        groups: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._who = who
+        self._groups = groups
         self._authorized = authorized
         self._owners: dict[str, Principal] = {}  # by peer name: who used it first
 
@@ -61,9 +66,22 @@ class Gate:
                     )
                 return msgspec.structs.replace(message, public=principal.public)
             case RequestDevice():
-                return msgspec.structs.replace(message, user=principal.name, public=principal.public)
+                expr = self._held(message.expr, principal)
+                return msgspec.structs.replace(message, user=principal.name, public=principal.public, expr=expr)
             case _:
                 return message
+
+    def _held(self, expr: str, principal: Principal) -> str:
+        """The devices that a client asks for, of those that its group may have."""
+        if not principal.group:
+            return expr
+        allowed = self._groups().get(principal.group)
+        if allowed is None:
+            hint = f"on the tracker's machine: tunefarm keys group {principal.group} EXPR"
+            raise NotPermitted(f"{principal.name} is of group {principal.group}, which has no devices", hint=hint)
+        if allowed == "*":
+            return expr
+        return allowed if expr.strip() in ("", "*") else f"{expr} {allowed}"
 
     def _own(self, peer: str, principal: Principal) -> None:
         """A peer's random name stands for its leases: nobody else may use it."""

@@ -109,7 +109,7 @@ def serve(options: TrackerOptions) -> None:
         contextlib.closing(ConnectionGuard(door.socket, _BUDGET)) as guard,
     ):
         port = bind(door.socket, options.host, door.address, options.port, options.port_end)
-        gate = None if door.who is None or door.ring is None else Gate(door.who, door.ring.authorized)
+        gate = None if door.who is None or door.ring is None else Gate(door.who, door.ring.authorized, door.ring.groups)
         loop = TrackerLoop(door.socket, guard, options.timing, options.log_size, gate)
         with stoppable(options, loop.stop), _relay_beside(options) as relay_port:
             announce(options, port)

@@ -1,7 +1,8 @@
 """Keys and whom to trust: files in one folder, read and written here and nowhere else.
 
 - identity: this machine's own key pair, readable by its user only;
-- authorized: who may connect here, a line each: ROLE PUBLIC-KEY NAME;
+- authorized: who may connect here, a line each: ROLE PUBLIC-KEY NAME, and @GROUP of a client that belongs to one;
+- groups: what devices a group's clients may ask for, a line each: GROUP EXPRESSION;
 - known: the keys of servers and trackers to connect to, a line each: HOST:PORT PUBLIC-KEY.
 
 A public key as text is `tf` and 43 characters that need no quoting in a shell.
@@ -59,6 +60,7 @@ class Principal:
     name: str
     role: KeyRole
     public: str
+    group: str = ""
 
     @property
     def may_use_devices(self) -> bool:
@@ -110,20 +112,23 @@ class KeyRing:
 
     def authorized(self) -> dict[str, Principal]:
         """By public key. Raises KeyFileError naming a line that cannot be read."""
-        return self._entries("authorized", f"ROLE KEY NAME, with a role of {', '.join(KeyRole)}", _principal)
+        return self._entries("authorized", f"ROLE KEY NAME [@GROUP], with a role of {', '.join(KeyRole)}", _principal)
 
-    def authorize(self, public: str, role: KeyRole, name: str) -> Principal:
-        """Let the holder of a key connect. A key has one role; a name may have several keys."""
-        principal = Principal(_word(name), role, checked(public))
+    def authorize(self, public: str, role: KeyRole, name: str, group: str = "") -> Principal:
+        """Let the holder of a key connect. A key has one role; a name may have several keys. Clients may have a group,
+        whose devices are all that they get."""
+        if group and role is not KeyRole.CLIENT:
+            raise KeyFileError(f"a key of role {role} has no group: groups are for clients")
+        principal = Principal(_word(name), role, checked(public), _word(group) if group else "")
         with self._changing():
             self._write_authorized(self.authorized() | {public: principal})
         return principal
 
     def revoke(self, who: str) -> list[Principal]:
-        """Remove a key, or every key of a name. Raises KeyFileError when there is none."""
+        """Remove a key, every key of a name, or with "@GROUP" of a group. Raises KeyFileError when there is none."""
         with self._changing():
             entries = self.authorized()
-            gone = [p for p in entries.values() if who in (p.public, p.name)]
+            gone = [p for p in entries.values() if who in (p.public, p.name) or (p.group and who == f"@{p.group}")]
             if not gone:
                 raise KeyFileError(f"no authorized key or name is {who!r}", hint="`tunefarm keys list` shows them")
             self._write_authorized({k: p for k, p in entries.items() if p not in gone})
@@ -142,8 +147,22 @@ class KeyRing:
         return list(renamed.values())
 
     def _write_authorized(self, entries: dict[str, Principal]) -> None:
-        lines = [f"{p.role} {p.public} {p.name}\n" for p in entries.values()]
+        lines = [f"{p.role} {p.public} {p.name}{f' @{p.group}' if p.group else ''}\n" for p in entries.values()]
         self._write("authorized", "".join(lines))
+
+    def groups(self) -> dict[str, str]:
+        """The expression of devices that each group's clients may ask for."""
+        return self._entries("groups", "GROUP EXPRESSION", _group)
+
+    def set_group(self, name: str, expr: str) -> None:
+        """Say which devices a group's clients may ask for. An empty expression takes the group away."""
+        if any(not ch.isprintable() or ch == "#" for ch in expr) or len(expr) > 1000:
+            raise KeyFileError(f"{expr[:60]!r} cannot be a group's devices", hint="at most 1000 characters, without #")
+        with self._changing():
+            groups = {k: v for k, v in self.groups().items() if k != name}
+            if expr.strip():
+                groups[_word(name)] = " ".join(expr.split())
+            self._write("groups", "".join(f"{k} {v}\n" for k, v in groups.items()))
 
     # --- whom to connect to -------------------------------------------------------------------------------
 
@@ -218,8 +237,14 @@ def _principal(words: list[str]) -> tuple[str, Principal] | None:
     match words:
         case [role, public, name] if role in list(KeyRole):
             return checked(public), Principal(name, KeyRole(role), public)
+        case [role, public, name, group] if role == KeyRole.CLIENT and group.startswith("@") and len(group) > 1:
+            return checked(public), Principal(name, KeyRole(role), public, group[1:])
         case _:
             return None
+
+
+def _group(words: list[str]) -> tuple[str, str] | None:
+    return (words[0], " ".join(words[1:])) if len(words) > 1 else None
 
 
 def _known(words: list[str]) -> tuple[str, str] | None:

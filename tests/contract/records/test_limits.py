@@ -11,7 +11,7 @@ from tuner.records.errors import InvalidRecord, QuotaExceeded, RecordNotFound
 from tuner.records.farm.model_farm import DeviceEventKind, Role
 from tuner.records.farm.quotas import EVERYONE, Quota
 from tuner.records.farm.scopes import Area, Scopes
-from tuner.records.model import RunState
+from tuner.records.model import RunState, RunUse
 
 
 class TestQuotas:
@@ -47,11 +47,12 @@ class TestQuotas:
     def test_device_hours(self, farm: Farm) -> None:
         farm.store.quotas.put(Quota(user="ann", device_hours=2))
         run = farm.run(user="ann")
-        farm.store.trials.add(measured(run, "d1", 1.0, device=farm.zen3, measure_s=1.5 * 3600))
+        farm.store.runs.take(run.id, "p1")
+        farm.store.runs.renew(run.id, "p1", RunUse(held_s=1.5 * 3600))
         assert farm.store.quotas.hours_left("ann") == pytest.approx(0.5)
         assert farm.store.quotas.hours_left("bob") is None
         farm.run(user="ann")
-        farm.store.trials.add(measured(run, "d2", 1.0, device=farm.zen3, measure_s=1800.0))
+        farm.store.runs.renew(run.id, "p1", RunUse(held_s=2 * 3600))
         with pytest.raises(QuotaExceeded, match=r"ann has had 2\.0 device hours within 30 days; the quota is 2"):
             farm.run(user="ann")
 

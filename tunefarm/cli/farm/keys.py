@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from rpc_server.wire.keys import KeyRing, KeyRole
+from tracker.capability import parse_capability
 from tunefarm.cli.common import Group, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
@@ -65,16 +66,24 @@ def list_keys(settings: Settings, as_json: bool) -> None:
     ring = KeyRing(settings.keys_folder)
     authorized, known = ring.authorized(), ring.known()
     if as_json:
-        people = [{"role": p.role, "name": p.name, "key": p.public} for p in authorized.values()]
-        click.echo(json.dumps({"folder": str(ring.folder), "authorized": people, "known": known}))
+        people = [
+            {"role": p.role, "name": p.name, "key": p.public, **({"group": p.group} if p.group else {})}
+            for p in authorized.values()
+        ]
+        found = {"folder": str(ring.folder), "authorized": people, "known": known, "groups": ring.groups()}
+        click.echo(json.dumps(found))
         return
     if not authorized and not known:
         click.echo(f"{ring.folder} lists nobody")
         return
     if authorized:
-        table = Table("role", "name", "key", title="may connect here", title_justify="left")
+        groups = ring.groups()
+        grouped = any(principal.group for principal in authorized.values())
+        heads = ("role", "name", *(("group", "its devices") if grouped else ()), "key")
+        table = Table(*heads, title="may connect here", title_justify="left")
         for principal in authorized.values():
-            table.add_row(principal.role, principal.name, principal.public)
+            of_group = (principal.group, groups.get(principal.group, "")) if grouped else ()
+            table.add_row(principal.role, principal.name, *of_group, principal.public)
         show_table(table, "key")
     if known:
         table = Table("address", "key", title="known servers and trackers", title_justify="left")
@@ -92,18 +101,48 @@ def list_keys(settings: Settings, as_json: bool) -> None:
     help="client uses devices; box lends its own; admin also drains and quarantines.",
 )
 @click.option("--name", required=True, help="Whose key it is; a box registers under this name.")
+@click.option("--group", default="", help="A client's group: it gets that group's devices only.  [default: any]")
 @click.pass_obj
-def authorize(settings: Settings, key: str, role: str, name: str) -> None:
+def authorize(settings: Settings, key: str, role: str, name: str, group: str) -> None:
     """Let the holder of a public key connect to servers or trackers that use this keys folder."""
-    principal = KeyRing(settings.keys_folder).authorize(key, KeyRole(role), name)
+    ring = KeyRing(settings.keys_folder)
+    principal = ring.authorize(key, KeyRole(role), name, group)
     click.echo(f"{principal.name} may connect as {principal.role}")
+    if group and group not in ring.groups():
+        click.echo(f"group {group} has no devices yet: tunefarm keys group {group} EXPR", err=True)
+
+
+_GROUP_EPILOG = """\b
+Examples:
+  tunefarm keys group students 'teaching'
+  tunefarm keys group visitors 'cpu threads<=4'
+  tunefarm keys group students --remove
+"""
+
+
+@keys.command(epilog=_GROUP_EPILOG)
+@click.argument("name")
+@click.argument("expr", required=False)
+@click.option("--remove", is_flag=True, help="Take the group away: its clients get no devices.")
+@click.pass_obj
+def group(settings: Settings, name: str, expr: str | None, remove: bool) -> None:
+    """Say which devices the clients of group NAME may ask for: those that match EXPR. Running trackers notice at once.
+
+    EXPR is what `--key` of `tunefarm tune` takes; it is added to whatever a client of the group asks for.
+    """
+    if remove == (expr is not None):
+        raise click.UsageError("give the devices, or --remove")
+    if expr is not None:
+        parse_capability(expr)
+    KeyRing(settings.keys_folder).set_group(name, expr or "")
+    click.echo(f"clients of {name} may ask for {expr}" if expr else f"clients of {name} get no devices any more")
 
 
 @keys.command(epilog="\b\nExample:\n  tunefarm keys revoke ann")
-@click.argument("who", metavar="NAME|KEY")
+@click.argument("who", metavar="NAME|KEY|@GROUP")
 @click.pass_obj
 def revoke(settings: Settings, who: str) -> None:
-    """Let a key, or every key of a name, connect no more.
+    """Let a key, every key of a name, or of a group (@GROUP), connect no more.
 
     Running servers and trackers notice at once; a session that is open goes on until it ends.
     """

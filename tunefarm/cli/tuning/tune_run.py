@@ -82,11 +82,12 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
 
 def _within_quota(store: RecordStore, options: RunOptions, resumed: int | None) -> RunOptions:
     """The options with a limit of the device hours that the run's user has left, where a quota says so."""
-    user = user_name() if resumed is None else store.runs.get(resumed).user
-    left = store.quotas.hours_left(user)
+    run = None if resumed is None else store.runs.get(resumed)
+    left = store.quotas.hours_left(user_name() if run is None else run.user)
     if not left:  # no such quota, or one used up, which is told when the run begins
         return options
-    return replace(options, device_hours=min(options.device_hours or left, left))
+    most = left + (0.0 if run is None else run.use.held_s / 3600)  # a resumed run counts what it has used
+    return replace(options, device_hours=min(options.device_hours or most, most))
 
 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:

@@ -34,7 +34,7 @@ def quota() -> None:
 
 @quota.command("set", epilog="\b\nExample:\n  tunefarm quota set ann --device-hours 20 --trials 50000 --runs 2")
 @click.argument("user")
-@click.option("--device-hours", type=Number(0, 1e6), help="Hours of measuring on devices.  [default: no limit]")
+@click.option("--device-hours", type=Number(0, 1e6), help="Hours that devices are held.  [default: no limit]")
 @click.option("--trials", type=Whole(0, 10**12), help="Trials.  [default: no limit]")
 @click.option("--runs", type=Whole(0, 10**6), help="Runs at the same time.  [default: no limit]")
 @click.option(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from tuner.records.db.schema import RunRow, TrialRow
+from tuner.records.db.schema import RunRow
 from tuner.records.db.schema_farm import QuotaRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, QuotaExceeded, RecordNotFound
@@ -16,7 +16,6 @@ from tuner.records.model import RunState
 EVERYONE = "*"
 """The user whose quota everyone has who has none of their own."""
 _QUOTAS = select(*QuotaRow.__table__.columns)
-_MEASURED = TrialRow.__table__.c.measure_s
 _MOST_HOURS = 1e6
 _MOST = 10**12
 _MOST_DAYS = 3660
@@ -24,8 +23,8 @@ _MOST_DAYS = 3660
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """`device_hours` of measuring and `trials` within the last `days`, and `runs` at the same time; None: as many as
-    they like. `user` "*" is everyone who has no quota of their own."""
+    """`device_hours` that devices were held and `trials` within the last `days`, and `runs` at the same time; None: as
+    many as they like. `user` "*" is everyone who has no quota of their own."""
 
     user: str
     device_hours: float | None = None
@@ -96,9 +95,7 @@ def taken(connection: Connection, user: str, days: int, besides: int | None = No
     now = utcnow()
     mine = and_(RunRow.user == user, RunRow.started_at >= now - timedelta(days=days))
     trials = connection.scalar(select(func.coalesce(func.sum(RunRow.trials), 0)).where(mine))
-    seconds = connection.scalar(
-        select(func.coalesce(func.sum(_MEASURED), 0.0)).join(RunRow, TrialRow.run_id == RunRow.id).where(mine)
-    )
+    seconds = connection.scalar(select(func.coalesce(func.sum(RunRow.held_s), 0.0)).where(mine))
     going = or_(
         RunRow.state == str(RunState.QUEUED),
         and_(RunRow.state == str(RunState.RUNNING), or_(RunRow.owned_until.is_(None), RunRow.owned_until > now)),
