@@ -70,6 +70,7 @@ INSERT INTO tokens (id, name, digest, role, created_by, created_at, expires_at, 
   VALUES (1, 'ci', 'tttt', 'read', 'ann', 'NOW', NULL, NULL, NULL);
 """
 DATA_0008 = f"{DATA_0007} UPDATE runs SET held_s = 12.5, busy_s = 10.0;"
+DATA_0009 = DATA_0008  # whose jobs are made by the program alone
 EARLIER = {
     "0001": DATA_0001,
     "0002": DATA_0002,
@@ -79,6 +80,7 @@ EARLIER = {
     "0006": DATA_0006,
     "0007": DATA_0007,
     "0008": DATA_0008,
+    "0009": DATA_0009,
 }
 
 
