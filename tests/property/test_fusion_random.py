@@ -10,9 +10,11 @@ import pytest
 
 from compiler.interp.interpreter import run as run_kernel
 from compiler.ir.transform.passes import Sequential
+from compiler.ir.visit import walk
 from compiler.relax.analysis import problems
 from compiler.relax.interp import run
 from compiler.relax.nodes import Call
+from compiler.relax.op.core.registry import OPERATORS, OpPatternKind
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.pipeline import FUSION, get_pipeline
 from compiler.schedule.core.schedule import apply_trace
@@ -41,12 +43,23 @@ def kernel_of(graph) -> n.PrimFunc:
     return kernels[0]
 
 
+def test_every_operator_that_steps_may_be_fused_to_is_shown() -> None:
+    """Two are not: attention over lengths that tensors tell, and batch norms, which have three results."""
+    calls = [
+        node for name in ANCHORS for node in walk(fused_graph(0, name).module["main"].body) if isinstance(node, Call)
+    ]
+    kind = OpPatternKind.OUT_ELEMWISE_FUSABLE
+    wanted = {name for name, operator in OPERATORS.items() if operator.pattern is kind}
+    assert wanted - {call.op.name for call in calls} == {"relax.nn.attention_var_len", "relax.nn.batch_norm"}
+
+
 @pytest.mark.parametrize("name", ANCHORS)
 def test_one_kernel_results_and_every_sketch_takes_it(name: str) -> None:
     for seed in range(cases(1)):
         graph = fused_graph(seed, name)
         func = kernel_of(graph)
-        outs = [np.zeros([int(size) for size in list(func.buffer_map.values())[-1].shape], "float32")]
+        results = list(func.buffer_map.values())[len(graph.args) :]
+        outs = [np.zeros([int(size) for size in buffer.shape], "float32") for buffer in results]
         run_kernel(func, *graph.args, *outs)
         rng = np.random.default_rng(zlib.crc32(name.encode()) + seed)
         target = Target(random.Random(f"{name} {seed}").choice(TARGETS))
@@ -55,6 +68,7 @@ def test_one_kernel_results_and_every_sketch_takes_it(name: str) -> None:
             point = sketch.random(rng)
             assert point is not None, sketch.name
             scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
-            made = np.zeros_like(outs[0])
-            run_kernel(scheduled, *graph.args, made)
-            np.testing.assert_allclose(made, outs[0], rtol=1e-3, atol=1e-4, err_msg=f"{seed} {sketch.name}")
+            made = [np.zeros_like(out) for out in outs]
+            run_kernel(scheduled, *graph.args, *made)
+            for array, out in zip(made, outs):
+                np.testing.assert_allclose(array, out, rtol=1e-3, atol=1e-4, err_msg=f"{seed} {sketch.name}")

@@ -108,3 +108,30 @@ def transformer(count: int = 12, length: int = 128, width: int = 768, heads: int
         return maker.dense(x, 2)
 
     return Maker().module((1, length, width), layers)
+
+
+def decoder(count: int = 8, length: int = 64, width: int = 512, heads: int = 8, shared: int = 2) -> IRModule:
+    """The layers of a decoder: `shared` heads of keys and values serve all of queries, and a gate multiplies."""
+
+    def layers(maker: Maker, x: Any) -> Any:
+        def product(x: Any, columns: int) -> Any:
+            return maker.emit(op.matmul(x, maker.tensor(int(x.struct_info.dims[-1].value), columns)))
+
+        def part(x: Any, number: int) -> Any:
+            size = width // heads
+            return maker.emit(op.reshape(product(x, number * size), (1, length, number, size)))
+
+        def norm(x: Any) -> Any:
+            return maker.emit(op.nn.rms_norm(x, maker.tensor(width), axes=-1))
+
+        for _ in range(count):
+            normal = norm(x)
+            parts = [part(normal, number) for number in (heads, shared, shared)]
+            mixed = maker.emit(op.nn.attention(*parts, causal_mask="TopLeft"))
+            x = maker.emit(op.add(x, product(maker.emit(op.reshape(mixed, (1, length, width))), width)))
+            normal = norm(x)
+            gate = maker.emit(op.nn.silu(product(normal, 3 * width)))
+            x = maker.emit(op.add(x, product(maker.emit(op.multiply(gate, product(normal, 3 * width))), width)))
+        return product(norm(x), 1000)
+
+    return Maker().module((1, length, width), layers)

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from compiler.errors import ArgumentError
+from compiler.relax.analysis import problems
+from compiler.relax.interp import run
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, const, op, transform
 from tunefarm.relax.backend.patterns import (
     make_attention_pattern,
+    make_attention_rewrite_pattern,
     make_matmul_dequantize_pattern,
     make_matmul_multiply_pattern,
     make_stacked_attention_pattern,
 )
+from tunefarm.relax.dpl import rewrite_call
 
 
 def matched(pattern: Any, of: Any, **shapes: Any) -> int:
@@ -81,3 +85,66 @@ def test_products_of_quantized_numbers() -> None:
 
     numbers = dict.fromkeys("ab", ((4, 4), "float32")) | dict.fromkeys("st", ((1,), "float32"))
     assert matched(make_matmul_multiply_pattern(transposed_rhs=True), multiplied, **numbers) == 1
+
+
+@pytest.mark.parametrize("bias", [None, (6, 5, 7), (6, 1, 7), (1, 5, 7), (7,)])
+@pytest.mark.parametrize(
+    ("layout", "form"), [("BSNH", ""), ("BSNH", "cast"), ("BSNH", "repeat"), ("BSH", ""), ("BSH", "cast")]
+)
+def test_attention_that_is_written_out_becomes_the_operator(bias: Any, layout: str, form: str) -> None:
+    batch, heads, length, keys, width = 2, 3, 5, 7, 4
+    shapes = [(batch, n, heads, width) if layout == "BSNH" else (batch * heads, n, width) for n in (length, keys, keys)]
+    if form == "repeat":
+        shapes[1:] = [(batch, keys, 1, width)] * 2
+    bb = BlockBuilder()
+    given = [Var(name, TensorStructInfo(shape, "float32")) for name, shape in zip("qkv", shapes)]
+    given += [Var("bias", TensorStructInfo(bias, "float32"))] if bias else []
+    emit = bb.emit
+
+    def joined(x: Any, repeats: bool = False) -> Any:
+        x = emit(op.repeat(x, heads, 2)) if repeats else x
+        if layout == "BSH":
+            return x
+        return emit(op.reshape(emit(op.permute_dims(x, [0, 2, 1, 3])), (batch * heads, -1, width)))
+
+    def cast(x: Any, dtype: str) -> Any:
+        return emit(op.astype(x, dtype)) if form == "cast" else x
+
+    with bb.function("main", given):
+        with bb.dataflow():
+            query, key, value = joined(given[0]), joined(given[1], form == "repeat"), joined(given[2], form == "repeat")
+            scores = emit(op.matmul(query, emit(op.permute_dims(key, [0, 2, 1]))))
+            factor = const(np.array(0.3, "float64" if form == "cast" else "float32"))
+            scores = emit(op.multiply(scores, cast(factor, "float32")))
+            scores = emit(op.add(scores, given[3])) if bias else scores
+            shares = cast(emit(op.nn.softmax(cast(scores, "float64"))), "float32")
+            out = emit(op.matmul(shares, value))
+            if layout == "BSNH":
+                out = emit(op.permute_dims(emit(op.reshape(out, (batch, heads, length, width))), [0, 2, 1, 3]))
+            out = bb.emit_output(out)
+        bb.emit_func_output(out)
+    mod = bb.get()
+    rule = make_attention_rewrite_pattern(layout, layout, bool(bias), form == "cast", form == "repeat")
+    made = mod.with_functions({"main": rewrite_call(*rule, mod["main"])})
+    assert problems(made) == []
+    assert "R.nn.attention" in made.script()
+    assert "R.nn.softmax" not in made.script()
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype("float32") for shape in [*shapes, *([bias] if bias else [])]]
+    np.testing.assert_allclose(run(made, *args), run(mod, *args), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_over_another_axis_stays() -> None:
+    bb = BlockBuilder()
+    given = [Var(name, TensorStructInfo((2, 5, 5), "float32")) for name in "qkv"]
+    with bb.function("main", given):
+        with bb.dataflow():
+            q, k, v = given
+            scores = bb.emit(op.matmul(q, bb.emit(op.permute_dims(k, [0, 2, 1]))))
+            shares = bb.emit(op.nn.softmax(bb.emit(op.multiply(scores, const(0.5))), axis=1))
+            out = bb.emit_output(op.matmul(shares, v))
+        bb.emit_func_output(out)
+    rule = make_attention_rewrite_pattern("BSH", "BSH", False, False)
+    assert rewrite_call(*rule, bb.get()["main"]) is bb.get()["main"]
+    with pytest.raises(ArgumentError, match="BNSH"):
+        make_attention_rewrite_pattern("BNSH", "BSH", False, False)

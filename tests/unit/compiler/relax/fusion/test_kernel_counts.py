@@ -81,6 +81,18 @@ def test_bert_base_takes_85_kernels(torch_heads: bool) -> None:
     same_values(run(made, ids), run(mod, ids, *weights.values()), 1e-3, 1e-4)
 
 
+@pytest.mark.parametrize("torch_heads", [False, True])
+def test_bert_base_takes_as_few_with_weights_that_are_prepared_apart(torch_heads: bool) -> None:
+    mod, weights = encoder(2, torch_heads)
+    mod = mod.with_functions({"main": mod["main"].with_attr("num_input", 1)})
+    joined = relax.transform.CombineParallelMatmul()(mod)
+    apart = lowered(relax.transform.LiftTransformParams()(joined))
+    assert kernels(apart).total() == 1 + 7 * 2
+    ids = np.arange(TOKENS).reshape(1, TOKENS)
+    prepared = run(apart, tuple(weights.values()), func="main_transform_params")
+    same_values(run(apart, ids, *prepared), run(mod, ids, *weights.values()), 1e-3, 1e-4)
+
+
 def test_two_products_stay_apart_where_more_is_computed_of_them() -> None:
     bb, rng = BlockBuilder(), np.random.default_rng(0)
     x = Var("x", TensorStructInfo((4, 8), "float32"))  # type: ignore[arg-type]
