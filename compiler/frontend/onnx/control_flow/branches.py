@@ -1,4 +1,4 @@
-"""If: a branch that is known is written out, another is the call of a function."""
+"""The operator If: a branch that is known is written out, another is the call of a function."""
 
 from __future__ import annotations
 
