@@ -86,7 +86,7 @@ def parse_rules(data: Mapping[str, Any], file: str) -> Rules:
         raise RulesError(f"{file} has no [[rule]]", hint='when = "box-gone" is one')
     if len({rule.name for rule in rules}) < len(rules):
         raise RulesError(f"{file}: two rules have one name", hint='give each a name = "..." of its own')
-    return Rules(rules, told or (Delivery("log"),), _number(data, "every_s", 30.0, 1.0, 86400.0, file))
+    return Rules(rules, told, _number(data, "every_s", 30.0, 1.0, 86400.0, file))
 
 
 def _rule(table: Mapping[str, Any], where: str) -> Rule:

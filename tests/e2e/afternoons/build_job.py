@@ -21,10 +21,17 @@ def spend(at: Terminal, trials: int) -> None:
     at.type(f"tune kernels.toml --trials {trials} --quiet")
     at.type("release create 1 --note first")
     at.type("release approve 1")
-    built = at.type("build kernels.toml --release 1 --require-tuned --out build --format so --format header")
+    pinned = "build kernels.toml --release 1 --require-tuned"
+    key = at.type(f"{pinned} --cache-key")
+    built = at.type(f"{pinned} --out build --library kernels --format so --format header --lock build/kernels.lock")
     assert f"{KERNEL}: " in built
-    assert "float *" in (at.folder / "build" / "matmul_32_32_32_float32.h").read_text()
-    assert (at.folder / "build" / "matmul_32_32_32_float32.so").stat().st_size
+    assert "matmul_32_32_32_float32(const float *" in (at.folder / "build" / "kernels.h").read_text()
+    assert (at.folder / "build" / "kernels.so").stat().st_size
+    at.type(f"{pinned} --locked build/kernels.lock")
+    assert at.type(f"{pinned} --cache-key") == key
+    at.write("kernels.toml", QUICK.replace("32,32,32", "16,16,16"))
+    changed = at.type("build kernels.toml --locked build/kernels.lock", code=4)
+    assert "matmul:16,16,16:float32 is new" in changed
 
 
 if __name__ == "__main__":

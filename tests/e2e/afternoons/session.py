@@ -39,10 +39,10 @@ class Terminal:
         assert not any("…" in row for row in done.stdout.splitlines()), "a table cuts a cell"
         return said
 
-    def serve(self, name: str, line: str) -> int:
+    def serve(self, name: str, line: str, port: int = 0) -> int:
         """Start a service; its port."""
         self._show(f"$ tunefarm {line} &\n")
-        _, port = self.farm.serve(name, *shlex.split(line))
+        _, port = self.farm.serve(name, *shlex.split(line), port=port)
         return port
 
     def _show(self, text: str) -> None:

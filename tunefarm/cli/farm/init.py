@@ -130,8 +130,9 @@ def _next(plan: FarmPlan) -> list[str]:
 
 
 def _tell(plan: FarmPlan, steps: tuple[Step, ...]) -> None:
+    click.echo(f"in {plan.folder}:")
     for step in steps:
-        click.echo(f"{step.state}  {step.what}: {step.where}")
+        click.echo(f"{step.state} {step.what}: {step.where.removeprefix(f'{plan.folder}/')}")
     if any(step.state == "differs" for step in steps):
         click.echo("what differs was kept: remove it and type this again to have it made anew", err=True)
     click.echo("\nnext:")

@@ -63,7 +63,7 @@ def test_a_farm_from_nothing_and_again(typed: Typed, tmp_path: Path, monkeypatch
     assert {step["state"] for step in again["steps"]} == {"kept"}
     assert files(farm) == before
     other = typed(*INIT, "--tracker-port", "9999")
-    assert "differs  systemd unit" in other.out
+    assert "differs systemd unit" in other.out
     assert "remove it" in other.err
 
 
