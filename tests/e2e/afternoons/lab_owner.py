@@ -39,7 +39,7 @@ def spend(at: Terminal, trials: int) -> None:
     del at.farm.environ["TUNEFARM_KEYS"]
     environ = dict(at.farm.environ)
     at.farm.environ["TUNEFARM_KEYS"] = str(farm / "keys" / "tracker")
-    at.serve("farm-tracker", f"tracker", port=int(tracker[1]))
+    at.serve("farm-tracker", "tracker", port=int(tracker[1]))
     at.farm.environ["TUNEFARM_KEYS"] = str(farm / "keys" / "box")
     at.serve("farm-box", f"server --tracker 127.0.0.1:{tracker[1]} --name box1 --cores 0 --key cpu")
     at.farm.environ = environ | {"TUNEFARM_CONFIG": str(farm / "admin.toml")}
