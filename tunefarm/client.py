@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from types import TracebackType
@@ -173,8 +173,8 @@ class Client:
         *,
         release: str | None = None,
     ) -> FamilyReply | None:
-        """The newest record of a family such as "dense:M,3072,768", or the one in a release; None where nobody has
-        tuned it for the target (by default this machine's)."""
+        """The newest record of a family such as "dense:M,3072,768" or of a family's key, or the one in a release; None
+        where nobody has tuned it for the target (by default this machine's)."""
         asked = {"family": family, "target": _target(target), "device_class": device_class, "release": release}
         query = {name: value for name, value in asked.items() if value}
         response = self._send("GET", "/api/v1/families/best", params=query)
@@ -367,12 +367,16 @@ def _error_kind(response: httpx.Response) -> str:
 
 
 @contextmanager
-def use_configs(configs: Mapping[str, BestReply]) -> Iterator[None]:
-    """Build models inside of the `with` block with these configs, by workload key, as `model_configs` gives them."""
+def use_configs(configs: Mapping[str, BestReply], families: Iterable[FamilyReply] = ()) -> Iterator[None]:
+    """Build models inside of the `with` block with these configs, by workload key, as `model_configs` gives them.
+
+    `families` serve kernels whose sizes only a call tells, as `family` gives them.
+    """
     from compiler.driver.kernel_schedules import kernel_schedules
     from tunefarm.model_schedules import schedules_of
+    from tuner.families.record import FamilyRecord
 
-    with kernel_schedules(schedules_of(configs)):
+    with kernel_schedules(schedules_of(configs, [FamilyRecord.from_json(reply.record) for reply in families])):
         yield
 
 

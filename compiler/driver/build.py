@@ -261,6 +261,8 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
         if buffer.data in written or param.var in written:
             outputs.append(position)
     results = func.attrs.get(RESULTS)
+    if results is None and WRITTEN in func.attrs:  # it passes its arrays on to kernels, and says what those write
+        outputs = [*map(int, func.attrs[WRITTEN])]
     if results is not None:  # which says itself what it writes
         outputs = [*map(int, func.attrs.get(WRITTEN, ())), *range(len(specs) - int(results), len(specs))]
     implicit = tuple(ImplicitArg(names[v.var], v.var.dtype, extent_text(v.value, names)) for v in bound)

@@ -8,7 +8,8 @@ from typing import Any
 
 from compiler.artifact import Artifact
 from compiler.driver.build import InputError, build, compile_artifact
-from compiler.driver.kernel_schedules import scheduled
+from compiler.driver.kernel_schedules import scheduled, sized_kernels
+from compiler.driver.sized_kernels import SizedKernels, with_sized_kernels
 from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
@@ -62,12 +63,14 @@ def build_graph(
     if exec_mode not in EXEC_MODES:
         raise InputError(f"exec_mode is {exec_mode!r}", hint=f"it may be {' or '.join(EXEC_MODES)}")
     chosen = Target.current_or_default().resolved() if target is None else Target(target)
+    sized: dict[GlobalVar, SizedKernels] = {}
     with chosen:
         if params:
             module = bind_params(module, None, func_name="main", params=params)
         if relax_pipeline in ("default", "default_build") and tir_pipeline == "default":
             module = with_kernel_targets(unscheduled(module, chosen))
             kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
+            sized = sized_kernels({g: func for g, func in kernels.items() if TARGET not in func.attrs}, chosen)
             module = module.with_functions({**module.functions, **_scheduled(kernels, chosen)})
             relax_pipeline, tir_pipeline = "scheduled", None
         module = _run(relax_pipeline, module, get_pipeline)
@@ -90,6 +93,7 @@ def build_graph(
         names = [name.name_hint for name in graphs]
         own = NativeFunctions({}, tuple(f"{name}: kernels of another device than a CPU" for name in names))
     entries = {GlobalVar(name): function.func for name, function in own.functions.items()}
+    kernels = with_sized_kernels(kernels, sized)
     artifacts = _compiled(module.with_functions({**kernels, **entries}), chosen)
     native = {name: Native(name, function.results) for name, function in own.functions.items()}
     executable = VMExecutable(builder.program(artifacts, str(chosen), native=native, interpreted=own.interpreted))

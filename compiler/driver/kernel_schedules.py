@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from compiler.driver.backend import backend_of
+from compiler.driver.sized_kernels import SizedKernels
 from compiler.ir.base import GlobalVar
 from compiler.relax.fusion.kernel_pattern import is_unscheduled, nest_work, nests_of
 from compiler.relax.fusion.parts import parts_of, put_together
@@ -31,6 +32,10 @@ def _nothing(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     return None
 
 
+def _no_sizes(func: n.PrimFunc, target: Target) -> SizedKernels | None:
+    return None
+
+
 def _not_prepared(funcs: Sequence[n.PrimFunc], target: Target) -> None:
     pass
 
@@ -38,11 +43,13 @@ def _not_prepared(funcs: Sequence[n.PrimFunc], target: Target) -> None:
 @dataclass(frozen=True, slots=True)
 class KernelSchedules:
     """`find` looks a schedule up, `pick` chooses one that nobody has tried. `prepare` is told all kernels that `pick`
-    is going to be asked for: it may work on several at a time."""
+    is going to be asked for: it may work on several at a time. `sized` has kernels for a function whose sizes only a
+    call tells."""
 
     find: Question = _nothing
     pick: Question = _nothing
     prepare: Callable[[Sequence[n.PrimFunc], Target], None] = _not_prepared
+    sized: Callable[[n.PrimFunc, Target], SizedKernels | None] = _no_sizes
 
 
 _in_use: list[KernelSchedules | str] = [KernelSchedules()]
@@ -81,6 +88,21 @@ def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[G
     unknown = [func for name, func in kernels.items() if found[name] is None]
     asked().prepare([part for func in unknown for part in _to_pick_for(func, chosen)], chosen)
     return {name: found[name] or _picked(func, chosen) for name, func in kernels.items()}
+
+
+def sized_kernels(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, SizedKernels]:
+    """The kernels that are known for functions whose sizes only a call tells. `kernels` have no schedules."""
+    if not target.is_cpu:
+        return {}
+    asks = {name: func for name, func in kernels.items() if _takes_sizes(func)}
+    found = {name: asked().sized(func, target) for name, func in asks.items()}
+    return {name: known for name, known in found.items() if known is not None}
+
+
+def _takes_sizes(func: n.PrimFunc) -> bool:
+    shapes = [buffer.shape for buffer in func.buffer_map.values()]
+    whole = len(func.params) == len(shapes) and schedulable_work(func) is not None
+    return whole and any(not isinstance(extent, n.IntImm) for shape in shapes for extent in shape)
 
 
 def _found(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:

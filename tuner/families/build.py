@@ -11,6 +11,7 @@ from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
 from compiler.driver.dispatch import DispatchedEntry, dispatch_artifact
 from compiler.driver.kernel_schedules import scheduled
+from compiler.driver.sized_kernels import SizedKernels
 from compiler.errors import TunefarmError
 from compiler.extents import parse_extent
 from compiler.ir.base import GlobalVar
@@ -150,32 +151,58 @@ def build_family(
     record: FamilyRecord, name: str = "", compile_: Callable[..., Artifact] = compile_artifact
 ) -> BuiltFamily:
     """Compile all kernels of a function at many sizes. Raises FamilyError for a kernel of a file, CodegenError."""
-    spec, target = spec_of(record), Target(record.target)
+    target = Target(record.target)
     symbol = name or function_name(record.name)
-    func = spec.general()
-    kernels: list[Artifact] = []
-    known: dict[Size, int] = {}
-    for at, size in enumerate(record.sizes.sizes):
-        trace = record.traces[at]
-        if trace is not None:
-            known[size] = len(kernels)
-            kernels.append(compile_(at_size(record, size, trace), target, name=f"{symbol}_{'_'.join(map(str, size))}"))
-    places: dict[int, int] = {}
-    for member in sorted({leaf for leaf in leaves_of(record.rule.tree) if leaf != GENERAL}):
-        made = _general(func, record, member)
-        if made is not None:
-            places[member] = len(kernels)
-            kernels.append(compile_(made, target, name=f"{symbol}_general_{member}"))
-    instead = next(iter(places), GENERAL)
-    if not places:
-        places[GENERAL] = len(kernels)
-        kernels.append(compile_(runnable(func, target), target, name=f"{symbol}_general"))
-    general = frozenset(places) - {GENERAL}
-    tree = _with_places(record.rule.tree, places, places[instead])
+    found = kernels_of(record)
+    funcs, tree = dict(found.funcs), found.rule.tree
+    if not found.general:
+        tree = len(funcs)
+        funcs["general"] = runnable(spec_of(record).general(), target)
+    kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
-    rule = SizeRule(record.rule.symbols, known, tree)
-    return BuiltFamily(dispatch_artifact(entry, rule, kernels, target), general, instead)
+    rule = SizeRule(record.rule.symbols, found.rule.known, tree)
+    return BuiltFamily(dispatch_artifact(entry, rule, kernels, target), found.general, found.instead)
+
+
+@dataclass(frozen=True)
+class FamilyKernels:
+    """The scheduled functions of a record by what tells them apart: measured sizes first, then those for any size.
+    `rule` picks by place; without any for all sizes its tree is GENERAL. `general` and `instead` are as in
+    BuiltFamily."""
+
+    funcs: Mapping[str, n.PrimFunc]
+    rule: SizeRule
+    general: frozenset[int]
+    instead: int
+
+
+def kernels_of(record: FamilyRecord) -> FamilyKernels:
+    """Schedule all kernels of a record. Raises FamilyError for a kernel of a file."""
+    func = spec_of(record).general()
+    funcs: dict[str, n.PrimFunc] = {}
+    known: dict[Size, int] = {}
+    for size, trace in zip(record.sizes.sizes, record.traces, strict=True):
+        made = None if trace is None else at_size(record, size, trace)
+        if made is not None:
+            known[size] = len(funcs)
+            funcs["_".join(map(str, size))] = made
+    places: dict[int, int] = {}
+    for member in sorted({leaf for leaf in leaves_of(record.rule.tree) if leaf != GENERAL}):
+        general = _general(func, record, member)
+        if general is not None:
+            places[member] = len(funcs)
+            funcs[f"general_{member}"] = general
+    instead = next(iter(places), GENERAL)
+    tree = _with_places(record.rule.tree, places, places.get(instead, GENERAL))
+    return FamilyKernels(funcs, SizeRule(record.rule.symbols, known, tree), frozenset(places), instead)
+
+
+def sized_kernels(record: FamilyRecord) -> SizedKernels:
+    """The kernels of a record as a graph's build takes them. Raises FamilyError for a kernel of a file."""
+    found, symbols = kernels_of(record), spec_of(record).symbols
+    order = tuple(symbols.index(symbol) for symbol in found.rule.symbols)
+    return SizedKernels(tuple(found.funcs.values()), found.rule, order)
 
 
 def build_untuned(spec: AnySpec, target: Target, name: str = "") -> Artifact:

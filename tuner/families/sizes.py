@@ -72,6 +72,17 @@ class SizeList:
             raise FamilyError(f"the traffic of {self.text(negative[0])} is no count: {traffic[negative[0]]}")
         return SizeList(self.symbols, self.sizes, tuple(max(1.0, traffic.get(size, 0.0)) for size in self.sizes))
 
+    def of(self, symbols: Sequence[str]) -> SizeList:
+        """The sizes of some of the symbols, each once, with the traffic of all that have it. Raises FamilyError."""
+        if missing := [symbol for symbol in symbols if symbol not in self.symbols]:
+            raise FamilyError(f"there are no sizes for {missing[0]}", hint=f"--shapes {missing[0]}=1,16,128")
+        places = [self.symbols.index(symbol) for symbol in symbols]
+        found: dict[Size, float] = {}
+        for size, weight in zip(self.sizes, self.weights, strict=True):
+            own = tuple(size[place] for place in places)
+            found[own] = found.get(own, 0.0) + weight
+        return SizeList(tuple(symbols), tuple(found), tuple(found.values()))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "symbols": list(self.symbols),

@@ -59,6 +59,26 @@ def family_item(spec: AnySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> F
     return FamilyItem(spec, sizes, portfolio, family_record(spec.to_json(), sizes, portfolio))
 
 
+@dataclass(frozen=True)
+class AskedSizes:
+    """What flags say of the sizes of all families of a command line, and how many configs each may have."""
+
+    sizes: SizeList
+    portfolio: int = PORTFOLIO
+
+    def item(self, spec: AnySpec) -> FamilyItem:
+        """A family at its own of the sizes. Raises FamilyError where there are none for one of its symbols."""
+        return family_item(spec, self.sizes.of(spec.symbols), self.portfolio)
+
+
+def asked_sizes(shapes: Sequence[str], traffic: str | None, portfolio: int | None) -> AskedSizes | None:
+    """The sizes that flags name; None for none. Raises FamilyError."""
+    if not shapes:
+        return None
+    sizes = weighed(parse_shapes(shapes), None if traffic is None else Path(traffic))
+    return AskedSizes(sizes, PORTFOLIO if portfolio is None else portfolio)
+
+
 def family_record(what: Mapping[str, Any], sizes: SizeList, portfolio: int) -> dict[str, Any]:
     """Return what a run's options keep of a family."""
     return {"family": dict(what), "sizes": sizes.to_json(), "portfolio": portfolio}
@@ -70,19 +90,22 @@ def recorded_family(record: Mapping[str, Any]) -> FamilyItem:
 
 
 def asked_families(
-    words: Iterable[str], shapes: Sequence[str], traffic: str | None, portfolio: int | None
+    words: Iterable[str], shapes: Sequence[str], traffic: str | None, portfolio: int | None, models: bool = False
 ) -> tuple[FamilyItem, ...]:
-    """The families that words of a command line and its flags ask for. Raises FamilyError."""
+    """The families of named workloads that words of a command line and its flags ask for. Raises FamilyError.
+
+    `models`: the flags may be for models.
+    """
     specs = [FamilySpec.parse(word) for word in words]
     if not specs:
-        if shapes or traffic or portfolio is not None:
+        if not models and (shapes or traffic or portfolio is not None):
             flag = "--shapes" if shapes else "--traffic" if traffic else "--portfolio"
             raise FamilyError(f"{flag} goes with a workload that has a symbol", hint="for example dense:M,3072,768")
         return ()
-    if not shapes:
+    asked = asked_sizes(shapes, traffic, portfolio)
+    if asked is None:
         raise FamilyError(f"{specs[0]} has no sizes to be tuned for", hint=f"--shapes {specs[0].symbols[0]}=1,16,128")
-    sizes = weighed(parse_shapes(shapes), None if traffic is None else Path(traffic))
-    return tuple(family_item(spec, sizes, PORTFOLIO if portfolio is None else portfolio) for spec in specs)
+    return tuple(family_item(spec, asked.sizes, asked.portfolio) for spec in specs)
 
 
 def weighed(sizes: SizeList, traffic: Path | None) -> SizeList:

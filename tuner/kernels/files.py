@@ -21,7 +21,15 @@ from compiler.tir.nodes import PrimFunc
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
 from tuner.families.sizes import SizeList
-from tuner.kernels.family_jobs import FamilyItem, KernelFamily, family_item, family_record, recorded_family, weighed
+from tuner.kernels.family_jobs import (
+    AskedSizes,
+    FamilyItem,
+    KernelFamily,
+    family_item,
+    family_record,
+    recorded_family,
+    weighed,
+)
 from tuner.kernels.includes import Header, local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.model import is_model
@@ -93,13 +101,16 @@ class KernelJob:
         return (*(item.record for item in self.items), *(family.record for family in self.families))
 
 
-def read_job(words: Sequence[str], sizes: Mapping[str, int] | None = None) -> KernelJob:
+def read_job(
+    words: Sequence[str], sizes: Mapping[str, int] | None = None, shapes: AskedSizes | None = None
+) -> KernelJob:
     """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2, FILE.py:NAME of one), or a
-    file with `:NAME` of one kernel in it. `sizes` fix symbolic dimensions of models.
+    file with `:NAME` of one kernel in it. `sizes` fix symbolic dimensions of models; `shapes` are sizes that they are
+    tuned for.
 
-    Raises SpecError, WorkloadError.
+    Raises SpecError, WorkloadError, FamilyError.
     """
-    jobs = [_read(word, sizes or {}) for word in words]
+    jobs = [_read(word, sizes or {}, shapes) for word in words]
     if sizes and not any(job.models for job in jobs):
         raise SpecError("sizes of dimensions are for models", hint="a model is FILE.onnx, FILE.pt2 or FILE.py:NAME")
     if sum(bool(job.run) for job in jobs) > 1:
@@ -164,9 +175,9 @@ def _recorded(record: Mapping[str, Any]) -> KernelJob:
     return _kernels(Path(record["file"]))
 
 
-def _read(word: str, sizes: Mapping[str, int]) -> KernelJob:
+def _read(word: str, sizes: Mapping[str, int], shapes: AskedSizes | None) -> KernelJob:
     if is_named_model(word):
-        return _model(model_source(word, sizes))
+        return _model(model_source(word, sizes), shapes)
     parts = _FILE.fullmatch(word)
     if parts is None:
         spec = WorkloadSpec.parse(word)
@@ -178,8 +189,8 @@ def _read(word: str, sizes: Mapping[str, int]) -> KernelJob:
         )
     name = parts["name"]
     if name is not None and path.suffix == ".py" and _has_model(path.resolve(), name):
-        return _model(model_source(f"{path}:{name}", sizes))
-    job = _model(model_source(str(path), sizes)) if is_model(path) else _kernels(path.resolve())
+        return _model(model_source(f"{path}:{name}", sizes), shapes)
+    job = _model(model_source(str(path), sizes), shapes) if is_model(path) else _kernels(path.resolve())
     if name is None:
         return job
     chosen = tuple(item for item in job.items if item.record.get("name") == name)
@@ -197,8 +208,9 @@ def _kernels(path: Path) -> KernelJob:
     return _toml(path) if path.suffix == ".toml" else _python(path)
 
 
-def _model(source: ModelSource) -> KernelJob:
-    """The kernels of a model, each with the number of its calls as weight."""
+def _model(source: ModelSource, shapes: AskedSizes | None = None) -> KernelJob:
+    """The kernels of a model, each with the number of its calls as weight, and those of symbolic sizes as families
+    where `shapes` says for which."""
     more: dict[str, Any] = {"model": source.attribute} if source.attribute else {}
     if source.sizes:
         more["sizes"] = dict(source.sizes)
@@ -206,10 +218,16 @@ def _model(source: ModelSource) -> KernelJob:
         Item(kernel.func, {**_record(source.path, source.digest, kernel.name), **more, "weight": kernel.weight})
         for kernel in plan_of(source).kernels
     ]
-    if not items:
+    sized = plan_of(source).families
+    if shapes is not None and not sized:
+        raise SpecError(f"{source.text} has no kernel whose sizes vary", hint="leave --shapes out")
+    families = tuple(shapes.item(family.spec) for family in sized) if shapes is not None else ()
+    if not items and not families:
         hint = "sizes that are only known at run time can be fixed: --dim NAME=SIZE"
+        if sized:
+            hint += f"; or tuned for several: --shapes {sized[0].spec.symbols[0]}=1,16,128"
         raise SpecError(f"{source.text} has no kernel to tune", hint=hint)
-    return KernelJob(tuple(items), models=(source,))
+    return KernelJob(tuple(items), models=(source,), families=families)
 
 
 def is_file(word: str) -> bool:

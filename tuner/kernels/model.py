@@ -16,12 +16,18 @@ from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_c
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.text.print_func import workload_key
+from tuner.families.function import FunctionSpec
+from tuner.families.sizes import SizeList
 
 SUFFIXES = (".onnx", ".pt2")
 """Of files that hold a model."""
 
 LEAST_WORK = 1 << 12
 """Operations of a kernel from which on it is a task: shorter ones take less than a microsecond."""
+
+LEAST_FAMILY_WORK = 1 << 17
+"""The same of a family, where all its sizes are `_USUAL`: it takes many trials."""
+_USUAL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,43 @@ def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
             found[key] = replace(before, names=(*before.names, *called), weight=before.weight + count)
             work[key] = each * found[key].weight
     return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """A kernel of a model whose sizes only a call tells; equal ones are one. `weight` is how often the model calls
+    it."""
+
+    spec: FunctionSpec
+    names: tuple[str, ...]
+    weight: int
+
+
+def model_families(mod: IRModule | Function, target: Target) -> tuple[ModelFamily, ...]:
+    """The kernels of a model with symbolic dimensions that are worth tuning, as families."""
+    return families_in(unscheduled(mod, target.resolved()))
+
+
+def families_in(module: IRModule) -> tuple[ModelFamily, ...]:
+    """The same of a module that `unscheduled` made."""
+    calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
+    found: dict[str, ModelFamily] = {}
+    for gvar, count in calls.items():
+        func = module.get(gvar)
+        if not isinstance(func, n.PrimFunc) or _is_static(func) or schedulable_work(func) is None:
+            continue
+        spec = FunctionSpec.of(func, gvar.name_hint)
+        if spec is None or not _is_worth_it(spec):
+            continue
+        before = found.get(spec.key) or ModelFamily(spec, (), 0)
+        found[spec.key] = replace(before, names=(*before.names, gvar.name_hint), weight=before.weight + count)
+    return tuple(found.values())
+
+
+def _is_worth_it(spec: FunctionSpec) -> bool:
+    sizes = SizeList(spec.symbols, ((_USUAL,) * len(spec.symbols),))
+    work = schedulable_work(spec.func_at(sizes, sizes.sizes[0]))
+    return work is not None and work >= LEAST_FAMILY_WORK
 
 
 def is_model(path: Path) -> bool:

@@ -17,7 +17,7 @@ from compiler.ir.visit import walk
 from compiler.relax.nodes import Call, Function, If, SeqExpr, Var
 from compiler.target.target import Target
 from tuner.engine.store_rows import workload_row
-from tuner.kernels.model import ModelKernel, kernels_in
+from tuner.kernels.model import ModelFamily, ModelKernel, families_in, kernels_in
 from tuner.kernels.spec import SpecError
 from tuner.records.models.facts import GraphCall, NewModelTask, NewModelVersion
 from tuner.task import TuningTask
@@ -75,10 +75,12 @@ def model_source(text: str, sizes: Mapping[str, int] | None = None) -> ModelSour
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What a build of a model schedules: its kernels, those with the most work first, and the calls of its graph."""
+    """What a build of a model schedules: its kernels, those with the most work first, and the calls of its graph.
+    `families` are kernels whose sizes only a call tells."""
 
     kernels: tuple[ModelKernel, ...]
     graph: tuple[GraphCall, ...]
+    families: tuple[ModelFamily, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -93,7 +95,8 @@ def plan_of_module(module: IRModule, target: Target) -> ModelPlan:
     kernels = kernels_in(fused)
     keys = {name: kernel.key for kernel in kernels for name in kernel.names}
     main = fused.get("main")
-    return ModelPlan(kernels, graph_calls(main, keys) if isinstance(main, Function) else ())
+    calls = graph_calls(main, keys) if isinstance(main, Function) else ()
+    return ModelPlan(kernels, calls, families_in(fused))
 
 
 def graph_calls(main: Function, keys: Mapping[str, str]) -> tuple[GraphCall, ...]:

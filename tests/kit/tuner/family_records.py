@@ -16,7 +16,11 @@ from tuner.space.generate import generate
 
 def made_up(text: str, shapes: list[str], most: int = 2) -> FamilyRecord:
     """A record of a family that nobody measured: the first configs of some sizes' spaces, with times by hand."""
-    family = Family(FamilySpec.parse(text), parse_shapes(shapes))
+    return made_up_for(Family(FamilySpec.parse(text), parse_shapes(shapes)), most)
+
+
+def made_up_for(family: Family, most: int = 2) -> FamilyRecord:
+    """The same for any function."""
     tasks = family.tasks(local_target())
     spaces = [generate(task.func, task.target) for task in tasks]
     sketches = [spaces[0][0], spaces[-1][0]]

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from compiler.driver.graph import build_graph
-from compiler.driver.kernel_schedules import kernel_schedules
+from compiler.driver.kernel_schedules import KernelSchedules, kernel_schedules
 from compiler.errors import TunefarmError
 from compiler.frontend.model_files import ModelFile, read_model_file
 from compiler.runtime.measure.report import Report
@@ -26,7 +26,9 @@ from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_on
 from tunefarm.client import BestReply, Client
 from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
-from tuner.kernels.model import ModelKernel, model_kernels
+from tuner.families.record import FamilyRecord
+from tuner.kernels.model import ModelFamily, ModelKernel
+from tuner.kernels.model_version import ModelPlan, plan_of_module
 from tuner.number_text import duration
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -43,6 +45,15 @@ class BuiltKernel:
 
 
 @dataclass(frozen=True)
+class BuiltSizes:
+    """A kernel whose sizes only a call tells, the record that it was built with, and what it takes of a run."""
+
+    family: ModelFamily
+    record: FamilyRecord | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class BuiltModel:
     """A built model. `seconds`: all its kernels of one run; None: not run."""
 
@@ -50,6 +61,7 @@ class BuiltModel:
     target: str
     path: Path
     kernels: tuple[BuiltKernel, ...]
+    families: tuple[BuiltSizes, ...]
     seconds: float | None
     differences: tuple[Difference, ...]
 
@@ -58,7 +70,8 @@ class BuiltModel:
         """What part of the kernels' time is that of kernels with configs of their own."""
         if not self.seconds:
             return None
-        return sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned) / self.seconds
+        tuned = sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned)
+        return (tuned + sum(family.seconds or 0.0 for family in self.families if family.record)) / self.seconds
 
 
 def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None:
@@ -71,18 +84,21 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
     source = read_model_file(file).with_sizes(sizes)
     with open_place(settings, given) as place:
         target = Target(place.target).resolved()
-        kernels = model_kernels(source.module, target)
+        plan = plan_of_module(source.module, target)
+        kernels = plan.kernels
         with Client(given["api"] or settings.api, token=settings.api_token) as client:
             replies = client.best_batch(
                 [kernel.func for kernel in kernels], str(target), given["device_class"], release=given["release"],
                 nearest=not given["no_adapt"],
             )  # fmt: skip
+            records = [_record(client, family, target, given) for family in plan.families]
         known = {workload_key(kernel.func): reply for kernel, reply in zip(kernels, replies, strict=True)}
         if given["require_tuned"]:
-            _require(file, kernels, replies)
+            _require(file, plan, replies, records)
         with tempfile.TemporaryDirectory() as folder:
-            path = _write(source, target, known, given["out"] or Path(folder))
-            built = _examined(source, file, place, path, kernels, replies, given, sizes)
+            schedules = schedules_of(known, [record for record in records if record])
+            path = _write(source, target, schedules, given["out"] or Path(folder))
+            built = _examined(source, file, place, path, plan, replies, records, given, sizes)
     if given["as_json"]:
         click.echo(json.dumps(_as_json(built, given["out"])))
     else:
@@ -101,8 +117,13 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
         )
 
 
-def _write(source: ModelFile, target: Target, known: Mapping[str, BestReply], folder: Path) -> Path:
-    with kernel_schedules(schedules_of(known)):
+def _record(client: Client, family: ModelFamily, target: Target, given: Mapping[str, Any]) -> FamilyRecord | None:
+    found = client.family(family.spec.key, target, given["device_class"], release=given["release"])
+    return None if found is None else FamilyRecord.from_json(found.record)
+
+
+def _write(source: ModelFile, target: Target, schedules: KernelSchedules, folder: Path) -> Path:
+    with kernel_schedules(schedules):
         executable = build_graph(source.module, target, exec_mode="compiled")
     path = folder / f"{source.name}.tunefarm"
     try:
@@ -114,8 +135,8 @@ def _write(source: ModelFile, target: Target, known: Mapping[str, BestReply], fo
 
 
 def _examined(
-    source: ModelFile, file: str, place: Place, path: Path, kernels: tuple[ModelKernel, ...], replies: list[BestReply],
-    given: Mapping[str, Any], sizes: Mapping[str, int],
+    source: ModelFile, file: str, place: Place, path: Path, plan: ModelPlan, replies: list[BestReply],
+    records: list[FamilyRecord | None], given: Mapping[str, Any], sizes: Mapping[str, int],
 ) -> BuiltModel:  # fmt: skip
     """The model run where it is asked for: for its check, and for the time of its kernels."""
     seconds: dict[str, float] = {}
@@ -138,10 +159,15 @@ def _examined(
             kernel, reply, how(reply),
             sum(seconds.get(name, 0.0) for name in kernel.names) if seconds else None,
         )
-        for kernel, reply in zip(kernels, replies, strict=True)
+        for kernel, reply in zip(plan.kernels, replies, strict=True)
     ]  # fmt: skip
+    sized = [
+        BuiltSizes(family, record, sum(seconds.get(name, 0.0) for name in family.names) if seconds else None)
+        for family, record in zip(plan.families, records, strict=True)
+    ]
     whole = sum(seconds.values()) if seconds else None
-    return BuiltModel(source.name, str(place.target), path, tuple(built), whole, tuple(differences))
+    target = str(place.target)
+    return BuiltModel(source.name, target, path, tuple(built), tuple(sized), whole, tuple(differences))
 
 
 def _seconds(report: Report) -> dict[str, float]:
@@ -159,11 +185,13 @@ def _has_onnxruntime(file: str) -> bool:
     return file.endswith(".onnx") and find_spec("onnxruntime") is not None
 
 
-def _require(file: str, kernels: tuple[ModelKernel, ...], replies: list[BestReply]) -> None:
-    missing = [kernel.name for kernel, reply in zip(kernels, replies, strict=True) if not reply.tuned]
+def _require(file: str, plan: ModelPlan, replies: list[BestReply], records: list[FamilyRecord | None]) -> None:
+    missing = [kernel.name for kernel, reply in zip(plan.kernels, replies, strict=True) if not reply.tuned]
+    missing += [str(family.spec) for family, record in zip(plan.families, records, strict=True) if record is None]
+    whole = len(plan.kernels) + len(plan.families)
     if missing:
         raise NotTunedError(
-            f"{len(missing)} of the {len(kernels)} kernels of {file} have no config: {', '.join(missing[:8])}"
+            f"{len(missing)} of the {whole} kernels of {file} have no config: {', '.join(missing[:8])}"
             + (", …" if len(missing) > 8 else ""),
             hint=f"tune them: tunefarm tune {file}; or ask for a share of the time: --require-tuned-time 95%",
         )
@@ -185,7 +213,21 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
             }
             for kernel in built.kernels
         ],
+        "families": [
+            {
+                "kernel": str(each.family.spec), "calls": each.family.weight, "config": _how_sized(each),
+                "family_key": each.family.spec.key, "symbols": list(each.family.spec.symbols),
+                "configs": [str(config) for config in each.record.configs] if each.record else [],
+                "sizes": each.record.sizes.to_json() if each.record else None,
+                "rule": each.record.rule.to_json() if each.record else None, "seconds": each.seconds,
+            }
+            for each in built.families
+        ],
     }  # fmt: skip
+
+
+def _how_sized(each: BuiltSizes) -> str:
+    return "hit" if each.record else "untuned"
 
 
 def _print(built: BuiltModel, out: Path | None) -> None:
@@ -198,10 +240,16 @@ def _print(built: BuiltModel, out: Path | None) -> None:
         took = "" if kernel.seconds is None else duration(kernel.seconds)
         share = "" if kernel.seconds is None or not built.seconds else f"{kernel.seconds / built.seconds:.1%}"
         table.add_row(kernel.kernel.name, str(kernel.kernel.weight), kernel.how, took, share)
+    for each in built.families:
+        took = "" if each.seconds is None else duration(each.seconds)
+        share = "" if each.seconds is None or not built.seconds else f"{each.seconds / built.seconds:.1%}"
+        sizes = f" at {len(each.record.sizes.sizes)} sizes" if each.record else ""
+        table.add_row(str(each.family.spec), str(each.family.weight), _how_sized(each) + sizes, took, share)
     show_table(table, "kernel")
     tuned = sum(kernel.reply.tuned for kernel in built.kernels)
+    tuned += sum(each.record is not None for each in built.families)
     covered = "" if built.tuned_share is None else f", {built.tuned_share:.0%} of the kernels' time"
-    click.echo(f"{tuned} of {len(built.kernels)} kernels tuned{covered}")
+    click.echo(f"{tuned} of {len(built.kernels) + len(built.families)} kernels tuned{covered}")
     for apart in built.differences:
         click.echo(f"{apart.name} {'agrees' if apart.agrees else 'DIFFERS'}: largest difference {apart.absolute:.3g}")
     if out:

@@ -35,8 +35,8 @@ from tuner.errors import TuningError
 from tuner.families.family import FamilySpec
 from tuner.families.plan import TRIALS as FAMILY_TRIALS
 from tuner.families.record import FamilyRecord
-from tuner.kernels.family_jobs import asked_families
-from tuner.kernels.files import Item, KernelJob, read_job, recorded_job
+from tuner.kernels.family_jobs import asked_families, asked_sizes
+from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.model_version import version_of
 from tuner.process_identity import user_name
@@ -93,8 +93,11 @@ def _within_quota(store: RecordStore, options: RunOptions, resumed: int | None) 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
     """The files, workloads and families that a command line names."""
     symbolic = [word for word in words if FamilySpec.is_family(word)]
-    families = asked_families(symbolic, given["shapes"], given["traffic"], given["portfolio"])
-    job = read_job([word for word in words if word not in symbolic], parse_sizes(given["dims"]))
+    sized = given["shapes"], given["traffic"], given["portfolio"]
+    models = any(names_model(word) for word in words) if given["shapes"] else False
+    families = asked_families(symbolic, *sized, models=models)
+    others = [word for word in words if word not in symbolic]
+    job = read_job(others, parse_sizes(given["dims"]), asked_sizes(*sized) if models else None)
     return replace(job, families=(*job.families, *families))
 
 
