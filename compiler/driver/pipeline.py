@@ -35,6 +35,7 @@ from compiler.lower.gpu.thread_reduction import lower_thread_reductions
 from compiler.lower.loops.hoist_guards import hoist_guards
 from compiler.lower.loops.inject_prefetch import inject_prefetch
 from compiler.lower.loops.inject_software_pipeline import inject_software_pipeline, mark_parts
+from compiler.lower.loops.name_divisions import name_divisions
 from compiler.lower.loops.nested_parallel import serialize_nested_parallel
 from compiler.lower.loops.partition_loops import partition_loops
 from compiler.lower.loops.simplify import simplify, simplify_tiles
@@ -114,6 +115,7 @@ PIPELINE: tuple[PassRow | PassPhase, ...] = (
     PassRow(simplify),
     PassPhase(1),
     PassRow(serialize_nested_parallel),
+    PassRow(name_divisions, when=optimizing, unless=is_bound),
     PassRow(split_tails, when=optimizing, unless=is_bound),
     PassRow(hoist_guards, when=optimizing, unless=is_bound),
     PassRow(partition_loops, when=optimizing, unless=is_bound),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
+
+import numpy as np
 
 from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
@@ -25,14 +28,19 @@ from tuner.families.family import AnySpec, spec_from_json
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
 from tuner.families.sizes import SizeList
+from tuner.search.drafted import drafted_candidate
 from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
 from tuner.untuned import runnable
+
+_USUAL = 64
+"""The size that a schedule for any size is drafted at where nothing else is known."""
 
 
 @dataclass(frozen=True)
 class BuiltFamily:
     """`general` has the members of the portfolio whose config has a kernel for any size; sizes that were not measured
-    and lead to another member get the kernel `instead`: a member's, or GENERAL for the function as it is written."""
+    and lead to another member get the kernel `instead`: a member's, or GENERAL for one with a drafted schedule."""
 
     artifact: Artifact
     general: frozenset[int]
@@ -154,22 +162,16 @@ def build_family(
     target = Target(record.target)
     symbol = name or function_name(record.name)
     found = kernels_of(record)
-    funcs, tree = dict(found.funcs), found.rule.tree
-    if not found.general:
-        tree = len(funcs)
-        funcs["general"] = runnable(spec_of(record).general(), target)
-    kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in funcs.items()]
+    kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
-    rule = SizeRule(record.rule.symbols, found.rule.known, tree)
-    return BuiltFamily(dispatch_artifact(entry, rule, kernels, target), found.general, found.instead)
+    return BuiltFamily(dispatch_artifact(entry, found.rule, kernels, target), found.general, found.instead)
 
 
 @dataclass(frozen=True)
 class FamilyKernels:
     """The scheduled functions of a record by what tells them apart: measured sizes first, then those for any size.
-    `rule` picks by place; without any for all sizes its tree is GENERAL. `general` and `instead` are as in
-    BuiltFamily."""
+    `rule` picks by place. `general` and `instead` are as in BuiltFamily."""
 
     funcs: Mapping[str, n.PrimFunc]
     rule: SizeRule
@@ -179,7 +181,8 @@ class FamilyKernels:
 
 def kernels_of(record: FamilyRecord) -> FamilyKernels:
     """Schedule all kernels of a record. Raises FamilyError for a kernel of a file."""
-    func = spec_of(record).general()
+    spec = spec_of(record)
+    func = spec.general()
     funcs: dict[str, n.PrimFunc] = {}
     known: dict[Size, int] = {}
     for size, trace in zip(record.sizes.sizes, record.traces, strict=True):
@@ -193,9 +196,38 @@ def kernels_of(record: FamilyRecord) -> FamilyKernels:
         if general is not None:
             places[member] = len(funcs)
             funcs[f"general_{member}"] = general
+    general_members = frozenset(places)
     instead = next(iter(places), GENERAL)
-    tree = _with_places(record.rule.tree, places, places.get(instead, GENERAL))
-    return FamilyKernels(funcs, SizeRule(record.rule.symbols, known, tree), frozenset(places), instead)
+    if not places:
+        sizes, target = record.sizes, Target(record.target)
+        places[GENERAL] = len(funcs)
+        funcs["general"] = drafted_general(spec, target, SizeList(sizes.symbols, (max(sizes.sizes),)))
+    tree = _with_places(record.rule.tree, places, places[instead])
+    return FamilyKernels(funcs, SizeRule(record.rule.symbols, known, tree), general_members, instead)
+
+
+def drafted_general(spec: AnySpec, target: Target, like: SizeList) -> n.PrimFunc:
+    """The function for any size with a schedule that nobody measured: the one that looks best at the first size of
+    `like` and fits any; as it is written where none does."""
+    func, size = spec.general(), like.sizes[0]
+    there = spec.func_at(like, size)
+    with suppress(TunefarmError):
+        able = [sketch for sketch in generate(there, target) if _fits_any_size(sketch, func)]
+        draft = drafted_candidate(there, target, able)
+        if draft is not None:
+            return apply_trace(func, Trace.from_json(draft.trace_json)).func
+    return runnable(func, target)
+
+
+def _fits_any_size(sketch: Sketch, func: n.PrimFunc) -> bool:
+    point = sketch.random(np.random.default_rng(0))
+    if point is None:
+        return False
+    try:
+        apply_trace(func, Trace.from_json(sketch.trace_json(point)))
+    except TunefarmError:
+        return False
+    return True
 
 
 def sized_kernels(record: FamilyRecord) -> SizedKernels:
@@ -206,8 +238,10 @@ def sized_kernels(record: FamilyRecord) -> SizedKernels:
 
 
 def build_untuned(spec: AnySpec, target: Target, name: str = "") -> Artifact:
-    """The function for any size as it is written. Raises CodegenError."""
-    return compile_artifact(runnable(spec.general(), target), target, name=name or function_name(str(spec)))
+    """The function for any size with a drafted schedule. Raises CodegenError."""
+    usual = SizeList(spec.symbols, ((_USUAL,) * len(spec.symbols),))
+    func = drafted_general(spec, target, usual)
+    return compile_artifact(func, target, name=name or function_name(str(spec)), keep=())
 
 
 def spec_of(record: FamilyRecord) -> AnySpec:
