@@ -10,6 +10,7 @@ from compiler.codegen.llvm.writer import Operand
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
@@ -127,7 +128,7 @@ def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -
         one = _read(g, memory, start, element, align)
         return splat(g, one, with_lanes("uint8", 1) if code_of(dtype) == "bool" else element_of(dtype), position.lanes)
     vector = memory_type(dtype)
-    if position.stride.value == 2 and size >= 4:
+    if _is_every_second(position, size):
         return _every_second(g, memory, start, align, vector, position.lanes, size)
     result = "poison"
     for lane in range(position.lanes):
@@ -149,6 +150,41 @@ def _every_second(g: Gen, memory: KernelStorage, start: str, align: int, vector:
     picks = (2 * lane if 2 * lane < lanes else 2 * lane + 1 for lane in range(lanes))
     mask = ", ".join(f"i32 {pick}" for pick in picks)
     return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{mask}>", low, high)
+
+
+def _is_every_second(position: PrimExpr, size: int) -> bool:
+    """Whether every second element of a row is read, of elements that a shuffle of vectors picks at once."""
+    return isinstance(position, n.Ramp) and ops.as_int(position.stride) == 2 and size >= 4
+
+
+def _first_lanes(predicate: PrimExpr | None) -> int | None:
+    """How many lanes, from the first one on, a mask leaves; None for other masks."""
+    match predicate:
+        case n.LT(a=n.Ramp(base=base, stride=stride), b=n.Broadcast(value=n.IntImm(value=count))):
+            return count if ops.as_int(base) == 0 and ops.as_int(stride) == 1 else None
+    return None
+
+
+def _first_of_every_second(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
+    """The first `count` lanes of every second element: two vectors that follow each other, of which nothing behind the
+    last element is touched, and a shuffle of them. The other lanes hold anything."""
+    size, lanes, vector = element_bytes(dtype), position.lanes, memory_type(dtype)
+    start, align = address(g, memory.pointer, position.base, memory_type(element_of(dtype)), size)
+    name = f"@llvm.masked.load.{_suffix(vector)}.p0"
+    g.module.declare(name, f"{vector} {name}(ptr, <{lanes} x i1>, {vector})")
+
+    def read_first(pointer: str, many: int, align: int) -> str:
+        mask = ", ".join(f"i1 {'true' if lane < many else 'false'}" for lane in range(lanes))
+        given = f"ptr align {align} {pointer}, <{lanes} x i1> <{mask}>, {vector} zeroinitializer"
+        return _seen(g, memory, f"call {vector} {name}({given})")
+
+    needed = 2 * count - 1
+    low = high = read_first(start, min(needed, lanes), align)
+    if needed > lanes:
+        behind = g.w.value(f"getelementptr i8, ptr {start}, i64 {lanes * size}", start)
+        high = read_first(behind, needed - lanes, size)
+    picks = ", ".join(f"i32 {2 * lane if lane < count else 0}" for lane in range(lanes))
+    return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{picks}>", low, high)
 
 
 def _pointers(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str) -> str:
@@ -187,6 +223,10 @@ def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: Pr
         return zero
     if lanes == 1:
         return _guarded_load(g, memory, position, expr.dtype, mask)
+    first = _first_lanes(expr.predicate)
+    if first is not None and _is_every_second(position, element_bytes(expr.dtype)):
+        assert isinstance(position, n.Ramp)
+        return _first_of_every_second(g, memory, position, expr.dtype, first)
     if not _is_unit_ramp(position):
         return _gather(g, memory, position, expr.dtype, mask)
     assert isinstance(position, n.Ramp)

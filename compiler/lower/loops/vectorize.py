@@ -29,6 +29,7 @@ from compiler.tir.verify import Stage
 from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
+_SHUFFLED_BITS = 32  # of an element of which every second one is loaded by a shuffle
 _MASKED_BITS = 512
 """Registers from this size on have masks: a masked load or store costs what a plain one does."""
 DISABLE_VECTORIZE = register_option(
@@ -157,8 +158,10 @@ def _masked_piece(loop: n.For, done: int, left: int, first: bool) -> Stmt | None
 
 
 def _is_straight(node: n.BufferLoad | n.BufferStore) -> bool:
-    """Whether an access has no mask, or is one of neighbours: others are gathered one by one with a mask."""
+    """Whether an access has no mask, or a mask costs little: others than neighbours, or every second element that is
+    loaded, are gathered one by one."""
     if node.predicate is None:
         return True
     last = node.indices[-1]
-    return isinstance(last, n.Ramp) and ops.as_int(last.stride) == 1
+    shuffled = isinstance(node, n.BufferLoad) and parse_dtype(node.buffer.dtype).bits >= _SHUFFLED_BITS
+    return isinstance(last, n.Ramp) and ops.as_int(last.stride) in ((1, 2) if shuffled else (1,))
