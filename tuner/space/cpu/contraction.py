@@ -8,6 +8,7 @@ registers while the reduction runs; operands can be packed into panels first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -31,6 +32,8 @@ _PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and
 _LEAST_PACKED_DEPTH = 64
 _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
 _UNROLLS = (1, 2, 4, 8)
+_UNROLLED = 8  # products of a sum's innermost loop that are written out
+_LARGEST_WINDOW = 32  # products of a window that are
 STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
 _MOST_BEYOND = 1.25  # times the rows there are
 
@@ -69,12 +72,25 @@ def assign_roles(info: BlockInfo) -> Roles | None:
 def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
     """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do: what one row of
     registers has loaded the next one uses again."""
-    reduced = {a.position for a in info.reduced}
+    reduced = {a.position for a in info.reduced if a.extent > 1}
     for axis in info.spatial:
         dims = [dim for op in info.inputs for dim in op.axes_by_dim if axis.position in dim]
         if axis is not v and axis.extent > 1 and any(dim & reduced for dim in dims):
             return axis
     return None
+
+
+def window_axes(info: BlockInfo, roles: Roles) -> list[Axis]:
+    """The axes of a small window that rows of a tile overlap in, as those of a depthwise convolution do: its columns,
+    then its rows. All unrolled, each row of the image is loaded once for all rows of the window; none where rows of a
+    tile share nothing or the window is large."""
+    long = [a for a in info.reduced if a.extent > 1]
+    if roles.m is None or len(long) != 2 or math.prod(a.extent for a in long) > _LARGEST_WINDOW:
+        return []
+    dims = [dim for op in info.inputs for dim in op.axes_by_dim]
+    rows = [a for a in long if {roles.m.position, a.position} in dims]
+    columns = [a for a in long if {roles.v.position, a.position} in dims]
+    return [*columns, *rows] if len(rows) == len(columns) == 1 and rows != columns else []
 
 
 @dataclass(frozen=True)
@@ -173,7 +189,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     bands = recorder.choose("bands", offered).rv if len(offered := _bands(work)) > 1 else None
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows, bands)
     batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not shape.unfolded)
-    reduce_loops, unrolled = _split_reduction(sch, recorder, info, loops)
+    reduce_loops, unrolled = _split_reduction(sch, recorder, work, loops)
     nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
         parallel = [*batch, *m_chunk, *m_outer]
@@ -339,12 +355,16 @@ def _split_others(
 
 
 def _split_reduction(
-    sch: Schedule, recorder: Recorder, info: BlockInfo, loops: dict[int, LoopRV]
+    sch: Schedule, recorder: Recorder, work: ContractionWork, loops: dict[int, LoopRV]
 ) -> tuple[list[LoopRV], list[LoopRV]]:
     """The reduction loops in order, and those of them to unroll: small innermost ones whole, else a factor."""
+    info = work.info
     reduce_loops = [loops[a.position] for a in info.reduced]
     last = info.reduced[-1]
-    if last.extent <= 8:
+    if window := window_axes(info, work.roles):
+        written_out = [loops[a.position] for a in window]
+        return [*(loop for loop in reduce_loops if loop not in written_out), *written_out], written_out
+    if last.extent <= _UNROLLED:
         return reduce_loops, [reduce_loops[-1]]
     factors = tuple(u for u in _UNROLLS if last.extent % u == 0)
     if len(factors) < 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
-from tuner.space.cpu.contraction import STREAM_BYTES, ContractionShape, Roles
+from tuner.space.cpu.contraction import STREAM_BYTES, ContractionShape, Roles, window_axes
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.pixels import STREAMS
 from tuner.space.sketch import Values
@@ -56,11 +56,19 @@ class Judge:
     def _beside_sums(self, rows: int, vectors: int) -> int:
         """Registers of a tile beside its sums: one operand's vectors, which all rows use, and the other's element in
         all lanes. Of one row or one vector either is part of the instruction. One register too few is a sum stored and
-        loaded in each step. 16 registers leave so few tiles that those are tried, too."""
+        loaded in each step. 16 registers leave so few tiles that those are tried, too. Rows of the image that windows
+        of several rows overlap in stay in registers, too."""
+        if rows > 1 and (window := window_axes(self.info, self.roles)):
+            return vectors * (self._step() * (rows - 1) + window[-1].extent) + 1
         shared = self.roles.vector_operand is not None and self.roles.scalar_operand is not None
         if self.hardware.registers < _MANY_REGISTERS or not shared or 1 in (rows, vectors):
             return 1
         return vectors + 1
+
+    def _step(self) -> int:
+        """How far apart what neighbouring columns read is: rows of a window are as far apart."""
+        operand = self.roles.vector_operand
+        return 1 if operand is None else max(1, dict(self.info.inputs[operand].steps).get(self.roles.v.position, 1))
 
     def _keeps_near(self, values: Values) -> bool:
         """In blocks of a sum, tiles run down a chunk of rows. It stays in the second-level cache while all columns of a
