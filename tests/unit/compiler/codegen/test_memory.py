@@ -294,3 +294,17 @@ def test_every_second_element_up_to_the_last_of_a_buffer(lanes: int, dtype: str)
     given = np.arange(2 * lanes - 1).astype(dtype)
     (_, got) = agree(func, given, np.zeros(lanes, dtype))
     np.testing.assert_array_equal(got, given[::2])
+
+
+@pytest.mark.parametrize(("lanes", "count"), [(4, 3), (8, 4), (8, 7), (16, 9), (16, 14)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
+def test_every_second_element_of_the_first_lanes_up_to_the_last_of_a_buffer(lanes: int, count: int, dtype: str) -> None:
+    """A mask leaves the first lanes. Nothing behind the last element is touched, wherever the buffer ends."""
+    a, b, zero, one = buffer("a", 2 * count - 1, dtype), buffer("b", count, dtype), ops.const(0), ops.const(1)
+    mask = n.LT(Ramp(zero, one, lanes), Broadcast(ops.const(count), lanes))
+    value = BufferLoad(a, (Ramp(zero, ops.const(2), lanes),), mask)
+    func = function([a, b], BufferStore(b, value, (Ramp(zero, one, lanes),), mask))
+    given = np.arange(2 * count - 1).astype(dtype)
+    (_, got) = agree(func, given, np.zeros(count, dtype))
+    np.testing.assert_array_equal(got, given[::2])
+    assert ("gather" in llvm_text({"main": lower_func(func)}, options_for(HOST))) == (dtype == "int8")

@@ -332,6 +332,22 @@ def test_rows_of_a_depthwise_convolution_share_what_they_load():
     assert all("rows" in {d.name for d in sketch.decisions} for sketch in generate(func, TARGET))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_depthwise_convolutions_of_random_sizes_agree_with_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels, high, wide, taps, stride = (
+        int(rng.integers(*ends)) for ends in ((1, 5), (5, 20), (5, 40), (1, 6), (1, 4))
+    )
+    x, w = placeholder((1, channels, high, wide), name="X"), placeholder((channels, 1, taps, taps), name="W")
+    out = topi.nn.relu(topi.nn.depthwise_conv2d_nchw(x, w, stride=stride, padding=taps // 2))
+    func = create_prim_func([x, w, out])
+    args = arguments(func, seed)
+    padded = np.pad(args[0], ((0, 0), (0, 0), *[(taps // 2, taps // 2)] * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (taps, taps), axis=(2, 3))[:, :, ::stride, ::stride]
+    expected = np.maximum(np.einsum("nchwrs,crs->nchw", windows, args[1][:, 0]), 0)
+    agree(func, expected, args, target=(TARGET, EIGHT_LANES)[seed % 2])
+
+
 @pytest.mark.parametrize("unroll", [1, 4])
 def test_whole_tiles_stay_in_registers_beside_edges(unroll):
     """Edges have code of their own, in one loop more: the sums of whole tiles keep their registers beside it."""
