@@ -145,3 +145,6 @@ def _parts(value: RelaxExpr) -> list[RelaxExpr]:
 
 def _leaves(arg: RelaxExpr) -> list[RelaxExpr]:
     return [leaf for item in arg.fields for leaf in _leaves(item)] if isinstance(arg, Tuple) else [arg]
+
+
+

@@ -60,7 +60,9 @@ class _Replacer(PyExprMutator):
         return Call(call.op, call.args, attrs, infos, call.span)
 
     def visit_match_cast_(self, binding: MatchCast) -> None:
-        super().visit_match_cast_(MatchCast(binding.var, binding.value, self._info(binding.struct_info), binding.span))
+        super().visit_match_cast_(
+            MatchCast(binding.var, binding.value, self._info(binding.struct_info), binding.span)
+        )
 
     def _info(self, info: StructInfo) -> StructInfo:
         match info:

@@ -85,7 +85,9 @@ def _tune(mod: IRModule, work_dir: str, most: int, each: int | None, op_names: S
 
 
 @relax_pass("FewShotTuning")
-def few_shot_tuning(mod: IRModule, context: PassContext, *, valid_count: int = 1, benchmark: bool = False) -> IRModule:
+def few_shot_tuning(
+    mod: IRModule, context: PassContext, *, valid_count: int = 1, benchmark: bool = False
+) -> IRModule:
     """Schedule each kernel by one of few schedules, without a long search.
 
         def matmul(A, B, C):              def matmul(A, B, C):

@@ -77,7 +77,9 @@ def lazy_transform_params(
 class _Lazy:
     """One function, in plain blocks."""
 
-    def __init__(self, func: Function, get: str, give: str | None, before: Sequence[Var], after: Sequence[Var]) -> None:
+    def __init__(
+        self, func: Function, get: str, give: str | None, before: Sequence[Var], after: Sequence[Var]
+    ) -> None:
         self._func = plain(func)
         self._get = get
         self._give = give

@@ -39,7 +39,9 @@ def update_param_struct_info(
 
 
 @relax_pass("UpdateParamType")
-def update_param_type(mod: IRModule, context: PassContext, *, ty_func: Callable[[Var], StructInfo | None]) -> IRModule:
+def update_param_type(
+    mod: IRModule, context: PassContext, *, ty_func: Callable[[Var], StructInfo | None]
+) -> IRModule:
     """Do what `UpdateParamStructInfo` does, under the name that newer versions of TVM give it.
 
     def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
