@@ -37,7 +37,7 @@ from compiler.relax.transform.inference.fuse_attention import fuse_attention
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.layout.alter_op_impl import alter_op_impl
-from compiler.relax.transform.layout.channels_last_integers import channels_last_integers
+from compiler.relax.transform.layout.channels_last_narrow import channels_last_narrow
 from compiler.relax.transform.layout.convert_layout import convert_layout
 from compiler.relax.transform.layout.optimize_layout_transform import optimize_layout_transform
 from compiler.relax.transform.legalize_ops import legalize_ops
@@ -84,7 +84,7 @@ PREPARATION: tuple[PassFunction, ...] = (
     fold_batch_norm,
     fuse_attention,
     combine_constant_matmul,
-    channels_last_integers,
+    channels_last_narrow,
 )
 """Values have their devices, and operators become fewer."""
 

@@ -13,6 +13,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.relax.nodes import Call, Constant, TensorStructInfo, Tuple, info_of
 from compiler.relax.op.elementwise.binary import add, divide, multiply, subtract
 from compiler.relax.op.elementwise.unary import sqrt
+from compiler.relax.op.movement.manipulate import astype
 from compiler.relax.transform.call_rewriter import CallRewriter, rewrite_calls
 from compiler.relax.transform.inference.decompose_ops import along, number
 from compiler.relax.transform.passes import relax_pass
@@ -46,17 +47,23 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     conv, bias = _convolution(rewriter, data, axis, info.ndim)
     if conv is None or not _is_weight(rewriter, conv.args[1]):
         return None
-    norm = _Numbers.of(rewriter, call, conv, bias)
+    short = _dtype_of(conv.args[1])
+    taps = _widened(rewriter, conv.args[1], _dtype_of(gamma))
+
+    def product_of(filters: RelaxExpr) -> Call:
+        """The convolution with other filters, which are as short as its own."""
+        held = filters if _dtype_of(gamma) == short else astype(filters, short)
+        return Call(conv.op, (conv.args[0], held), conv.attrs, conv.sinfo_args, conv.span)
+
+    norm = _Numbers.of(rewriter, call, taps, bias)
     if norm is not None:
         kernel, added = norm.folded(conv.attrs["kernel_layout"].index("O"), axis, info.ndim)
-        product = Call(conv.op, (conv.args[0], kernel), conv.attrs, conv.sinfo_args, conv.span)
-        return Tuple((add(product, added), mean, var))
+        return Tuple((add(product_of(kernel), added), mean, var))
     deviation = sqrt(add(var, number(call.attrs["epsilon"], var)))
     factor: RelaxExpr = divide(gamma, deviation) if call.attrs["scale"] else divide(number(1.0, var), deviation)
     factor = rewriter.builder_.emit(factor)
     kernel_layout = conv.attrs["kernel_layout"]
-    filters = multiply(conv.args[1], along(factor, kernel_layout.index("O"), len(kernel_layout)))
-    product = Call(conv.op, (conv.args[0], filters), conv.attrs, conv.sinfo_args, conv.span)
+    product = product_of(multiply(taps, along(factor, kernel_layout.index("O"), len(kernel_layout))))
     moved: RelaxExpr = multiply(mean, factor)
     shift = subtract(beta, moved) if call.attrs["center"] else subtract(number(0.0, var), moved)
     total = along(shift, axis, info.ndim)
@@ -76,9 +83,9 @@ class _Numbers:
     shift: Any
 
     @staticmethod
-    def of(rewriter: CallRewriter, call: Call, conv: Call, bias: RelaxExpr | None) -> _Numbers | None:
+    def of(rewriter: CallRewriter, call: Call, taps: RelaxExpr, bias: RelaxExpr | None) -> _Numbers | None:
         """None where a weight is only known when the model runs."""
-        given = [conv.args[1], *call.args[1:], *(() if bias is None else (bias,))]
+        given = [taps, *call.args[1:], *(() if bias is None else (bias,))]
         held = [rewriter.value_of(item) for item in given]
         if not all(isinstance(item, Constant) and item.data.dtype in ("float32", "float64") for item in held):
             return None
@@ -94,6 +101,21 @@ class _Numbers:
         kernel = self.kernel * self.scale.reshape([-1 if dim == outputs else 1 for dim in range(self.kernel.ndim)])
         added = (self.bias * self.scale + self.shift).reshape([-1 if dim == axis else 1 for dim in range(rank)])
         return Constant(kernel.astype(kind)), Constant(added.astype(kind))
+
+
+def _dtype_of(expr: RelaxExpr) -> str:
+    info = info_of(expr)
+    return info.dtype or "" if isinstance(info, TensorStructInfo) else ""
+
+
+def _widened(rewriter: CallRewriter, taps: RelaxExpr, dtype: str) -> RelaxExpr:
+    """The filters of a convolution as `dtype`: what they were shortened from, where they were."""
+    if _dtype_of(taps) == dtype:
+        return taps
+    cast = rewriter.call_of(taps, "relax.astype")
+    if cast is not None and _dtype_of(cast.args[0]) == dtype:
+        return cast.args[0]
+    return rewriter.builder_.emit(astype(taps, dtype))
 
 
 def _convolution(rewriter: CallRewriter, data: RelaxExpr, axis: int, rank: int) -> tuple[Call | None, RelaxExpr | None]:

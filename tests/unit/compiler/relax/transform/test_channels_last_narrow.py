@@ -11,7 +11,7 @@ from tunefarm.relax import transform
 from tunefarm.script import relax as R
 
 VNNI, AVX2 = (Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}") for cpu in ("znver4", "znver3"))
-PASS = transform.ChannelsLastIntegers()
+PASS = transform.ChannelsLastNarrow()
 
 
 @R.function

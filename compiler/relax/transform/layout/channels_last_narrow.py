@@ -1,0 +1,111 @@
+"""Convolutions of bytes and bfloat16 lie with channels last, where the target multiplies groups of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import Call, Constant, Function, TensorStructInfo, Var, info_of
+from compiler.relax.op.nn.shape import pad
+from compiler.relax.transform.layout.convert_layout import Desired, convert_layout
+from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.target.target import Target
+from compiler.tir import ops
+
+_CONV = "relax.nn.conv2d"
+_LAYOUTS: Desired = {_CONV: ["NHWC", "HWIO"]}
+_BYTES = ("int8", "uint8")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Convolutions that an instruction is for: dtypes of operands and sums, the group, one of the features needed."""
+
+    operands: tuple[str, ...]
+    sums: str
+    group: int
+    features: tuple[str, ...]
+
+
+_KINDS = (
+    _Kind(_BYTES, "int32", 4, ("avx512vnni", "avxvnni")),
+    _Kind(("bfloat16",), "float32", 2, ("avx512bf16",)),
+)
+
+
+@relax_pass("ChannelsLastNarrow")
+def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
+    """Have convolutions of bytes and bfloat16, and what stands between them, work on channels last.
+
+    lv = R.nn.conv2d(x, w, out_dtype="int32")    →    lv = R.permute_dims(x, [0, 2, 3, 1])
+                                                      lv1 = R.nn.conv2d(lv, w1, data_layout="NHWC", …)
+                                                      lv2 = R.permute_dims(lv1, [0, 3, 1, 2])
+
+    It changes nothing for targets without an instruction that adds up the products of neighbours. Images of so few
+    channels that they fill no group get zeros beside them, as the first ones of a network do.
+    """
+    target = Target.current(allow_none=True)
+    features = () if target is None or not target.is_cpu else target.features
+    kinds = [kind for kind in _KINDS if any(feature in features for feature in kind.features)]
+
+    def asked(call: Call) -> Desired | None:
+        return None if _kind(call, kinds) is None else _LAYOUTS
+
+    functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
+    if not kinds or not any(isinstance(node, Call) and asked(node) for func in functions for node in walk(func.body)):
+        return mod
+    filled = rewritten(mod, lambda own: _Fill(own, kinds))
+    return convert_layout(filled, context, desired_layouts={}, layout_cb=asked)
+
+
+def _kind(call: Call, kinds: Sequence[_Kind]) -> _Kind | None:
+    """What a convolution in the usual layouts is of `kinds`."""
+    if not isinstance(call.op, Op) or call.op.name != _CONV:
+        return None
+    if (call.attrs["data_layout"], call.attrs["kernel_layout"]) != ("NCHW", "OIHW"):
+        return None
+    held = [info.dtype if isinstance(info := info_of(arg), TensorStructInfo) else None for arg in call.args]
+    for kind in kinds:
+        if all(dtype in kind.operands for dtype in held) and call.attrs["out_dtype"] == kind.sums:
+            return kind
+    return None
+
+
+class _Fill(PyExprMutator):
+    """Gives images channels that make whole groups; their filters have zeros there."""
+
+    def __init__(self, mod: IRModule, kinds: Sequence[_Kind]) -> None:
+        super().__init__(mod)
+        self._kinds = kinds
+
+    def visit_call_(self, op: Call) -> Any:
+        made: Any = super().visit_call_(op)
+        kind = _kind(made, self._kinds) if isinstance(made, Call) else None
+        if kind is None or int(made.attrs["groups"]) != 1:
+            return made
+        missing = -_channels(made.args[0]) % kind.group
+        if not missing or not self._is_known(made.args[1]):
+            return made
+        around = [0, 0, 0, missing, 0, 0, 0, 0]
+        image, filters = (self.builder_.emit(pad(arg, around)) for arg in made.args)
+        return Call(made.op, (image, filters), made.attrs, made.sinfo_args, made.span)
+
+    def _is_known(self, filters: RelaxExpr) -> bool:
+        """Whether filters are constants, or those in another type."""
+        found = self.lookup_binding(filters) if isinstance(filters, Var) else filters
+        if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
+            found = found.args[0]
+        return isinstance(found, Constant)
+
+
+def _channels(image: RelaxExpr) -> int:
+    """The number of channels; 0 where it is not known."""
+    info = info_of(image)
+    assert isinstance(info, TensorStructInfo)
+    return 0 if info.dims is None else ops.as_int(info.dims[1]) or 0
