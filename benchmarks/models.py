@@ -9,6 +9,8 @@ a round is one sample of each. Milliseconds are medians of rounds. `--cpu` takes
 clock's, which is fair on a machine that others use, for one thread. Results are compared with onnx's reference
 evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. Peers run with
 float32 arithmetic, the threads that are asked for and their settings for latency; see benchmarks/peers/models.py.
+With `--precision bfloat16` our products, OpenVINO's and torch's are of bfloat16; with `--precision int8` every runtime
+gets the model as onnxruntime quantises it (QDQ).
 
 Untuned kernels are drafted, each build as if it were the machine's first. The record store is empty. A star marks
 models whose kernels the shipped cost model has not seen. `--without-model` adds a row drafted without it. At the end
@@ -34,6 +36,7 @@ from typing import Any
 import numpy as np
 import onnx
 from model_parts.networks import HELD_OUT, NETWORKS
+from model_parts.precisions import PRECISIONS, TOLERANCES, by_reference, quantised, shortened
 from model_parts.profiles import profile_section
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -43,8 +46,6 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "squeezenet", "bert",
     "mobilenet_v3", "densenet", "convnext", "vit", "llama",
 )  # fmt: skip
-TOLERANCE = 1e-4
-"""Of the largest result: how far float32 may be from float64."""
 
 
 def main() -> None:
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, len(os.sched_getaffinity(0))])
     parser.add_argument("--trials", type=int, default=0, help="for each kernel; 0: untuned only")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of our models and the peers'")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")
     parser.add_argument(
@@ -77,7 +79,7 @@ def main() -> None:
     peers = [peer for peer in args.peers.split(",") if peer]
     with tempfile.TemporaryDirectory() as name:
         for model in args.models:
-            case = Case.make(model, Path(name))
+            case = Case.make(model, Path(name), args.precision)
             for threads in dict.fromkeys(args.threads):
                 for row in rows(case, threads, kinds, peers, pythons, args.rounds, args.cpu, ratios):
                     print(row, flush=True)
@@ -106,6 +108,7 @@ class Case:
     model: Path
     inputs: Path
     wanted: Any
+    precision: str = "float32"
     made: dict[tuple[int, str], Path] = field(default_factory=dict)
 
     def built(self, threads: int, kind: Kind) -> Path:
@@ -115,10 +118,9 @@ class Case:
         return self.made[threads, kind.title]
 
     @staticmethod
-    def make(name: str, folder: Path) -> Case:
+    def make(name: str, folder: Path, precision: str = "float32") -> Case:
         made = NETWORKS[name]()
         path, inputs = folder / f"{name}.onnx", folder / f"{name}.npz"
-        onnx.save(made, path)
         rng, given = np.random.default_rng(1), {}
         for item in made.graph.input:
             shape = [size.dim_value for size in item.type.tensor_type.shape.dim]
@@ -126,7 +128,10 @@ class Case:
             data = rng.integers(0, 30000, shape) if whole else rng.standard_normal(shape).astype("float32")
             given[item.name] = data
         np.savez(inputs, **given)
-        return Case(name, path, inputs, in_float64(made, given))
+        made = quantised(made, given) if precision == "int8" else made
+        onnx.save(made, path)
+        wanted = by_reference(made, given) if precision == "int8" else in_float64(made, given)
+        return Case(name, path, inputs, wanted, precision)
 
 
 def in_float64(model: Any, given: dict[str, Any]) -> Any:
@@ -149,6 +154,7 @@ class Runtime:
         self.samples: list[dict[str, float]] = []
         self._output = model.with_suffix(f".{title.replace(' ', '-')}.npy")
         command = [python, str(HERE / "peers" / "models.py"), peer, model, case.inputs, self._output, str(threads)]
+        command += [case.precision]
         self._process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -182,7 +188,7 @@ class Runtime:
     def _compared(self, case: Case) -> str:
         made = np.load(self._output).astype("float64")
         error = float(abs(made - case.wanted).max() / abs(case.wanted).max())
-        return f"{error:.0e}" + ("" if error <= TOLERANCE else ", wrong")
+        return f"{error:.0e}" + ("" if error <= TOLERANCES[case.precision] else ", wrong")
 
 
 @dataclass(frozen=True)
@@ -246,6 +252,7 @@ def build(case: Case, threads: int, kind: Kind) -> Made:
     target = Target(f"{Target.host()} -num-cores={threads}")
     began = time.perf_counter()
     module = from_onnx(onnx.load(case.model))
+    module = shortened(module) if case.precision == "bfloat16" else module
     tuning_s, total = 0.0, 0
     path = case.model.with_suffix(f".{threads}.{kind.title.replace(' ', '-')}.tunefarm")
     drafts._picked.clear()

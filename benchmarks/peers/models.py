@@ -11,6 +11,7 @@ import sys
 import time
 
 PEER, MODEL, INPUTS, OUTPUT, THREADS = sys.argv[1:6]
+PRECISION = sys.argv[6] if len(sys.argv) > 6 else "float32"
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
     os.environ[_name] = THREADS
 
@@ -42,7 +43,7 @@ def openvino(model, threads):
     import openvino
 
     options = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": "bf16" if PRECISION == "bfloat16" else "f32",
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
@@ -64,8 +65,8 @@ def torch(model, threads):
         held = [pytorch.from_numpy(array) for array in given.values()]
 
         def call():
-            with pytorch.inference_mode():
-                return module(*held).numpy()
+            with pytorch.inference_mode(), pytorch.autocast("cpu", pytorch.bfloat16, enabled=PRECISION == "bfloat16"):
+                return module(*held).float().numpy()
 
         return call
 

@@ -1,4 +1,4 @@
-"""Convolutions of 8-bit integers lie with channels last for CPUs that multiply groups of bytes, and for no others."""
+"""Convolutions of bytes and bfloat16 lie with channels last for CPUs that multiply groups of them, and no others."""
 
 import numpy as np
 import pytest
@@ -46,6 +46,21 @@ def test_where_there_is_an_instruction_for_groups_channels_come_last() -> None:
     with VNNI:
         becomes(PASS, quantised, channels_last)
         stays(PASS, channels_last)
+
+
+def test_bfloat16_lies_with_channels_last_where_it_has_an_instruction() -> None:
+    @R.function
+    def graph(x: R.Tensor((1, 3, 6, 6), "bfloat16"), w: R.Tensor((4, 3, 3, 3), "bfloat16")):
+        with R.dataflow():
+            lv = R.nn.conv2d(x, w, out_dtype="float32")
+            gv = R.nn.relu(lv)
+            R.output(gv)
+        return gv
+
+    with VNNI:
+        assert 'data_layout="NHWC"' in PASS(as_module(graph)).script()
+    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake"):  # integers only
+        stays(PASS, graph)
 
 
 @pytest.mark.parametrize("target", [AVX2, Target("cuda")], ids=str)

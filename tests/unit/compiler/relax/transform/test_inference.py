@@ -10,6 +10,7 @@ from compiler.errors import ArgumentError
 from compiler.ir.module import IRModule
 from compiler.ir.transform.passes import Sequential
 from compiler.ir.visit import walk
+from compiler.relax.analysis import problems
 from compiler.relax.interp import run
 from tests.kit.compiler.pass_checks import arrays, as_module, computes, same_values, stays
 from tests.kit.compiler.random_graphs import random_graph
@@ -141,6 +142,20 @@ def test_batch_norm_is_folded_into_a_convolution(layout: str, bias: bool) -> Non
     found = computes(FOLD, module, shape, rtol=1e-3)
     passes = [transform.LegalizeOps(), transform.FoldConstant(), transform.DeadCodeElimination()]
     assert operators(Sequential(passes)(found)) == ["relax.call_tir"] * 3  # convolution, bias, relu
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_batch_norm_is_folded_into_short_filters(bias: bool) -> None:
+    """The filters are what they were, times the factor, and rounded once."""
+    module, shape = convolved(bias)
+    short = transform.ToMixedPrecision(dtype="bfloat16")(module)
+    assert "relax.nn.batch_norm" in operators(short)
+    found = FOLD(short)
+    assert problems(found) == []
+    assert "relax.nn.batch_norm" not in operators(found)
+    assert "relax.multiply" not in operators(found)
+    x = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    same_values(run(found, x), run(module, x), 0.05, 0.05)
 
 
 def test_batch_norm_that_cannot_be_folded_stays() -> None:

@@ -1,0 +1,50 @@
+"""Models in less than float32: quantised to 8-bit integers (QDQ), or computed in bfloat16."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+TOLERANCES = {"float32": 1e-4, "bfloat16": 5e-2, "int8": 5e-2}
+"""Of the largest result: how far a precision may be from what its model says in float64 (int8: in its own integers)."""
+
+
+def quantised(model: Any, given: dict[str, Any]) -> Any:
+    """The model with 8-bit activations and weights, by onnxruntime's static quantisation on one input."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Once(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._left = [given]
+
+        def get_next(self) -> Any:
+            return self._left.pop() if self._left else None
+
+    with tempfile.TemporaryDirectory() as name:
+        paths = [str(Path(name) / f"{step}.onnx") for step in ("float", "ready", "integers")]
+        onnx.save(model, paths[0])
+        quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+        quantize_static(
+            paths[1], paths[2], Once(), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8, per_channel=True,
+        )  # fmt: skip
+        return onnx.load(paths[2])
+
+
+def by_reference(model: Any, given: dict[str, Any]) -> Any:
+    """The first result of a quantised model, as onnx's reference evaluator computes it."""
+    return np.asarray(ReferenceEvaluator(model).run(None, given)[0])
+
+
+def shortened(module: Any) -> Any:
+    """A graph module whose products and convolutions are computed of bfloat16."""
+    from tunefarm import relax
+
+    return relax.transform.ToMixedPrecision(dtype="bfloat16")(module)
