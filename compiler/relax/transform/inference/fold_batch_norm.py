@@ -45,7 +45,7 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
         return None
     axis = int(call.attrs["axis"]) % info.ndim
     conv, bias = _convolution(rewriter, data, axis, info.ndim)
-    if conv is None or not _is_weight(rewriter, conv.args[1]):
+    if conv is None or not _is_weight(rewriter, _before_cast(rewriter, conv.args[1])):
         return None
     short = _dtype_of(conv.args[1])
     taps = _widened(rewriter, conv.args[1], _dtype_of(gamma))
@@ -112,10 +112,14 @@ def _widened(rewriter: CallRewriter, taps: RelaxExpr, dtype: str) -> RelaxExpr:
     """The filters of a convolution as `dtype`: what they were shortened from, where they were."""
     if _dtype_of(taps) == dtype:
         return taps
+    before = _before_cast(rewriter, taps)
+    return before if _dtype_of(before) == dtype else rewriter.builder_.emit(astype(taps, dtype))
+
+
+def _before_cast(rewriter: CallRewriter, taps: RelaxExpr) -> RelaxExpr:
+    """What filters were cast from, else the filters."""
     cast = rewriter.call_of(taps, "relax.astype")
-    if cast is not None and _dtype_of(cast.args[0]) == dtype:
-        return cast.args[0]
-    return rewriter.builder_.emit(astype(taps, dtype))
+    return taps if cast is None else cast.args[0]
 
 
 def _convolution(rewriter: CallRewriter, data: RelaxExpr, axis: int, rank: int) -> tuple[Call | None, RelaxExpr | None]:
