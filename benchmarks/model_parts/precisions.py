@@ -40,7 +40,8 @@ def quantised(model: Any, given: dict[str, Any]) -> Any:
 
 def by_reference(model: Any, given: dict[str, Any]) -> Any:
     """The first result of a quantised model, as onnx's reference evaluator computes it."""
-    return np.asarray(ReferenceEvaluator(model).run(None, given)[0])
+    evaluator: Any = ReferenceEvaluator(model)
+    return np.asarray(evaluator.run(None, given)[0])
 
 
 def shortened(module: Any) -> Any:
