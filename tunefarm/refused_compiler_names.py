@@ -47,13 +47,13 @@ COMPILER: list[tuple[str, str]] = [
         tir.transform.LowerWarpMemory tir.transform.MakePackedAPI tir.transform.MakeUnpackedAPI
         tir.transform.ManifestSharedMemoryLocalStage tir.transform.MergeSharedMemoryAllocations
         tir.transform.NarrowDataType tir.transform.PointerValueTypeRewrite
-        tir.transform.ReduceBranchingThroughOvercompute tir.transform.RemoveAssume tir.transform.RemoveStoreUndef
-        tir.transform.RemoveWeightLayoutRewriteBlock tir.transform.RenormalizeSplitPattern
-        tir.transform.RewriteUnsafeSelect tir.transform.StorageFlatten tir.transform.StorageRewrite
-        tir.transform.TextureFlatten tir.transform.ThreadPartialSync tir.transform.TransformMmaBufferLayout
-        tir.transform.UnifyThreadBinding tir.transform.VerifyVTCMLimit tirx.build tirx.compilation_pipeline
-        tirx.get_default_tir_pipeline tirx.get_tir_pipeline tirx.register_tir_pipeline tirx.transform
-        tirx.transform.common
+        tir.transform.ReduceBranchingThroughOvercompute tir.transform.RemoveAssume tir.transform.RemoveNoOp
+        tir.transform.RemoveStoreUndef tir.transform.RemoveWeightLayoutRewriteBlock
+        tir.transform.RenormalizeSplitPattern tir.transform.RewriteUnsafeSelect tir.transform.StorageFlatten
+        tir.transform.StorageRewrite tir.transform.TextureFlatten tir.transform.ThreadPartialSync
+        tir.transform.TransformMmaBufferLayout tir.transform.UnifyThreadBinding tir.transform.VerifyVTCMLimit
+        tirx.build tirx.compilation_pipeline tirx.get_default_tir_pipeline tirx.get_tir_pipeline
+        tirx.register_tir_pipeline tirx.transform tirx.transform.common
         """,
     ),
     (
@@ -62,15 +62,16 @@ COMPILER: list[tuple[str, str]] = [
         tirx.CallFFIKernelAttr tirx.ComposeLayout tirx.DispatchContext tirx.ExecScope tirx.ScopeIdDef
         tirx.ScopeIdDefStmt tirx.TensorMapEncodeTiledAttr tirx.TensorMapType tirx.TileLayout tirx.TilePrimitiveCall
         tirx.call_ffi_kernel tirx.exec_context tirx.lang tirx.layout tirx.operator tirx.script.SMEMPool
-        tirx.script.TMEMPool tirx.script.TensorMap tirx.script.alloc_cast_frag tirx.script.alloc_tcgen05_ldst_frag
-        tirx.script.builder tirx.script.call_ffi_kernel tirx.script.call_kernel tirx.script.cluster
-        tirx.script.cluster_id tirx.script.constexpr tirx.script.cooperative_tensor_fill
+        tirx.script.TMEMPool tirx.script.TensorMap tirx.script.alloc_cast_frag tirx.script.alloc_scalar
+        tirx.script.alloc_tcgen05_ldst_frag tirx.script.builder tirx.script.call_ffi_kernel tirx.script.call_kernel
+        tirx.script.cluster tirx.script.cluster_id tirx.script.constexpr tirx.script.cooperative_tensor_fill
         tirx.script.cooperative_tensor_load tirx.script.cooperative_tensor_multiply_accumulate
         tirx.script.cooperative_tensor_store tirx.script.cta tirx.script.cta_id tirx.script.cta_id_in_cluster
-        tirx.script.cta_id_in_pair tirx.script.cuda tirx.script.device_entry tirx.script.hint tirx.script.inline
-        tirx.script.jit tirx.script.lane_id tirx.script.meta_class tirx.script.metal tirx.script.nki
-        tirx.script.nvshmem tirx.script.parser tirx.script.print_buffer tirx.script.ptx tirx.script.ptx_legacy
-        tirx.script.scope_id tirx.script.selector tirx.script.tensormap_encode_tiled tirx.script.thread
+        tirx.script.cta_id_in_pair tirx.script.cuda tirx.script.decl_scalar tirx.script.device_entry tirx.script.hint
+        tirx.script.inline tirx.script.jit tirx.script.lane_id tirx.script.local_scalar tirx.script.meta_class
+        tirx.script.metal tirx.script.nki tirx.script.nvshmem tirx.script.parser tirx.script.print_buffer
+        tirx.script.ptx tirx.script.ptx_legacy tirx.script.s_tir tirx.script.scope_id tirx.script.selector
+        tirx.script.shared_scalar tirx.script.static_assert tirx.script.tensormap_encode_tiled tirx.script.thread
         tirx.script.thread_id tirx.script.thread_id_in_wg tirx.script.tvm_kernel_replace_point tirx.script.warp
         tirx.script.warp_id tirx.script.warp_id_in_wg tirx.script.warpgroup tirx.script.warpgroup_id
         tirx.script.webgpu tirx.script.wg tirx.script.wg_reg_tile tirx.tensormap_encode_tiled tirx.tile_primitive
@@ -191,8 +192,8 @@ COMPILER: list[tuple[str, str]] = [
         script.tir.ptx_init_barrier_thread_count script.tir.ptx_mma_sp script.tir.ptx_wait_barrier
         script.tir.q_multiply_shift script.tir.q_multiply_shift_per_axis script.tir.start_profile_intrinsic
         script.tir.tvm_mfma script.tir.tvm_mfma_store script.tir.tvm_rdna_wmma script.tir.tvm_rdna_wmma_store
-        script.tir.vscale tir.create_barriers tir.end_profile_intrinsic tir.ptx_arrive_barrier
-        tir.ptx_arrive_barrier_expect_tx tir.ptx_cp_async_barrier tir.ptx_cp_async_bulk
+        script.tir.vscale tir.create_barriers tir.end_profile_intrinsic tir.op.tvm_warp_activemask
+        tir.ptx_arrive_barrier tir.ptx_arrive_barrier_expect_tx tir.ptx_cp_async_barrier tir.ptx_cp_async_bulk
         tir.ptx_init_barrier_thread_count tir.ptx_mma_sp tir.ptx_wait_barrier tir.q_multiply_shift
         tir.q_multiply_shift_per_axis tir.start_profile_intrinsic tir.tvm_mfma tir.tvm_mfma_store tir.tvm_rdna_wmma
         tir.tvm_rdna_wmma_store tir.vscale tirx.dp4a tirx.get_active_lane_mask tirx.get_vscale_expr
@@ -213,9 +214,8 @@ COMPILER: list[tuple[str, str]] = [
         tir.TVMBackendFreeWorkspace tir.call_cpacked tir.call_cpacked_lowered tir.call_packed_lowered tir.isnullptr
         tir.lookup_param tir.op.anylist_getitem tir.op.anylist_resetitem tir.op.anylist_setitem_call_cpacked
         tir.op.anylist_setitem_call_packed tir.op.tvm_thread_invariant tir.tvm_check_return tir.tvm_stack_alloca
-        tir.tvm_struct_get tir.tvm_struct_set tir.tvm_throw_last_error
-        tirx.handle_add_byte_offset tirx.ptr_byte_offset tirx.script.handle_add_byte_offset
-        tirx.script.ptr_byte_offset
+        tir.tvm_struct_get tir.tvm_struct_set tir.tvm_throw_last_error tirx.handle_add_byte_offset
+        tirx.ptr_byte_offset tirx.script.handle_add_byte_offset tirx.script.ptr_byte_offset
         """,
     ),
     (
@@ -235,8 +235,8 @@ COMPILER: list[tuple[str, str]] = [
     (
         "nodes of TVM's older lowering, which produce nothing here; stages become blocks at once",
         """
-        script.tir.allocate_const script.tir.customized_code script.tir.realize tir.AllocateConst
-        tir.BufferRealize tir.CustomizedCode tir.DataProducer tir.Prefetch tir.ProducerRealize tir.ProducerStore
+        script.tir.allocate_const script.tir.customized_code script.tir.realize tir.AllocateConst tir.BufferRealize
+        tir.CustomizedCode tir.DataProducer tir.Prefetch tir.ProducerRealize tir.ProducerStore
         """,
     ),
     (
@@ -267,13 +267,32 @@ COMPILER: list[tuple[str, str]] = [
     (
         "an internal of TVM's expressions",
         """
-        s_tir.analysis.TensorRegion tir.CallEffectKind tir.expr.div_ambiguity_error
-        tir.ir_builder.WithScope tirx.AllocBuffer tirx.Bind tirx.BufferAccessKind tirx.BufferRegionType
-        tirx.BufferType tirx.Expr tirx.LambdaExpr tirx.buffer_data tirx.buffer_data_pointer_type
-        tirx.ignore_loop_partition tirx.is_buffer_var tirx.op.masked_load tirx.op.masked_store
-        tirx.register_intrin_lowering tirx.script.Bind tirx.script.ignore_loop_partition tirx.script.masked_load
-        tirx.script.masked_store
+        s_tir.analysis.TensorRegion tir.CallEffectKind tir.expr.div_ambiguity_error tir.ir_builder.WithScope
+        tirx.AllocBuffer tirx.Bind tirx.BufferAccessKind tirx.BufferRegionType tirx.BufferType tirx.Expr
+        tirx.LambdaExpr tirx.buffer_data tirx.buffer_data_pointer_type tirx.ignore_loop_partition tirx.is_buffer_var
+        tirx.op.masked_load tirx.op.masked_store tirx.register_intrin_lowering tirx.script.Bind
+        tirx.script.ignore_loop_partition tirx.script.masked_load tirx.script.masked_store
         """,
+    ),
+    (
+        "ask `tir.analysis.verify_memory` of each function",
+        "tir.transform.VerifyMemory",
+    ),
+    (
+        "whether a function has effects is said where it is called: `R.call_tir` is pure, `R.call_tir_inplace` is not",
+        "tir.analysis.assert_pure_function tir.analysis.is_pure_function",
+    ),
+    (
+        "parts of vectors are taken and joined by `tir.Shuffle`",
+        "script.tir.vectorcombine script.tir.vectorhigh tir.vectorcombine tir.vectorhigh",
+    ),
+    (
+        "intrinsics are called by name: `T.call_llvm_intrin(dtype, name, …)`",
+        "script.tir.llvm_lookup_intrinsic_id",
+    ),
+    (
+        "a function without a result returns nothing, and says no type",
+        "script.tir.void",
     ),
     (
         "bit operations are calls: `tir.bitwise_and(a, b)`, `a << b`",

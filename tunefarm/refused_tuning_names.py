@@ -35,6 +35,10 @@ TUNING: list[tuple[str, str]] = [
         "runtime.profiler_vm runtime.vm",
     ),
     (
+        "what `tvm.compile` gives is a module, which runs, or a `relax.VMExecutable`",
+        "runtime.Executable",
+    ),
+    (
         "a profiler takes devices themselves",
         "runtime.profiling.DeviceWrapper",
     ),
@@ -110,8 +114,7 @@ TUNING: list[tuple[str, str]] = [
         auto_scheduler.utils.check_remote auto_scheduler.utils.deserialize_args
         auto_scheduler.utils.kill_child_processes auto_scheduler.utils.make_traceback_info
         auto_scheduler.utils.request_remote auto_scheduler.utils.serialize_args autotvm.measure.Executor
-        autotvm.measure.executor
-        autotvm.measure.measure_methods.check_remote
+        autotvm.measure.executor autotvm.measure.measure_methods.check_remote
         autotvm.measure.measure_methods.gpu_verify_pass autotvm.measure.measure_methods.run_through_rpc
         autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
         autotvm.measure.request_remote meta_schedule.measure_callback.RemoveBuildArtifact

@@ -8,6 +8,8 @@ _RENAMED = {"SBlock": "Block", "SBlockRealize": "BlockRealize", "SBlockRV": "Blo
 
 
 def __getattr__(name: str) -> Any:
+    if name == "renew_defs":
+        return _tir.stmt_functor.renew_defs
     return getattr(_tir, _RENAMED.get(name, name))
 
 

@@ -82,7 +82,9 @@ _SHOWN = {
 }
 """A module that is here, or that stands for one, and its parts in Apache TVM."""
 
-_MOVED = {"script.parser.ir": "script.ir", "script.parser.relax": "script.relax", "script.parser.tir": "script.tir"}
+_MOVED = {"script.parser.ir": "script.ir", "script.parser.relax": "script.relax", "script.parser.tir": "script.tir"} | {
+    "tirx.script": "script.tirx"
+}
 """Modules that have another path here."""
 
 PARTS = {

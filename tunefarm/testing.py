@@ -7,20 +7,68 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any, NoReturn
 
 import numpy as np
 
+from compiler.ir.module import IRModule
+from compiler.ir.structural import assert_structural_equal
 from compiler.runtime.core.device import Device, device, enabled
+from compiler.runtime.core.packed import packed
 from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tunefarm.compatibility import refusing
 
 __all__ = [
-    "assert_allclose", "device_enabled", "enabled_targets", "fixture", "main", "parameter", "parameters",
-    "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm", "requires_package", "requires_rpc",
+    "CompareBeforeAfter",
+    "assert_allclose",
+    "device_enabled",
+    "echo",
+    "enabled_targets",
+    "exclude_targets",
+    "fixture",
+    "identity_after",
+    "known_failing_targets",
+    "main",
+    "parameter",
+    "parameters",
+    "parametrize_targets",
+    "requires_aarch64",
+    "requires_aarch64_sve",
+    "requires_arm_dot",
+    "requires_cublas",
+    "requires_cuda",
+    "requires_cuda_compute_version",
+    "requires_cudagraph",
+    "requires_cudnn",
+    "requires_cutlass",
+    "requires_gpu",
+    "requires_hexagon",
+    "requires_llvm",
+    "requires_matrixcore",
+    "requires_metal",
+    "requires_micro",
+    "requires_nvcc_version",
+    "requires_opencl",
+    "requires_package",
+    "requires_rocm",
+    "requires_rpc",
+    "requires_tensorcore",
+    "requires_vulkan",
+    "requires_x86",
+    "requires_x86_amx",
+    "requires_x86_avx512",
+    "requires_x86_vnni",
+    "skip_if_32bit",
+    "slow",
+    "terminate_self",
     "uses_gpu",
 ]  # fmt: skip
+
+__getattr__ = refusing(__name__)
 
 DEFAULT_TARGETS = ("llvm", "cuda")
 
@@ -83,6 +131,111 @@ requires_rpc = _requires(lambda: True, "RPC")
 requires_cuda = _requires(lambda: device_enabled("cuda"), "an NVIDIA GPU")
 requires_gpu = requires_cuda
 uses_gpu = requires_cuda
+
+
+def _on(architecture: str, *features: str) -> Callable[[], bool]:
+    """Whether this machine is of an architecture and its CPU has some features."""
+
+    def met() -> bool:
+        here = Target("llvm").resolved()
+        return here.architecture == architecture and set(features) <= here.features
+
+    return met
+
+
+def _never() -> bool:
+    return False
+
+
+requires_x86 = _requires(_on("x86_64"), "an x86 CPU")
+requires_x86_avx512 = _requires(_on("x86_64", "avx512f", "avx512bw", "avx512dq"), "AVX-512")
+requires_x86_vnni = _requires(_on("x86_64", "avx512vnni"), "VNNI")
+requires_x86_amx = _requires(_on("x86_64", "amx-int8"), "AMX")
+requires_arm_dot = _requires(_on("aarch64", "dotprod"), "an Arm CPU with sums of products")
+requires_aarch64 = _requires(_on("aarch64"), "a 64-bit Arm CPU")
+requires_aarch64_sve = _requires(_on("aarch64", "sve"), "an Arm CPU with SVE")
+requires_nvcc_version = requires_cuda_compute_version = lambda *_args, **_kwargs: requires_cuda
+requires_cudagraph = requires_cudnn = requires_cublas = requires_tensorcore = requires_nvptx = requires_cuda
+requires_metal = _requires(_never, "an Apple GPU")
+requires_opencl = _requires(_never, "OpenCL")
+requires_vulkan = _requires(_never, "Vulkan")
+requires_rocm = requires_matrixcore = _requires(_never, "an AMD GPU")
+requires_hexagon = _requires(_never, "a Hexagon DSP")
+requires_micro = requires_cmsisnn = requires_corstone300 = _requires(_never, "a microcontroller")
+requires_cutlass = _requires(_never, "CUTLASS")
+
+
+def slow(func: Any) -> Any:
+    """Mark a test as slow: it runs here all the same."""
+    return func
+
+
+def skip_if_32bit(reason: str) -> Callable[[Any], Any]:
+    """Skip a test on machines with addresses of 32 bits."""
+    import pytest
+
+    return pytest.mark.skipif(sys.maxsize < 1 << 32, reason=reason)
+
+
+def exclude_targets(*_args: Any) -> Callable[[Any], Any]:
+    """Leave targets out of a test that runs once for each: only those of `parametrize_targets` are used here."""
+    return slow
+
+
+def known_failing_targets(*_args: Any) -> Callable[[Any], Any]:
+    """Name targets that a test fails on: only those of `parametrize_targets` are used here."""
+    return slow
+
+
+def identity_after(x: Any, sleep: float) -> Any:
+    """`x`, after some seconds."""
+    time.sleep(sleep)
+    return x
+
+
+def terminate_self() -> NoReturn:
+    """End this process."""
+    sys.exit(-1)
+
+
+def echo(x: Any) -> Any:
+    """What a function of the registry gets when it is handed `x`."""
+    return packed(lambda value: value)(x)
+
+
+class CompareBeforeAfter:
+    """A test class of a pass: `before` (or `expected`) is a function of the IR, or one that gives it; `transform` is the
+    pass. `expected` may be an error, which the pass raises then."""
+
+    before: Any
+    expected: Any
+    transform: Any
+
+    def test_compare(self) -> None:
+        """Run the pass on `before` and compare with `expected`."""
+        import pytest
+
+        given, wanted = (_module_of(self, part) for part in ("before", "expected"))
+        if isinstance(wanted, type) and issubclass(wanted, Exception):
+            with pytest.raises(wanted):
+                self._pass()(given)
+        else:
+            assert_structural_equal(self._pass()(given), wanted)
+
+    def _pass(self) -> Callable[[IRModule], IRModule]:
+        found = self.transform
+        if isinstance(found, Callable) and not hasattr(found, "info"):  # type: ignore[arg-type]
+            found = found()
+        run: Callable[[IRModule], IRModule] = found
+        return run
+
+
+def _module_of(test: Any, part: str) -> Any:
+    """A module of what stands under a name of a test class."""
+    found = getattr(test, part)
+    if not isinstance(found, IRModule | PrimFunc) and not isinstance(found, type) and callable(found):
+        found = found()
+    return IRModule({"main": found}) if isinstance(found, PrimFunc) else found
 
 
 def requires_package(*packages: str) -> Callable[[Any], Any]:

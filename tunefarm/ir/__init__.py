@@ -14,25 +14,37 @@ from compiler.ir.structural import (
     structural_hash,
 )
 from compiler.ir.vdevice import VDevice
-from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import PrimExpr
 from tunefarm.compatibility import refusing
-from tunefarm.ir import base, container, expr, function, instrument, module, op, transform
+from tunefarm.ir import attrs, base, container, expr, function, instrument, module, op, transform, type
+from tunefarm.ir.attrs import Attrs, DictAttrs, make_node
+from tunefarm.ir.env_func import EnvFunc
+from tunefarm.ir.json_objects import load_json, save_json
+from tunefarm.ir.type import FuncType, PrimType, TensorType, TupleType, Type
 
 __all__ = [
     "Array",
+    "Attrs",
     "BaseFunc",
+    "DictAttrs",
+    "EnvFunc",
+    "FuncType",
     "GlobalVar",
     "IRModule",
     "Map",
     "Node",
     "Op",
     "PrimExpr",
+    "PrimType",
     "Range",
     "RelaxExpr",
     "Span",
+    "TensorType",
+    "TupleType",
+    "Type",
     "VDevice",
     "assert_structural_equal",
+    "attrs",
     "base",
     "container",
     "expr",
@@ -40,12 +52,14 @@ __all__ = [
     "get_first_structural_mismatch",
     "instrument",
     "load_json",
+    "make_node",
     "module",
     "op",
     "save_json",
     "structural_equal",
     "structural_hash",
     "transform",
+    "type",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there

@@ -7,7 +7,7 @@ from compiler.ir.structural import (
     structural_equal,
     structural_hash,
 )
-from compiler.script.saved import load_json, save_json
+from tunefarm.ir.json_objects import load_json, save_json
 
 __all__ = [
     "Node",

@@ -19,6 +19,7 @@ from tunefarm.meta_schedule import (
     tune_context,
     utils,
 )
+from tunefarm.meta_schedule.utils import derived_object, is_meta_schedule_enabled
 from tuner.faces.meta_schedule.builder import Builder
 from tuner.faces.meta_schedule.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
@@ -51,7 +52,9 @@ __all__ = [
     "builder",
     "compile_relax",
     "database",
+    "derived_object",
     "extract_tasks",
+    "is_meta_schedule_enabled",
     "measure_callback",
     "mutator",
     "postproc",

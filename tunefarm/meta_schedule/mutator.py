@@ -12,7 +12,17 @@ from tuner.faces.meta_schedule.mutator import (
     PyMutator,
 )
 
-__all__ = ["MutateComputeLocation", "MutateParallel", "MutateTileSize", "MutateUnroll", "Mutator", "PyMutator"]
+create = Mutator.create
+
+__all__ = [
+    "MutateComputeLocation",
+    "MutateParallel",
+    "MutateTileSize",
+    "MutateUnroll",
+    "Mutator",
+    "PyMutator",
+    "create",
+]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)

@@ -11,7 +11,16 @@ from tuner.faces.meta_schedule.postproc import (
     RewriteReductionBlock,
 )
 
-__all__ = ["DisallowDynamicLoop", "Postproc", "PyPostproc", "RewriteParallelVectorizeUnroll", "RewriteReductionBlock"]
+create = Postproc.create
+
+__all__ = [
+    "DisallowDynamicLoop",
+    "Postproc",
+    "PyPostproc",
+    "RewriteParallelVectorizeUnroll",
+    "RewriteReductionBlock",
+    "create",
+]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)

@@ -16,6 +16,8 @@ from tuner.faces.meta_schedule.schedule_rule import (
     ScheduleRule,
 )
 
+create = ScheduleRule.create
+
 __all__ = [
     "AddRFactor",
     "ApplyCustomRule",
@@ -27,6 +29,7 @@ __all__ = [
     "RandomComputeLocation",
     "ReuseType",
     "ScheduleRule",
+    "create",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there

@@ -3,6 +3,8 @@
 import os
 from typing import TypeVar
 
+import numpy as np
+
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_hash
@@ -30,4 +32,9 @@ def is_meta_schedule_enabled() -> bool:
     return True
 
 
-__all__ = ["cpu_count", "derived_object", "is_meta_schedule_enabled", "shash2hex"]
+def fork_seed(seed: int | None, n: int) -> list[int]:
+    """Seeds of `n` generators that draw nothing in common; of None, others each time."""
+    return [int(value) for value in np.random.default_rng(seed).integers(1, 1 << 30, size=n)]
+
+
+__all__ = ["cpu_count", "derived_object", "fork_seed", "is_meta_schedule_enabled", "shash2hex"]

@@ -41,6 +41,7 @@ from compiler.runtime.files.params import (
 from compiler.runtime.load import load_module
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
+from compiler.target.target import Target
 from compiler.tir.ops import const
 from tunefarm.compatibility import refusing
 from tunefarm.runtime import (
@@ -84,6 +85,7 @@ __all__ = [
     "cpu",
     "cuda",
     "device",
+    "device_from_target",
     "empty",
     "enabled",
     "ext_dev",
@@ -121,6 +123,12 @@ __all__ = [
     "vulkan",
     "webgpu",
 ]  # fmt: skip
+
+
+def device_from_target(target: Target | str, dev_id: int = 0) -> Device:
+    """The device that runs a target's code."""
+    return device(Target(target).device_type, dev_id)
+
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)
