@@ -204,8 +204,8 @@ def echo(x: Any) -> Any:
 
 
 class CompareBeforeAfter:
-    """A test class of a pass: `before` (or `expected`) is a function of the IR, or one that gives it; `transform` is the
-    pass. `expected` may be an error, which the pass raises then."""
+    """A test class of a pass: `before` and `expected` are functions of the IR, or functions that give one; `transform`
+    is the pass. `expected` may be an error, which the pass raises then."""
 
     before: Any
     expected: Any

@@ -18,12 +18,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from compiler.errors import ScheduleError
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
+from compiler.schedule.core.field_trace import as_field_json, play_field_json
 from compiler.schedule.core.rv import RV, parse_rv
 from compiler.schedule.core.step import Decision, Input, Step, check_step, get_primitive
+
+if TYPE_CHECKING:
+    from compiler.schedule.core.schedule import Schedule
 
 FORMAT = "tunefarm.trace"
 VERSION = 1
@@ -138,9 +142,23 @@ class Trace:
         trace = self.simplified(remove_postproc=True) if remove_postproc else self
         trace.play(lambda move: move.take_on(sch))
 
-    def as_json(self) -> Any:
-        """The trace as plain lists and dicts: what `to_json` writes."""
-        return json.loads(self.to_json())
+    def as_json(self, remove_postproc: bool = False) -> Any:
+        """The trace as Apache TVM writes it: lists of instructions and decisions. Raises FieldTraceError for a step
+        that TVM does not have; `to_json` writes every step."""
+        return as_field_json(self.simplified(remove_postproc=True) if remove_postproc else self)
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
+        """Take the steps of a trace that TVM wrote on `sch`. Raises FieldTraceError."""
+        play_field_json(sch, json_obj)
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the calls that make it."""
+        print(self.as_python())
+
+    def get_decision(self, inst: Step) -> Decision | None:
+        """The decision of a sampling step of this trace; None where it is open, or for another step."""
+        return next((move.decision for move in self.moves() if move.step is inst), None)
 
     def to_json(self) -> str:
         """The trace as text; equal for equal traces."""

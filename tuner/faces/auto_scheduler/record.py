@@ -85,7 +85,7 @@ def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
     head = [task.workload_key, str(task.target), task.hardware_params.to_json(), host, 0, []]
     costs = res.costs if res.error_no == 0 else [_FAILED_COST]
     row = {
-        "i": [head, inp.state.trace.as_json()],
+        "i": [head, json.loads(inp.state.trace.to_json())],
         "r": [costs, int(res.error_no), res.all_cost, res.timestamp],
         "v": LOG_VERSION,
     }

@@ -64,13 +64,17 @@ class Database(ABC):
 
     # -- what they all have
 
+    def standing_records(self, workload: Workload) -> list[TuningRecord]:
+        """The records that queries choose from: those with a time, as far as later ones do not stand for them."""
+        return self.get_top_k(workload, _ALL)
+
     def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
         """The best record for `mod` on `target`, or None. `workload_name` is for messages only: names don't
         matter."""
         if not self.has_workload(mod):
             return None
         wanted = Target(target)
-        found = [r for r in self.get_top_k(Workload(mod), _ALL) if r.target is None or _runs_on(r.target, wanted)]
+        found = [r for r in self.standing_records(Workload(mod)) if r.target is None or _runs_on(r.target, wanted)]
         return min(found, key=lambda r: (str(r.target) != str(wanted), expected(r)), default=None)
 
     def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
@@ -106,7 +110,7 @@ class Database(ABC):
         """Put the best record of each workload and target into `destination`."""
         best: dict[tuple[str, str], TuningRecord] = {}
         for workload in {r.workload.key: r.workload for r in self.get_all_tuning_records()}.values():
-            for record in self.get_top_k(workload, _ALL):
+            for record in self.standing_records(workload):
                 key = workload.key, str(record.target)
                 best[key] = min(best.get(key, record), record, key=expected)
         for record in best.values():
@@ -160,9 +164,9 @@ def expected(record: TuningRecord) -> float:
 
 
 class MemoryDatabase(Database):
-    """Records that end with the process. One with more samples of the same schedule stands for those with fewer,
-    and a later one of at least three for all. So a finalist counts by what the finals measured, in turns with its
-    rivals.
+    """Records that end with the process. In queries one with more samples of the same schedule stands for those with
+    fewer, and a later one of at least three for all. So a finalist counts by what the finals measured, in turns with
+    its rivals.
     """
 
     def __init__(self, module_equality: Equality = "structural") -> None:
@@ -194,13 +198,17 @@ class MemoryDatabase(Database):
             standing.append(record)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        timed = [
+        timed = [r for r in self._records if r.workload.key == workload.key and r.run_secs]
+        return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
+
+    def standing_records(self, workload: Workload) -> list[TuningRecord]:
+        found = [
             record
             for (key, _, _), standing in self._standing.items()
             for record in standing
             if key == workload.key and record.run_secs
         ]
-        return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
+        return sorted(found, key=lambda r: r.mean)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return list(self._records)
@@ -230,6 +238,10 @@ class UnionDatabase(Database):
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         found = [record for database in self.databases for record in database.get_top_k(workload, top_k)]
         return sorted(found, key=lambda r: r.mean)[: max(0, top_k)]
+
+    def standing_records(self, workload: Workload) -> list[TuningRecord]:
+        found = [record for database in self.databases for record in database.standing_records(workload)]
+        return sorted(found, key=lambda r: r.mean)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return [record for database in self.databases for record in database.get_all_tuning_records()]
