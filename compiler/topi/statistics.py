@@ -16,7 +16,7 @@ from compiler.topi.reduction import max as largest
 
 
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean along `axis`. Integers are divided rounding down; float16 and bfloat16 are summed as float32."""
+    """The mean along `axis`, of integers rounded towards zero (as in TVM). 16-bit floats are summed as float32."""
     axes = normal_axes("mean", axis, data.ndim)
     total = sum(_wide(data), axes, keepdims)
     count = product([data.shape[d] for d in axes])
@@ -24,7 +24,7 @@ def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     def value(*i: Var) -> PrimExpr:
         if parse_dtype(total.dtype).is_float:
             return (total(*i) / ops.cast(total.dtype, count)).astype(data.dtype)
-        return ops.floordiv(total(*i), ops.cast(total.dtype, count)).astype(data.dtype)
+        return ops.truncdiv(total(*i), ops.cast(total.dtype, count)).astype(data.dtype)
 
     result: Tensor = compute(total.shape, value, name="T_mean", tag="elemwise")
     return result

@@ -185,6 +185,11 @@ def max_pool2d_backward(
     """Take the gradient of the data of `nn.max_pool2d`; of a window's equal elements the first gets it."""
 
 
+def _avg_pool_info(use: Use) -> StructInfo:
+    use.check_float("data")
+    return _pool_info(use)
+
+
 def _avg_pool_backward(
     output_grad: Tensor, data: Tensor, pool_size: Any, strides: Any, padding: Any, dilation: Any, ceil_mode: bool,
     count_include_pad: bool, layout: str, out_layout: str,
@@ -199,7 +204,7 @@ def _avg_pool_backward(
 
 @operator(
     "relax.grad.avg_pool2d_backward",
-    infer=_pool_info,
+    infer=_avg_pool_info,
     te=_avg_pool_backward,
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(4, 1),

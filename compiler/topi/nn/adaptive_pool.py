@@ -79,7 +79,7 @@ def _adaptive(op: str, data: Tensor, output_size: Any, pool_type: str, layout: s
         for d in dims:
             area = ops.mul(area, count(d, indices[d]))
         divisor = ops.cast(data.dtype, area)
-        return pooled(*indices) / divisor if is_float(data.dtype) else ops.floordiv(pooled(*indices), divisor)
+        return pooled(*indices) / divisor if is_float(data.dtype) else ops.truncdiv(pooled(*indices), divisor)
 
     result: Tensor = compute(shape, divide, name="adaptive_pool_avg", tag="elemwise")
     return result

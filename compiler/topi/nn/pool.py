@@ -174,6 +174,6 @@ def _mean(pooled: Tensor, count: PrimExpr) -> Tensor:
 
 
 def _quotient(value: PrimExpr, count: PrimExpr) -> PrimExpr:
-    """Integers are divided rounding down."""
+    """Integers are divided rounding towards zero, as in TVM and ONNX Runtime."""
     divisor = ops.cast(value.dtype, count)
-    return value / divisor if is_float(value.dtype) else ops.floordiv(value, divisor)
+    return value / divisor if is_float(value.dtype) else ops.truncdiv(value, divisor)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from compiler.driver.build import compile_artifact
+from compiler.errors import IRError
 from compiler.interp.interpreter import run
 from compiler.ir.structural import assert_structural_equal
 from compiler.relax.block_builder import BlockBuilder
@@ -51,6 +52,8 @@ class Case:
     values: dict[int, Callable[[Array], Array]] = field(default_factory=dict)
     sizes: Sequence[dict[str, int]] = SIZES
     tolerance: float = 0.0
+    unlike: Sequence[str] = ()
+    """Element types, none of `dtypes`, for which the numpy form gives something else than the operator."""
 
     def dtype(self, position: int, dtype: str) -> str:
         return self.fixed.get(position, dtype)
@@ -79,6 +82,35 @@ def check(case: Case) -> None:
     _check_constants(case)
     _check_layout(case)
     _check_gradient(case)
+
+
+def check_another(case: Case, dtype: str) -> bool:
+    """Run the operator with an element type that `case` does not name, and compare with numpy in float64.
+
+    Returns whether the operator takes such elements; when not, it says so with an error that names them.
+    """
+    symbols = {name: n.Var(name, "int64") for name in ("n", "m", "k", "j")}
+    inputs = [
+        Var(f"x{i}", TensorStructInfo(dims_of(shape, symbols), case.dtype(i, dtype)))
+        for i, shape in enumerate(case.shapes)
+    ]
+    try:
+        kernel, infos = _kernel_of(case, inputs)
+    except IRError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    if refusal:
+        assert dtype in refusal
+        return False
+    module = load_artifact(compile_artifact(kernel.func, "llvm", name="main"))
+    in_float64 = replace(case, numpy=lambda *arrays: case.numpy(*map(_wide, arrays)))
+    _agree(in_float64, kernel, module, infos, symbols, case.sizes[0], dtype)
+    return True
+
+
+def _wide(values: Array) -> Array:
+    return values.astype("float64") if str(values.dtype) in ("float16", "bfloat16", "float32") else values
 
 
 def check_text(build: Callable[..., Any], inputs: Sequence[Var]) -> None:

@@ -7,7 +7,7 @@ from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
 from compiler.relax.op.core.layout import follows_with_axis
 from compiler.relax.op.core.params import Dtype, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
-from compiler.relax.op.core.rules import with_dtype
+from compiler.relax.op.core.rules import check_kind, with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_output
 from compiler.te.tensor import Tensor
@@ -69,6 +69,7 @@ def _dequantize_info(use: Use) -> StructInfo:
     data, dtype = use.tensor("data"), use.call.attrs["out_dtype"]
     if dtype not in _FLOATS:
         use.fail(f"out_dtype is {dtype!r}, it must be one of {', '.join(_FLOATS)}")
+    check_kind(use, ("data",), floats=False, integers=True, bools=False)
     _vectors_fit(use, data)
     return with_dtype(data, dtype)
 

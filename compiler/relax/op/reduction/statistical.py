@@ -104,7 +104,7 @@ sum = _reduction("sum", topi.sum, "Add the elements", reduced(), slopes.sum)
 prod = _reduction("prod", topi.prod, "Multiply the elements", reduced(), slopes.product)
 max = _reduction("max", _largest, "Take the largest element", reduced(bools=True), slopes.extreme)
 min = _reduction("min", _smallest, "Take the smallest element", reduced(bools=True), slopes.extreme)
-mean = _reduction("mean", topi.mean, "Take the mean, of whole numbers rounded down,", reduced(), slopes.mean)
+mean = _reduction("mean", topi.mean, "Take the mean, of whole numbers rounded towards zero,", reduced(), slopes.mean)
 variance = _reduction(
     "variance", topi.variance, "Take the mean square about the mean", reduced(floats=True), slopes.variance, 4
 )

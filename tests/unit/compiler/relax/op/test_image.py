@@ -15,6 +15,8 @@ from tests.kit.compiler.relax_ops import Case, check
 
 Array = np.ndarray[Any, Any]
 image = op.image
+WHOLE = ("int8", "uint8", "int32", "int64")
+"""Numbers a hair below a whole one lose one when they are made whole."""
 
 
 def stretched(a: Array, axis: int, size: int, corners: bool = False) -> Array:
@@ -59,9 +61,9 @@ CASES = [
     Case("affine_grid of volumes", lambda m: image.affine_grid(m, (2, 4, 3), align_corners=False),
          lambda m: affine(m, (2, 4, 3), False), ["n 3 4"], tolerance=1e-4),
     Case("resize2d", lambda x: image.resize2d(x, (7, 3)), lambda a: linear(a, (7, 3)), ["n m 4 5"],
-         ("float32", "float64"), tolerance=1e-4),
+         ("float32", "float64"), unlike=WHOLE, tolerance=1e-4),
     Case("resize2d square", lambda x: image.resize2d(x, 6, layout="NHWC"), lambda a: linear(a, (6, 6), 1), ["n 4 5 m"],
-         tolerance=1e-4),
+         unlike=WHOLE, tolerance=1e-4),
     Case("resize2d to corners",
          lambda x: image.resize2d(x, (7, 3), coordinate_transformation_mode="align_corners"),
          lambda a: linear(a, (7, 3), corners=True), ["n m 4 5"], tolerance=1e-4),
@@ -73,7 +75,7 @@ CASES = [
          lambda x: image.resize2d(x, (2, 3), [0.25, 0.0, 0.75, 1.0], "NCHW", "linear", "tf_crop_and_resize"), cropped,
          ["n m 5 5"], tolerance=1e-4),
     Case("resize3d", lambda x: image.resize3d(x, (3, 5, 2)), lambda a: linear(a, (3, 5, 2)), ["n m 2 3 4"],
-         tolerance=1e-4),
+         unlike=WHOLE, tolerance=1e-4),
     Case("grid_sample", lambda x, g: image.grid_sample(x, g, "nearest", padding_mode="border", align_corners=True),
          sampled, ["n m 4 6", "n 3 2 2"]),
 ]  # fmt: skip
