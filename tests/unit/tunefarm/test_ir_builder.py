@@ -69,3 +69,44 @@ def test_frames_stand_where_they_belong() -> None:
             T.where(True)
     with pytest.raises(IRError, match="has made nothing yet"):
         builder.get()
+
+
+def test_a_block_around_all_is_the_root() -> None:
+    @tir.prim_func
+    def wanted(A: tir.Buffer((8,), "int32")):
+        with tir.block("root"):
+            A[0] = 1
+
+    with IRBuilder() as builder, T.prim_func():
+        T.func_name("wanted")
+        a = T.arg("A", T.Buffer((8,), "int32"))
+        with T.block("root"):
+            T.buffer_store(a, 1, [0])
+    assert_structural_equal(builder.get(), wanted)
+
+
+def test_what_would_be_lost_is_refused() -> None:
+    with IRBuilder(), T.prim_func():
+        a = T.arg("A", T.Buffer((8,), "int32"))
+        with pytest.raises(IRError, match="whole elements"):
+            T.buffer_store(a, 1, [0], predicate=a[0] > 0)
+        branch = T.If(a[0] > 0)
+        branch.__enter__()
+        with T.Then():
+            T.evaluate(0)
+        T.evaluate(1)
+        with pytest.raises(IRError, match="no statements of its own"):
+            branch.__exit__(None, None, None)
+        with T.serial(8) as i:
+            pass
+        with T.serial(8) as j, T.block("b"):
+            T.axis.remap("S", [j])
+            T.where(j < 4)
+            T.reads(a[j])
+            for again in (lambda: T.where(j < 2), lambda: T.reads(a[0])):
+                with pytest.raises(IRError, match="once"):
+                    again()
+            with pytest.raises(IRError, match="around the block"):
+                T.axis.remap("S", [i])
+            with pytest.raises(IRError, match="kind 'X'"):
+                T.axis.remap("X", [j])

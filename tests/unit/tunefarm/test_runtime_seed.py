@@ -190,3 +190,23 @@ def test_where_two_expressions_differ_first():
     found = tvm.ir.get_first_structural_mismatch(x + 1, x + 2)
     assert found.lhs_path == found.rhs_path == ROOT.attr("b").attr("value")
     assert tvm.ir.get_first_structural_mismatch(x + 1, x + 1) is None
+
+
+def test_kernels_are_checked_against_what_a_gpu_has() -> None:
+    a = te.placeholder((256,), name="A")
+    b = te.compute((256,), lambda i: a[i] + 1, name="B")
+    c = te.compute((256,), lambda i: b[255 - i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    block, thread = s[c].split(c.op.axis[0], factor=64)
+    s[c].bind(block, te.thread_axis("blockIdx.x"))
+    s[c].bind(thread, te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], block)
+    s[b].set_scope("shared")
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    built = tvm.build(s, [a, c], tvm.target.Target("cuda -arch=sm_80", host="llvm"))
+    built.set_cuda_props(max_shared_memory_per_block=256, max_threads_per_block=64)
+    with pytest.raises(tvm.TVMError, match="needs 64 threads in a block; 32 are allowed"):
+        built.set_cuda_props(max_threads_per_block=32)
+    with pytest.raises(tvm.TVMError, match="needs 256 bytes of shared memory in a block; 128 are allowed"):
+        built.set_cuda_props(max_shared_memory_per_block=128)
+    tvm.build(te.create_schedule(c.op), [a, c], "llvm").set_cuda_props(max_threads_per_block=1)

@@ -47,7 +47,8 @@ class PrimFuncFrame(Frame):
     def close(self, builder: IRBuilder) -> None:
         body = closed(self.items)
         blocks = any(isinstance(node, n.BlockRealize) for node in walk(body))
-        if self.allocated or blocks:
+        is_root = isinstance(body, n.BlockRealize) and not body.block.iter_vars
+        if self.allocated or (blocks and not is_root):
             root = n.Block((), (), (), "root", body, None, tuple(self.allocated))
             body = n.BlockRealize((), ops.const(True), root)
         if self.name and not self.private:
@@ -74,6 +75,15 @@ class WrapFrame(Frame):
         _emit(self._wrap(closed(self.items)))
 
 
+class LoopFrame(WrapFrame):
+    """What is made inside is the body of a loop over `bounds`."""
+
+    def __init__(self, wrap: Callable[[Stmt], Any], var: n.Var, bounds: n.Range) -> None:
+        super().__init__(wrap, var)
+        self.var = var
+        self.bounds = bounds
+
+
 class BlockFrame(Frame):
     """What is made inside is the body of a block."""
 
@@ -83,7 +93,7 @@ class BlockFrame(Frame):
         self.realized = not no_realize
         self.axes: list[n.IterVar] = []
         self.bindings: list[PrimExpr] = []
-        self.predicate: PrimExpr = ops.const(True)
+        self.predicate: PrimExpr | None = None
         self.accesses: dict[str, tuple[n.BufferRegion, ...]] = {}
         self.annotations: dict[str, Any] = {}
         self.allocated: list[n.Buffer] = []
@@ -98,14 +108,17 @@ class BlockFrame(Frame):
             found = hooks.arithmetic().accesses(made)
             reads, writes = found[0] if reads is None else reads, found[1] if writes is None else writes
             made = n.Block(made.iter_vars, reads, writes, self.name, made.body, *parts)
-        _emit(n.BlockRealize(tuple(self.bindings), self.predicate, made) if self.realized else made)
+        predicate = ops.const(True) if self.predicate is None else self.predicate
+        _emit(n.BlockRealize(tuple(self.bindings), predicate, made) if self.realized else made)
 
 
 class InitFrame(Frame):
     """What is made inside begins a reduction."""
 
     def close(self, builder: IRBuilder) -> None:
-        frame(BlockFrame, "T.init").init = closed(self.items)
+        block = frame(BlockFrame, "T.init")
+        _once("T.init", block.init)
+        block.init = closed(self.items)
 
 
 class IfFrame(Frame):
@@ -117,8 +130,8 @@ class IfFrame(Frame):
         self.branches: dict[str, Stmt] = {}
 
     def close(self, builder: IRBuilder) -> None:
-        if "then" not in self.branches:
-            raise IRError("T.If holds a T.Then")
+        if "then" not in self.branches or self.items:
+            raise IRError("T.If holds a T.Then and maybe a T.Else, and no statements of its own")
         _emit(n.IfThenElse(self.condition, self.branches["then"], self.branches.get("else")))
 
 
@@ -130,7 +143,9 @@ class BranchFrame(Frame):
         self.side = side
 
     def close(self, builder: IRBuilder) -> None:
-        frame(IfFrame, f"T.{self.side.capitalize()}").branches[self.side] = closed(self.items)
+        branches = frame(IfFrame, f"T.{self.side.capitalize()}").branches
+        _once(f"T.{self.side.capitalize()}", branches.get(self.side))
+        branches[self.side] = closed(self.items)
 
 
 def _emit(item: Any) -> None:
@@ -138,6 +153,12 @@ def _emit(item: Any) -> None:
     if not frames:
         raise IRError("a statement stands in a function", hint="with T.prim_func(): …")
     frames[-1].items.append(item)
+
+
+def _once(what: str, known: object) -> None:
+    """Refuse a second statement of a kind that a frame has one of."""
+    if known is not None:
+        raise IRError(f"{what} stands once in its frame")
 
 
 # -------------------------------------------------------------------------------- functions
@@ -197,7 +218,9 @@ def alloc_buffer(shape: Any, dtype: str = "float32", **options: Any) -> n.Buffer
 
 
 def buffer_store(buffer: n.Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
-    """Store an element."""
+    """Store an element. Raises IRError for a predicate: lanes that are not stored are those of `T.If`."""
+    if predicate is not None:
+        raise IRError("T.buffer_store stores whole elements", hint="put it in a T.If")
     given = ops.as_expr(value)
     given = given if given.dtype == buffer.dtype else ops.cast(buffer.dtype, given)
     point = tuple(map(ops.as_expr, indices if isinstance(indices, list | tuple) else [indices]))
@@ -224,7 +247,9 @@ def init() -> InitFrame:
 
 def where(predicate: Any) -> None:
     """Run the block at hand only where `predicate` holds."""
-    frame(BlockFrame, "T.where").predicate = ops.as_expr(predicate)
+    block = frame(BlockFrame, "T.where")
+    _once("T.where", block.predicate)
+    block.predicate = ops.as_expr(predicate)
 
 
 def block_attr(attrs: Mapping[str, Any]) -> None:
@@ -234,12 +259,18 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
 
 def reads(*buffer_slices: Any) -> None:
     """Say what the block at hand reads."""
-    frame(BlockFrame, "T.reads").accesses["reads"] = tuple(map(_region, _flat(buffer_slices)))
+    _access("reads", buffer_slices)
 
 
 def writes(*buffer_slices: Any) -> None:
     """Say what the block at hand writes."""
-    frame(BlockFrame, "T.writes").accesses["writes"] = tuple(map(_region, _flat(buffer_slices)))
+    _access("writes", buffer_slices)
+
+
+def _access(which: str, buffer_slices: tuple[Any, ...]) -> None:
+    accesses = frame(BlockFrame, f"T.{which}").accesses
+    _once(f"T.{which}", accesses.get(which))
+    accesses[which] = tuple(map(_region, _flat(buffer_slices)))
 
 
 def _flat(items: tuple[Any, ...]) -> list[Any]:
@@ -304,10 +335,10 @@ class axis:
         """An axis for each loop, of the kind that its letter says: S, R, O or Q."""
         made = []
         for kind, loop in zip(kinds, bindings, strict=True):
-            dom = _LOOPS.get(loop)
-            if dom is None:
-                raise IRError("T.axis.remap takes the variables of loops made here")
-            made.append({"S": axis.spatial, "R": axis.reduce, "O": axis.scan, "Q": axis.opaque}[kind](dom, loop))
+            make = {"S": axis.spatial, "R": axis.reduce, "O": axis.scan, "Q": axis.opaque}.get(kind)
+            if make is None:
+                raise IRError(f"T.axis.remap: no axis is of kind {kind!r}", hint="kinds are S, R, O and Q")
+            made.append(make(_bounds(loop), loop))
         return made[0] if len(made) == 1 else made
 
     S, R = spatial, reduce
@@ -315,46 +346,53 @@ class axis:
 
 # ------------------------------------------------------------------------------------ loops
 
-_LOOPS: dict[n.Var, n.Range] = {}
+
+def _bounds(var: n.Var) -> n.Range:
+    """What the loop of a variable runs over: one of those that are open."""
+    for found in IRBuilder.current().frames:
+        loops = found.loops if isinstance(found, GridFrame) else [found]
+        for loop in loops:
+            if isinstance(loop, LoopFrame) and loop.var is var:
+                return loop.bounds
+    raise IRError("T.axis.remap takes the variables of the loops around the block")
 
 
-def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> WrapFrame:
+def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> LoopFrame:
     low, high = ops.match_types(start if stop is not None else 0, start if stop is None else stop)
     extent = hooks.arithmetic().simplify(ops.sub(high, low))
     var = n.Var("i", low.dtype)
     binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), IterType.THREAD_INDEX, thread)
-    bounds = _LOOPS[var] = n.Range(low, extent)
+    bounds = n.Range(low, extent)
 
     def wrap(body: Stmt) -> Stmt:
-        _LOOPS.pop(var, None)
         return n.For(var, bounds.min, bounds.extent, kind, body, binding, dict(annotations or {}))
 
-    return WrapFrame(wrap, var)
+    return LoopFrame(wrap, var, bounds)
 
 
-def serial(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+def serial(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopFrame:
     """A loop whose rounds follow each other."""
     return _loop(ForKind.SERIAL, start, stop, annotations)
 
 
-def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopFrame:
     """A loop whose rounds run on several threads."""
     return _loop(ForKind.PARALLEL, start, stop, annotations)
 
 
-def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopFrame:
     """A loop that becomes vector instructions."""
     return _loop(ForKind.VECTORIZED, start, stop, annotations)
 
 
-def unroll(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> WrapFrame:
+def unroll(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopFrame:
     """A loop whose rounds are written out."""
     return _loop(ForKind.UNROLLED, start, stop, annotations)
 
 
 def thread_binding(
     start: Any, stop: Any = None, thread: str | None = None, *, annotations: Mapping[str, Any] | None = None
-) -> WrapFrame:
+) -> LoopFrame:
     """A loop over the threads of a GPU."""
     if isinstance(stop, str):
         stop, thread = None, stop
