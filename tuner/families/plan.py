@@ -33,6 +33,11 @@ class FamilySearch:
     searches: tuple[TaskSearch, ...]
     race: Race
 
+    def settle(self, finals: Mapping[str, Mapping[str, float]]) -> None:
+        """Take the finals' times for those of the search: by workload key and candidates' digests."""
+        for at, search in enumerate(self.searches):
+            self.race.settle(at, finals.get(search.task.key, {}))
+
     def record(self, untuned: Sequence[float | None], trials: int = 0) -> FamilyRecord:
         """The portfolio and rule for the times so far. Raises FamilyError when no config works."""
         return make_record(

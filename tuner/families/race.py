@@ -9,7 +9,8 @@ members that a portfolio of today would have are completed first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +106,26 @@ class Race:
             same.append(number)
         for one in same:
             self._cells[one, size] = cost
+        self._guesses = self._favourites = None
+
+    def settle(self, size: int, finals: Mapping[str, float]) -> None:
+        """Take the times of a size's finals, by candidates' digests, for those of the search.
+
+        Finals are told on an idle device, so what was not in them is brought to their level: by the median ratio of
+        those that were.
+        """
+        before: dict[int, float] = {}
+        for digest, cost in finals.items():
+            for config in self._of_digest[size].get(digest, ()):
+                searched = self._cells.get((config, size))
+                if searched is not None and cost > 0:
+                    before[config] = cost / searched
+        if not before:
+            return
+        level = statistics.median(before.values())
+        for (config, at), searched in self._cells.items():
+            if at == size and searched is not None:
+                self._cells[config, at] = searched * before.get(config, level)
         self._guesses = self._favourites = None
 
     def offer(self, size: int, taken: set[str], closing: bool) -> Candidate | None:

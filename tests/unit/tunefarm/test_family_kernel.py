@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import warnings
 from pathlib import Path
 
@@ -127,6 +128,27 @@ def test_new_sizes_of_configs_without_a_general_kernel_are_built_once(tmp_path: 
         added = len(list(tmp_path.iterdir())) - before
         assert added == (0 if (height, width) == (6, 5) else 1 - conv.explain(H=7, W=9).reasons[-1].endswith("config"))
     assert conv.explain(H=6, W=5).sure == "measured"
+
+
+def test_calls_find_a_newer_record_in_the_background(record: FamilyRecord, tmp_path: Path) -> None:
+    newer = dataclasses.replace(record, traces=(None, *record.traces[1:]))
+    answers = [record.to_json()]
+    dense = FamilyKernel(
+        FunctionMaker(FamilySpec.parse("dense:M,48,32")),
+        lambda *_: answers[-1],
+        Target(local_target()),
+        _Cache(tmp_path),
+        refresh_s=0.001,
+    )
+    check(dense, 1)
+    assert dense.record == record
+    answers.append(newer.to_json())
+    until = time.monotonic() + 60
+    while dense.record == record and time.monotonic() < until:
+        check(dense, 1)
+        time.sleep(0.01)
+    assert dense.record == newer
+    check(dense, 1)
 
 
 def test_a_cache_that_is_damaged_is_made_anew(record: FamilyRecord, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,3 +105,19 @@ def test_a_config_at_other_sizes_is_the_nearest_or_nothing() -> None:
     assert realised(config, space(64), exact=True) is not None
     assert realised(FamilyConfig("rows", (("abreast", 4),)), space(64)) is None
     assert FamilyConfig.from_json(config.to_json()) == config
+
+
+def test_finals_take_the_place_of_the_search() -> None:
+    """What was not in them is brought to their level; other sizes keep their times."""
+    sizes = SizeList(("M",), ((32,), (64,)))
+    race, _ = run(sizes, 6, 2, seed=1)
+    before = race.timings().seconds
+    tried = [at for at in range(len(race.configs)) if 0 < before[at, 0] < math.inf]
+    first, second, other = tried[:3]
+    digests = [found.digest for at in (first, second) if (found := race.candidate(at, 0)) is not None]
+    race.settle(0, {digests[0]: 2 * before[first, 0], digests[1]: 4 * before[second, 0], "unknown": 1.0})
+    after = race.timings().seconds
+    assert after[[first, second, other], 0] == pytest.approx(before[[first, second, other], 0] * [2, 4, 3])
+    np.testing.assert_array_equal(after[:, 1], before[:, 1])
+    race.settle(1, {})
+    np.testing.assert_array_equal(race.timings().seconds, after)

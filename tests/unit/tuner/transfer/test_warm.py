@@ -7,7 +7,11 @@ import pytest
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from tests.kit.tuner.models import candidates, fill, made_up_cost, task
+from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, sketch_search
+from tuner.families.family import Family, FamilySpec
+from tuner.families.plan import family_search
+from tuner.families.sizes import parse_shapes
 from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.guide import Guide
@@ -52,6 +56,17 @@ def test_the_fastest_of_the_nearest_comes_first(store):
     start = warm_start(here, generate(here.func, here.target), neighbours(store, here))
     best = min(candidates(here, 8), key=made_up_cost)
     assert made_up_cost(start.candidates[0]) == made_up_cost(best)
+
+
+def test_a_family_begins_with_runs_of_single_sizes(store):
+    family = Family(FamilySpec.parse("matmul:M,32,32"), parse_shapes(["M=32,48"]))
+    target = str(task("matmul:32,32,32").target)
+    found = family_search(family, target, RunOptions(trials=4), 2, Knowledge(store))
+    assert all(search.warm.candidates for search in found.searches)
+    asked = {candidate.digest for candidate in found.searches[0].strategy.ask(8)}
+    assert found.searches[0].warm.candidates[0].digest in asked
+    alone = family_search(family, target, RunOptions(trials=4), 2, Knowledge(store, warm=False))
+    assert not any(search.warm.candidates for search in alone.searches)
 
 
 def test_another_target_is_nothing_to_begin_from(store):
