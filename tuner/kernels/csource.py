@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.artifact import LINKED, ArgSpec, Artifact, EntryPoint
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tuner.errors import TuningError
@@ -58,6 +58,7 @@ class CSource:
     its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added. `{mcpu}` in it is
     the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
     nothing else. `headers` are the files it includes (see `local_headers`), which go along to where it is compiled.
+    `more` are further sources, names and texts, which are compiled in the same way and linked to it.
     """
 
     text: str
@@ -65,6 +66,7 @@ class CSource:
     arguments: tuple[Argument, ...]
     compiler: str = "cc -O3 -march={mcpu}"
     headers: tuple[Header, ...] = ()
+    more: tuple[Header, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.entry):
@@ -79,18 +81,24 @@ class CSource:
         resolved = Target(target).resolved()
         compiler = self._compiler(resolved)
         with tempfile.TemporaryDirectory(prefix="tunefarm-c-") as folder:
-            place = lay_out(self.headers, Path(folder, "source"))
-            source, made = place / f"{self.entry}.c", Path(folder, "kernel.o")
+            place = lay_out((*self.headers, *self.more), Path(folder, "source"))
+            source, made = place / self._file, Path(folder, "kernel.o")
             source.write_text(f"{self.text}\n{self._packed()}")
-            self._run([*self._command(compiler, config), "-c", str(source), "-o", str(made)])
-            code = made.read_bytes()
+            objects = []
+            for file in (source, *(place / name for name, _ in self.more)):
+                self._run([*self._command(compiler, config), "-c", str(file), "-o", str(made)])
+                objects.append(made.read_bytes())
         specs = tuple(ArgSpec(a.name, a.dtype, a.shape) for a in self.arguments)
         outputs = tuple(at for at, argument in enumerate(self.arguments) if argument.output)
         return Artifact(
             target=str(resolved),
             cpu_features=tuple(sorted(resolved.features)),
             entries=(EntryPoint("main", self.entry, specs, outputs),),
-            blobs={"object": code, "c": self.text.encode()},
+            blobs={
+                "object": objects[0],
+                "c": self.text.encode(),
+                **{f"{LINKED}{at}": code for at, code in enumerate(objects[1:])},
+            },
             meta={"compiler": shlex.join(compiler), **{f"config.{k}": str(v) for k, v in config.items()}},
         )
 
@@ -102,7 +110,18 @@ class CSource:
 
     def command(self, config: Config, target: str) -> list[str]:
         """The command that compiles the source for `config`, with file names as one would give them."""
-        return [*self._command(self._compiler(Target(target).resolved()), config), "-c", f"{self.entry}.c"]
+        return [
+            *self._command(self._compiler(Target(target).resolved()), config),
+            "-c",
+            self._file,
+            *(name for name, _ in self.more),
+        ]
+
+    @property
+    def _file(self) -> str:
+        """What the source is called where it is compiled: nothing that a further source or a header is called."""
+        name = f"{self.entry}.c"
+        return name if name not in {other for other, _ in (*self.headers, *self.more)} else f"{self.entry}_main.c"
 
     def version(self) -> str:
         """The first line of what the compiler says of its version; "" where it says nothing."""

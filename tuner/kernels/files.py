@@ -30,7 +30,7 @@ from tuner.kernels.family_jobs import (
     recorded_family,
     weighed,
 )
-from tuner.kernels.includes import Header, local_headers
+from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.model import is_model
 from tuner.kernels.model_version import ModelSource, model_source, plan_of
@@ -38,6 +38,7 @@ from tuner.kernels.run_models import model_name
 from tuner.kernels.space import Config
 from tuner.kernels.spec import (
     CTable,
+    CTexts,
     FamilyTable,
     SizesTable,
     SpecError,
@@ -279,15 +280,25 @@ def _toml(path: Path) -> KernelJob:
     items = [Item(workload, workload.to_json()) for workload in spec.workloads]
     families = [_family(table, path.parent) for table in spec.families]
     for table in spec.kernels:
-        file = path.parent / table.source
-        source = _text(file, f"{table.where}: source")
-        headers = local_headers(source, file.parent)
-        digest = _digest(text, source, *(part for header in headers for part in header))
+        texts = _c_texts(table, path.parent)
+        digest = _digest(text, *texts.all)
         if table.sized is None:
-            items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
+            items.append(Item(table.kernel(texts), _record(path, digest, table.name)))
         else:
-            families.append(_c_family(table, source, headers, _record(path, digest, table.family), path.parent))
+            families.append(_c_family(table, texts, _record(path, digest, table.family), path.parent))
     return KernelJob(tuple(items), spec.run, families=tuple(families))
+
+
+def _c_texts(table: CTable, folder: Path) -> CTexts:
+    """The texts of the files that a kernel in C names. Raises SpecError for one that cannot be read."""
+    file = folder / table.source
+    source = _text(file, f"{table.where}: source")
+    more = tuple((Path(name).name, _text(folder / name, f"{table.where}: source")) for name in table.more)
+    headers = dict(
+        header for text in (source, *(text for _, text in more)) for header in local_headers(text, file.parent)
+    )
+    rival = "" if table.rival is None else _text(folder / table.rival.source, f"{table.rival.where}: source")
+    return CTexts(source, tuple(sorted(headers.items())), more, rival)
 
 
 def _family(table: FamilyTable, folder: Path) -> FamilyItem:
@@ -298,15 +309,13 @@ def _weighed(sized: SizesTable, folder: Path) -> SizeList:
     return weighed(sized.sizes, None if sized.traffic is None else folder / sized.traffic)
 
 
-def _c_family(
-    table: CTable, source: str, headers: tuple[Header, ...], record: Mapping[str, str], folder: Path
-) -> FamilyItem:
+def _c_family(table: CTable, texts: CTexts, record: Mapping[str, str], folder: Path) -> FamilyItem:
     """A kernel in C at many sizes, each of which compiles the same source."""
     assert table.sized is not None
     assert table.at is not None
     at = table.at
     sizes = _weighed(table.sized, folder)
-    kernel = KernelFamily(table.family, lambda size: at(size).kernel(source, headers), sizes, table.sized.portfolio)
+    kernel = KernelFamily(table.family, lambda size: at(size).kernel(texts), sizes, table.sized.portfolio)
     return FamilyItem(kernel, sizes, kernel.portfolio, family_record(record, sizes, kernel.portfolio))
 
 

@@ -51,16 +51,20 @@ class FunctionKernel:
 @dataclass(frozen=True)
 class CKernel:
     """C source with parameters. `reference` is a config whose result is right and whose time is the baseline; `flops`
-    the operations of a call, from which its speed is told."""
+    the operations of a call, from which its speed is told. `rival` is a function that does the same: with it, results
+    and times are compared with that."""
 
     name: str
     source_code: CSource
     space: KernelSpace
     reference: Config
     flops: float | None = None
+    rival: CSource | None = None
 
     def __post_init__(self) -> None:
         self.space.check(self.reference)
+        if self.rival is not None and self.rival.arguments != self.source_code.arguments:
+            raise TuningError(f"{self.rival.entry} does not take the arguments of {self.source_code.entry}")
 
     def task(self, target: Target) -> TuningTask:
         """The engine's task; its function only names the source and its arguments."""
@@ -68,6 +72,8 @@ class CKernel:
 
     def source(self, target: Target, config: Config | None) -> Source:
         """Return what to build for `config`, or for the reference."""
+        if config is None and self.rival is not None:
+            return MakeSource(partial(self.rival.compile, {}, str(target)))
         chosen = self.reference if config is None else config
         return MakeSource(partial(self.source_code.compile, dict(chosen), str(target)))
 
@@ -110,6 +116,7 @@ def _signature(name: str, source: CSource) -> n.PrimFunc:
     """A function with the kernel's arguments that stands for it in the store: its key changes with the source
     and what that includes."""
     included = [source.headers] if source.headers else []
+    included += [source.more] if source.more else []
     facts = json.dumps([source.text, source.entry, source.compiler, *included])
     symbol = f"{source.entry}_{hashlib.sha256(facts.encode()).hexdigest()[:32]}"
     buffers = [n.decl_buffer(a.shape, a.dtype, name=a.name) for a in source.arguments]

@@ -26,8 +26,11 @@ _FILE_KEYS = ("run", "workloads", "kernel", "family")
 _FAMILY_KEYS = ("workload", "shapes", "traffic", "portfolio")
 _SIZED_KEYS = _FAMILY_KEYS[1:]
 _KERNEL_KEYS = (
-    "name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops", *_SIZED_KEYS,
+    "name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops", "baseline",
+    *_SIZED_KEYS,
 )  # fmt: skip
+_BASELINE_KEYS = ("source", "entry", "compiler")
+_MOST_SOURCES = 100
 _ARGUMENT_KEYS = ("name", "dtype", "shape", "output")
 _RUN_TYPES: dict[str, type] = {f.name: type(f.default) for f in fields(RunOptions) if f.name != "workloads"}
 _REQUIRED = object()
@@ -59,9 +62,38 @@ class FamilyTable:
 
 
 @dataclass(frozen=True)
+class RivalTable:
+    """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same."""
+
+    source: str
+    entry: str
+    compiler: str
+    where: str
+
+
+@dataclass(frozen=True)
+class CTexts:
+    """The texts of a kernel's files: its source, what that includes, further sources, and its baseline's source."""
+
+    source: str
+    headers: tuple[Header, ...] = ()
+    more: tuple[Header, ...] = ()
+    rival: str = ""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every name and text, in order."""
+        return (
+            self.source,
+            *(part for file in (*self.headers, *self.more) for part in file),
+            *filter(None, [self.rival]),
+        )
+
+
+@dataclass(frozen=True)
 class CTable:
-    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file. One with `sized` is a family,
-    and this is it at its first size; `at` gives it at another."""
+    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file, `more` are further ones beside
+    it. One with `sized` is a family, and this is it at its first size; `at` gives it at another."""
 
     name: str
     source: str
@@ -74,17 +106,26 @@ class CTable:
     flops: float | None = None
     sized: SizesTable | None = None
     at: Callable[[Mapping[str, int]], CTable] | None = None
+    more: tuple[str, ...] = ()
+    rival: RivalTable | None = None
 
     @property
     def family(self) -> str:
         """The name without the size."""
         return self.name.partition(" at ")[0]
 
-    def kernel(self, text: str, headers: tuple[Header, ...] = ()) -> CKernel:
-        """The kernel, given the text of its source and what that includes. Raises SpecError."""
-        source = _checked(self.where, lambda: CSource(text, self.entry, self.arguments, self.compiler, headers))
+    def kernel(self, texts: CTexts) -> CKernel:
+        """The kernel, given the texts of its files. Raises SpecError."""
+        source = _checked(
+            self.where,
+            lambda: CSource(texts.source, self.entry, self.arguments, self.compiler, texts.headers, texts.more),
+        )
+        rival = None
+        if (table := self.rival) is not None:
+            rival = _checked(table.where, lambda: CSource(texts.rival, table.entry, self.arguments, table.compiler))
         return _checked(
-            f"{self.where}: reference", lambda: CKernel(self.name, source, self.space, self.reference, self.flops)
+            f"{self.where}: reference",
+            lambda: CKernel(self.name, source, self.space, self.reference, self.flops, rival),
         )
 
 
@@ -172,6 +213,8 @@ def _kernel(table: object, where: str) -> CTable:
     where = f"{where} ({name})"
     _known(table, _KERNEL_KEYS, where)
     if "shapes" in table:
+        if len(_sources(table, where)) > 1:
+            raise SpecError(f"{where}: a family has one source", hint="include the others from it")
         sized = _sizes(table, where)
         plain = {key: value for key, value in table.items() if key not in _SIZED_KEYS}
         tables = [_kernel_at(plain, dict(zip(sized.sizes.symbols, size)), where) for size in sized.sizes.sizes]
@@ -230,9 +273,12 @@ def _kernel_table(table: Mapping[str, Any], name: str, where: str) -> CTable:
         for value in _get(parameters, parameter, list, f"{where}: space"):
             if not isinstance(value, int | float | str):
                 raise SpecError(f"{where}: space.{parameter} has the value {value!r}", hint="numbers, text or booleans")
+    sources = _sources(table, where)
     return CTable(
         name=name,
-        source=_get(table, "source", str, where),
+        source=sources[0],
+        more=sources[1:],
+        rival=_rival(table["baseline"], f"{where}: [kernel.baseline]") if "baseline" in table else None,
         entry=_get(table, "entry", str, where),
         compiler=_get(table, "compiler", str, where, CSource.compiler),
         arguments=arguments,
@@ -240,6 +286,31 @@ def _kernel_table(table: Mapping[str, Any], name: str, where: str) -> CTable:
         reference=_get(table, "reference", dict, where),
         where=where,
         flops=_operations(table["flops"], where) if "flops" in table else None,
+    )
+
+
+def _sources(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """The source, or several: the first has the entry, and the others lie beside it."""
+    if not isinstance(table.get("source"), list):
+        return (_get(table, "source", str, where),)
+    sources = tuple(table["source"])
+    if not 0 < len(sources) <= _MOST_SOURCES or not all(isinstance(name, str) and name for name in sources):
+        raise SpecError(f"{where}: source is a file, or a list of files", hint='source = ["kernel.c", "helpers.c"]')
+    folder = sources[0].rpartition("/")[0]
+    if any(name.rpartition("/")[0] != folder for name in sources) or len(set(sources)) < len(sources):
+        raise SpecError(f"{where}: sources are different files of one folder")
+    return sources
+
+
+def _rival(table: object, where: str) -> RivalTable:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where} is a table", hint='source = "plain.c" and entry = "plain"')
+    _known(table, _BASELINE_KEYS, where)
+    return RivalTable(
+        source=_get(table, "source", str, where),
+        entry=_get(table, "entry", str, where),
+        compiler=_get(table, "compiler", str, where, CSource.compiler),
+        where=where,
     )
 
 

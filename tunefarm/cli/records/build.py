@@ -300,7 +300,10 @@ def _built(
 
 
 def _own(item: Item, reply: BestReply) -> BestReply:
-    """Return what is known of a kernel: another one's config says nothing of a kernel with parameters of its own."""
+    """Return what is known of a kernel: another one's config says nothing of a kernel with parameters of its own. Where
+    a baseline of one's own was faster, the best config is built all the same."""
+    if isinstance(item.what, CKernel) and item.what.rival is not None:
+        reply = replace(reply, as_written=False)
     if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc):
         return reply
     return replace(reply, match="miss", trace=None, explain=("only other kernels have a config",))
