@@ -62,6 +62,24 @@ class ObjectPath:
         """Whether `other` starts with all steps of this path (or is equal)."""
         return len(self) <= len(other) and other.get_prefix(len(self)) == self
 
+    def follow(self, root: Any) -> Any:
+        """Return the object that the path leads to from `root`; the last one on the way where a step is missing."""
+        found = root
+        for length in range(2, len(self) + 1):
+            try:
+                match self.get_prefix(length):
+                    case AttributeAccessPath(attr_key=key):
+                        found = getattr(found, key)
+                    case ArrayIndexPath(index=index):
+                        found = found[index]
+                    case MapValuePath(key=key):
+                        found = found[key]
+                    case _:
+                        break
+            except (AttributeError, IndexError, KeyError, TypeError):
+                break
+        return found
+
     def __str__(self) -> str:
         return f"{'' if self.parent is None else self.parent}{self._step()}"
 

@@ -201,7 +201,9 @@ def printed(
     if indent_spaces != 4:
         found = _INDENT.sub(lambda spaces: " " * (len(spaces[0]) // 4 * indent_spaces), found)
     if options:
-        found = arranged(found, options, [script(marked) for marked in options.get("obj_to_underline") or ()])
+        marked = [*(options.get("obj_to_underline") or ())]
+        marked += [path.follow(node) for path in options.get("path_to_underline") or ()]
+        found = arranged(found, options, [script(item) for item in marked if isinstance(item, Node)])
     if not held:
         return found
     return f"{_metadata_writer[0](held)}\n{found}" if show_meta else f"{found}\n\n{_LEFT_OUT}"

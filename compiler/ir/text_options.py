@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 class TextOptions(TypedDict, total=False):
     """Options of `script` and `show`.
 
-    The prefixes stand in the place of T, I and R. `obj_to_underline`: nodes that are marked below their lines.
+    The prefixes stand in the place of T, I and R. `obj_to_underline`: nodes that are marked below their lines, as are
+    those that the paths of `path_to_underline` lead to from what is printed.
     The others are accepted for programs that give them; texts are always plain, and say every dtype that matters.
     """
 

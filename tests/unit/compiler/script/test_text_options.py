@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.ir.module import IRModule
+from compiler.ir.object_path import ObjectPath
 from compiler.ir.structural import assert_structural_equal
 from compiler.script.entry import from_source
 from tunefarm.script import tir as T
@@ -44,3 +46,15 @@ def test_what_is_accepted_only_changes_nothing(capsys: pytest.CaptureFixture[str
     twice.show(style="light", black_format=False, indent_spaces=2)
     shown = capsys.readouterr().out
     assert_structural_equal(from_source(shown), twice)
+
+
+def test_paths_are_underlined() -> None:
+    root = ObjectPath.root()
+    stored = root.attr("body").attr("body")
+    by_path = twice.script(path_to_underline=[stored, stored.attr("no_such")])
+    assert by_path == twice.script(obj_to_underline=[stored.follow(twice)])
+    assert "^^^^" in by_path
+    module = IRModule({"twice": twice})
+    function = root.attr("functions").map_value(module.get_global_var("twice"))
+    assert function.follow(module) is module["twice"]
+    assert root.attr("params").array_index(9).follow(twice) == twice.params
