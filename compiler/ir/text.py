@@ -203,7 +203,8 @@ def printed(
     if options:
         marked = [*(options.get("obj_to_underline") or ())]
         marked += [path.follow(node) for path in options.get("path_to_underline") or ()]
-        found = arranged(found, options, [script(item) for item in marked if isinstance(item, Node)])
+        nodes = {id(item): item for item in marked if isinstance(item, Node)}
+        found = arranged(found, options, list(map(script, nodes.values())))
     if not held:
         return found
     return f"{_metadata_writer[0](held)}\n{found}" if show_meta else f"{found}\n\n{_LEFT_OUT}"
