@@ -43,7 +43,7 @@ QUICK = {
     "search": "--workload matmul:64,64,64 --trials 16",
     "shares": "--devices 3 --minutes 0.4 --trial-ms 300 --within 0.3",
     "shipped_model": "--folder {folder}/shipped --trees 2 --family llvm-x86_64-256",
-    "store": "--trials 2000 --repeat 1 --seconds 0.2",
+    "store": "--trials 2000 --models 3 --repeat 1 --seconds 0.2",
     "strategies": "--only random --trials 4 --seeds 1 --family llvm-x86_64-256",
     "threads": "--rounds 1",
     "time_evaluator": "--processes 1",

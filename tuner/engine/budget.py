@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tuner.engine.goals import Goal
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.engine.task_state import TaskState
 
@@ -34,6 +35,7 @@ class BudgetLimits:
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT
     gradient: GradientOptions = field(default=GradientOptions())
+    goal: Goal = Goal.TIME
 
     def out_of_time(self, task: TaskState, elapsed_s: float, device_s: float = 0.0) -> bool:
         """Whether no more of the task's candidates may begin."""

@@ -7,10 +7,12 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from compiler.runtime.measure.statistics import summarise
 from tuner.devices.fleet import NamedDevice
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
+from tuner.engine.goals import Goal
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import TrialDone, drift
@@ -26,6 +28,7 @@ from tuner.records.model import (
     Run,
     RunState,
     RunUse,
+    Trial,
     TrialPurpose,
 )
 from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
@@ -88,6 +91,7 @@ class Ledger:
         self._store = store
         self._run = run
         self._owner = process_name()
+        self._goal = Goal(run.options.get("objective", Goal.TIME))
         self._devices: dict[int, _Device] = {}
         self._any_device: _Device | None = None
         self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
@@ -162,7 +166,7 @@ class Ledger:
         wanted = [self._wanted(task, of_task) for task, of_task in by_task.items()]
         _, found = self._store.trials.add_and_claim(trials, wanted, self._owner)
         answers = dict(zip(by_task, found))
-        claimed = [_event(job, answers[job.task][_digest(job)]) for job in jobs]
+        claimed = [self._event(job, answers[job.task][_digest(job)]) for job in jobs]
         return [self._done(event, trial) for event, trial in zip(events, trials)], claimed
 
     def _wanted(self, task: int, jobs: Sequence[Job]) -> WantedClaims:
@@ -225,7 +229,7 @@ class Ledger:
     def results(self) -> list[float | None]:
         """Return what each task came to, in seconds a call, by the definition that every table and page goes by."""
         found = [self._store.runs.task_result(self.run_id, row.id) for row in self._run.tasks]
-        return [None if result is None else result.cost for result in found]
+        return [None if result is None or self._goal is not Goal.TIME else result.cost for result in found]
 
     # -- what is there already
 
@@ -243,29 +247,43 @@ class Ledger:
         """For each task the baseline's cost and every search trial recorded."""
         place = {row.id: i for i, row in enumerate(self._run.tasks)}
         found: list[list[Restored]] = [[] for _ in self._run.tasks]
+        baselines = [row.baseline_cost if self._goal is Goal.TIME else None for row in self._run.tasks]
         for trial in self._store.trials.all(self.run_id):
             if trial.purpose is TrialPurpose.SEARCH:
                 task = place[trial.task_id]
                 known = trial.digest is not None and trial.trace is not None
                 candidate = searches[task].recognise(trial.digest or "", trial.trace or "") if known else None
-                found[task].append(Restored(candidate, trial.cost, trial.failure))
-        return [(row.baseline_cost, trials) for row, trials in zip(self._run.tasks, found)]
+                cost = self._cost(trial)
+                if cost is not None or trial.failure is not None:
+                    found[task].append(Restored(candidate, cost, trial.failure))
+            elif trial.purpose is TrialPurpose.BASELINE and baselines[place[trial.task_id]] is None:
+                baselines[place[trial.task_id]] = self._cost(trial)
+        return list(zip(baselines, found, strict=True))
+
+    def _cost(self, trial: Trial) -> float | None:
+        """What a recorded trial cost, as the run counts it."""
+        costs = self._goal.costs(trial.samples, trial.environment) if trial.cost is not None else None
+        return summarise(costs)[0] if costs else None
+
+    def _event(self, job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
+        """A claim's answer. Other runs' results are times: a run that makes energy small measures for itself."""
+        match answer.state:
+            case ClaimState.CLAIMED:
+                return Claimed(job)
+            case ClaimState.KNOWN if answer.cost is not None and self._goal is not Goal.TIME:
+                return Claimed(job)
+            case ClaimState.KNOWN:
+                return Known(job, answer.cost, answer.failure)
+            case ClaimState.TAKEN:
+                return Taken(job)
+            case _:
+                assert_never(answer.state)
 
 
 def _digest(job: Job) -> str:
     """Return the digest of a candidate to claim or give up: a baseline is neither."""
     assert job.candidate is not None
     return job.candidate.digest
-
-
-def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
-    match answer.state:
-        case ClaimState.CLAIMED:
-            return Claimed(job)
-        case ClaimState.KNOWN:
-            return Known(job, answer.cost, answer.failure)
-        case ClaimState.TAKEN:
-            return Taken(job)
 
 
 def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:

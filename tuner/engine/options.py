@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from rpc_server.wire.trial_messages import EvaluatorOptions
 from tuner.build.choose import check_builders
 from tuner.engine.budget import BudgetLimits
+from tuner.engine.goals import Goal
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.errors import TuningError
 from tuner.records.model import IMPORTED, TrialPurpose
@@ -31,7 +32,8 @@ class RunOptions:
     processes or dask://HOST:PORT. `rtol`, `atol`: how far a candidate's output may be from the reference's (see
     `MeasureRequest`). It may be further where sums are so long that their order alone makes more of a difference
     (`tuner.rounding`). `device_wait_s`: how long a run without any device waits for one before it is interrupted; while
-    it stands in a tracker's queue for devices that others use, it waits on.
+    it stands in a tracker's queue for devices that others use, it waits on. `objective` is what it makes small: the
+    time or the energy of a call.
     """
 
     trials: int = 64
@@ -63,6 +65,7 @@ class RunOptions:
     quiet_from: float = BudgetLimits.quiet_from
     equal_failures: int = 12
     device_wait_s: float = 30.0
+    objective: str = Goal.TIME.value
     rtol: float = 1e-4
     atol: float = 1e-6
     target: str = ""
@@ -80,6 +83,8 @@ class RunOptions:
             raise TuningError("samples must be at least 1")
         if self.scheduler not in set(Policy):
             raise TuningError(f"no task scheduler {self.scheduler!r}", hint=f"there are {', '.join(Policy)}")
+        if self.objective not in set(Goal):
+            raise TuningError(f"no objective {self.objective!r}", hint=f"there are {', '.join(Goal)}")
         check_builders(self.builders)
         try:
             self._gradient()
@@ -102,7 +107,13 @@ class RunOptions:
             equal_failures=self.equal_failures,
             policy=Policy(self.scheduler),
             gradient=self._gradient(),
+            goal=self.goal,
         )
+
+    @property
+    def goal(self) -> Goal:
+        """What the run makes small."""
+        return Goal(self.objective)
 
     def _gradient(self) -> GradientOptions:
         return GradientOptions(alpha=self.alpha, beta=self.beta, gamma=self.gamma, window=self.window)
@@ -112,7 +123,8 @@ class RunOptions:
         (seconds a call) that a search candidate should come near."""
         match purpose:
             case TrialPurpose.BASELINE:
-                return EvaluatorOptions(number=1, repeat=1, min_repeat_ms=self.sample_ms)
+                repeat = 1 if self.goal is Goal.TIME else 2  # counters are not read around a first call
+                return EvaluatorOptions(number=1, repeat=repeat, min_repeat_ms=self.sample_ms)
             case TrialPurpose.FINAL:
                 return EvaluatorOptions(number=1, repeat=self.final_samples, min_repeat_ms=self.final_sample_ms)
             case TrialPurpose.SEARCH:

@@ -17,10 +17,10 @@ from tuner.search.base import Proposal
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Costs are seconds per call; `flops` operations per call. `best_cost` is the lowest so far, and the run's result
-    (`tuner.records.lookup.result`) once it ended. `budget` is a guess where only time is limited. `known`
-    candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last. `model`:
-    the one that calls the kernel `calls` times."""
+    """Costs are seconds per call, or joules by `unit`; `flops` operations per call. `best_cost` is the lowest so far,
+    and the run's result (`tuner.records.lookup.result`) once it ended. `budget` is a guess where only time is limited.
+    `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last.
+    `model`: the one that calls the kernel `calls` times."""
 
     name: str
     done: int
@@ -35,6 +35,7 @@ class TaskProgress:
     last_baseline_cost: float | None = None
     model: str = ""
     calls: float = 1.0
+    unit: str = "s"
 
     @property
     def drift(self) -> float | None:
@@ -241,6 +242,7 @@ def task_progress(
         last_baseline_cost=state.last_baseline_cost,
         model=search.model,
         calls=search.weight,
+        unit=options.goal.unit,
     )
 
 

@@ -23,6 +23,7 @@ from tuner.build.process_builder import BuildResult
 from tuner.engine import events as ev
 from tuner.engine import finals as engine_finals
 from tuner.engine.budget import BudgetLimits, share_time
+from tuner.engine.goals import NO_ENERGY, Goal, watts_of
 from tuner.engine.jobs import DEPTH, Jobs, Ready
 from tuner.engine.scheduling import Objective, choose
 from tuner.engine.task_state import Plan, Restored, TaskState
@@ -190,7 +191,11 @@ class EngineState:
             if job.purpose is TrialPurpose.BASELINE and task.finals is None:
                 return [record, *self._give_up(task, f"the untuned function fails: {result.text}")]
             return [record, *self._failed(job, result.failure, result.text)]
-        self._succeeded(task, job, held.build, result.costs)
+        task.watts = watts_of(result.costs, result.environment) or task.watts
+        costs = self.limits.goal.costs(result.costs, result.environment, task.watts)
+        if costs is None:
+            return [record, *self._give_up(task, NO_ENERGY)]
+        self._succeeded(task, job, held.build, costs)
         return [record, *self._early_failures(task)]
 
     def _early_failures(self, task: TaskState) -> list[ev.Command]:
@@ -345,7 +350,8 @@ class EngineState:
         task = self.tasks[ready.job.task]
         assert ready.build.artifact is not None
         assert task.reference is not None
-        best = task.best_cost if ready.job.purpose is TrialPurpose.SEARCH else None
+        in_seconds = ready.job.purpose is TrialPurpose.SEARCH and self.limits.goal is Goal.TIME
+        best = task.best_cost if in_seconds else None
         return [ev.SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
 
     def _fits(self, ready: Ready, slot: int) -> bool:

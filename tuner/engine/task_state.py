@@ -42,7 +42,8 @@ class Restored:
 class TaskState:
     """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
     result another run had count in `known` only. `stale` is how many were done since the last gain,
-    `wall_s` the task's share of the time the search has taken."""
+    `wall_s` the task's share of the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is
+    what the last trial drew that told it."""
 
     index: int
     plan: Plan
@@ -67,6 +68,7 @@ class TaskState:
     wall_s: float = 0.0
     trial_device_s: float | None = None
     trial_build_s: float | None = None
+    watts: float | None = None
     ended: bool = False
 
     @property

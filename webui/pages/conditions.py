@@ -34,6 +34,11 @@ _NAMES = {
 }
 
 
+def joules(value: float | None) -> str:
+    """Energy: 1.5 J, 23 mJ; a dash where it is not known."""
+    return _text("joules", value) if value is not None else "–"
+
+
 def conditions(environment: Mapping[str, float]) -> list[tuple[str, str]]:
     """Each condition's name and value, with its unit."""
     return [

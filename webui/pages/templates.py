@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from compiler.errors import CompileError
 from compiler.schedule.core.trace import Trace
 from webui import format as formats
-from webui.pages.conditions import NOISE, conditions
+from webui.pages.conditions import NOISE, conditions, joules
 
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -70,6 +70,7 @@ def first_line(text: str) -> str:
 ENVIRONMENT.filters.update(
     ago=formats.ago,
     conditions=conditions,
+    joules=joules,
     count=formats.count,
     duration=formats.duration,
     first_line=first_line,

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from compiler.errors import ArgumentError
+from compiler.runtime.core.registry import register_func
 from compiler.runtime.measure import energy
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -107,6 +110,31 @@ def drawn(before: Reading, after: Reading) -> dict[str, float]:
     if spent is not None and elapsed >= _LEAST_ENERGY_S:
         found["watts"] = spent / elapsed
     return found
+
+
+BEGIN, END = "runtime.measure.begin", "runtime.measure.end"
+"""Functions by which a program reads the counters of a box around what it runs there."""
+
+
+@register_func(BEGIN, override=True)
+def begin() -> str:
+    """This machine's counters now, as JSON text for `end`."""
+    return json.dumps(asdict(take()))
+
+
+@register_func(END, override=True)
+def end(before: str) -> str:
+    """What was `drawn` on this machine since `begin`, as JSON text, with `why_not` where energy is not told.
+
+    Raises ArgumentError for a text that `begin` did not give."""
+    try:
+        given = json.loads(before)
+        counted = given.get("energy_uj")
+        since = Reading(**{**given, "energy_uj": None if counted is None else tuple(map(float, counted))})
+        found = drawn(since, take())
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ArgumentError(f"this is no reading of counters: {error}") from None
+    return json.dumps({**found, "why_not": "" if "watts" in found else energy.why_not() or "the runs were too short"})
 
 
 def _load(before: Reading, after: Reading, elapsed: float) -> list[str]:

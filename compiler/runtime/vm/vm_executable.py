@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,15 @@ class VMModule(Module):
 
     def __repr__(self) -> str:
         return f"<VMModule {', '.join(self.program.names)}>"
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """What its file says of where it came from."""
+        return self.program.meta
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Keep in its file where it came from."""
+        self.program = replace(self.program, meta={**self.program.meta, **facts})
 
     def get_function_list(self) -> list[str]:
         return self.program.names

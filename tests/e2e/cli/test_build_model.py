@@ -112,6 +112,19 @@ def network():
 """
 
 
+def test_an_artifact_says_which_model_it_was_built_from(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    db = str(tmp_path / "records.db")
+    with RecordStore.open(db, create=True) as store, running_app(store) as address:
+        run_cli(capfd, "build", str(model), "--api", address, "--out", str(tmp_path))
+    artifact = str(tmp_path / f"{model.stem}.tunefarm")
+    origin = {"model": model.stem, "version": model_source(str(model)).digest, "release": ""}
+    told = json.loads(run_cli(capfd, "run", artifact, "--repeat", "0", "--json").out)
+    assert told["built_from"] == origin
+    assert f"built from {model.stem}, version" in run_cli(capfd, "run", artifact, "--repeat", "0").out
+
+
 def test_a_model_of_a_python_file_is_tuned_with_its_sizes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "spec.py").write_text(SPEC)
     db, spec = str(tmp_path / "farm.db"), f"{tmp_path / 'spec.py'}:network"

@@ -28,7 +28,7 @@ from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
 from tuner.families.record import FamilyRecord
 from tuner.kernels.model import ModelFamily, ModelKernel
-from tuner.kernels.model_version import ModelPlan, plan_of_module
+from tuner.kernels.model_version import ModelPlan, model_source, plan_of_module
 from tuner.number_text import duration
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -97,7 +97,8 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
             _require(file, plan, replies, records)
         with tempfile.TemporaryDirectory() as folder:
             schedules = schedules_of(known, [record for record in records if record])
-            path = _write(source, target, schedules, given["out"] or Path(folder))
+            origin = _origin(file, sizes, given["release"])
+            path = _write(source, target, schedules, given["out"] or Path(folder), origin)
             built = _examined(source, file, place, path, plan, replies, records, given, sizes)
     if given["as_json"]:
         click.echo(json.dumps(_as_json(built, given["out"])))
@@ -122,9 +123,19 @@ def _record(client: Client, family: ModelFamily, target: Target, given: Mapping[
     return None if found is None else FamilyRecord.from_json(found.record)
 
 
-def _write(source: ModelFile, target: Target, schedules: KernelSchedules, folder: Path) -> Path:
+def _origin(file: str, sizes: Mapping[str, int], release: str | None) -> dict[str, str]:
+    """What the artifact says of where it came from: the model's name, its version as the record store knows it, and the
+    release."""
+    named = model_source(file, sizes)
+    return {"model": named.name, "version": named.digest, "release": release or ""}
+
+
+def _write(
+    source: ModelFile, target: Target, schedules: KernelSchedules, folder: Path, origin: Mapping[str, str]
+) -> Path:  # fmt: skip
     with kernel_schedules(schedules):
         executable = build_graph(source.module, target, exec_mode="compiled")
+    executable.mod.note(origin)
     path = folder / f"{source.name}.tunefarm"
     try:
         folder.mkdir(parents=True, exist_ok=True)

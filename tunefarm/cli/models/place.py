@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.errors import TunefarmError
+from compiler.runtime.measure import conditions
 from rpc_server.machine.fingerprint import local_fingerprint
 from tunefarm.cli.common import address
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
@@ -38,6 +41,29 @@ class Place:
         if self.session is None:
             return NamedDevice(f"{socket.gethostname()}/local", CPU_KEY, local_fingerprint())
         return NamedDevice(self.session.box, self.session.status().key or CPU_KEY, self.session.fingerprint())
+
+    def begin(self) -> str:
+        """The counters of power and clock there before something runs, for `drawn`; "" where a box has none to ask."""
+        if self.session is None:
+            return str(conditions.begin())
+        try:
+            return str(self.session.get_function(conditions.BEGIN)())
+        except TunefarmError:
+            return ""
+
+    def drawn(self, before: str) -> tuple[dict[str, float], str]:
+        """Mean power and clock there since `begin`, as far as they are told; and why energy is not."""
+        if not before:
+            return {}, "the box is of a release that does not tell it"
+        if self.session is None:
+            text = conditions.end(before)
+        else:
+            try:
+                text = str(self.session.get_function(conditions.END)(before))
+            except TunefarmError as error:
+                return {}, error.message
+        found = json.loads(text)
+        return {name: float(found[name]) for name in ("watts", "clock_mhz") if name in found}, str(found["why_not"])
 
     def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
         """Return what runs a model's file there, and the device."""

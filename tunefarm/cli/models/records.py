@@ -77,7 +77,7 @@ def keep(
             release=release,
             toolchain=toolchain_key(toolchain()),
             tuned_share=tuned_share(shares, known),
-            environment={"load_1m": os.getloadavg()[0], **drawn} if is_here else {},
+            environment={**({"load_1m": os.getloadavg()[0]} if is_here else {}), **drawn},
             measured_by=user_name(),
         )
     )

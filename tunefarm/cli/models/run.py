@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from compiler.runtime.measure import conditions, energy
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
 from tunefarm.cli.models.place import ENTRY, open_place, profiled, run_once
 from tunefarm.cli.tables import show_table
@@ -23,7 +22,6 @@ from tunefarm.settings import Settings
 if TYPE_CHECKING:
     from compiler.frontend.model_files import ModelFile
     from compiler.runtime.core.device import Device
-    from compiler.runtime.measure.conditions import Reading
     from compiler.runtime.measure.report import Report
     from compiler.runtime.vm.machine import VirtualMachine
     from tunefarm.cli.models.compare import Difference, FirstDifference
@@ -58,7 +56,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 times none.")
 @click.option("--out", type=FOLDER, help="Folder for the results, a .npy file each.")
 @click.option("--profile", is_flag=True, help="Show the time of each kernel.")
-@click.option("--energy", is_flag=True, help="Say what a run takes in joules, and the mean clock; here only.")
+@click.option("--energy", is_flag=True, help="Say what a run takes in joules, and the mean clock.")
 @click.option("--trace", type=FILE, help="Write the kernels' times to this file, for Perfetto.")
 @click.option(
     "--compare", "peer", type=click.Choice(["onnxruntime", "reference"]), help="Compare the results with these."
@@ -123,9 +121,11 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         results = run_once(machine, device, arrays)
         labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
         outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
-        before = conditions.take()
+        before = place.begin()
         seconds = _timed(machine, device, arrays, given["repeat"])
-        drawn = _drawn(before, seconds) if place.session is None else {}
+        drawn, why_not = place.drawn(before)
+        if "watts" in drawn and seconds:
+            drawn["joules"] = drawn["watts"] * median(seconds)
         keeps = store is not None and bool(seconds)
         report = profiled(machine, device, arrays) if given["profile"] or given["trace"] or keeps else None
         recorded = None
@@ -143,10 +143,13 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         given["trace"].write_text(report.trace(), encoding="utf-8")
     differences, first = _compared(source, model, sizes, arrays, outputs, given) if source is not None else ([], None)
     share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
+    origin = _origin(path) if source is None else {}
     if given["as_json"]:
         shown = {
             "model": model, "target": str(place.target), "build_s": built_s, "seconds": seconds,
             "recorded": recorded, "tuned_share": share, "joules": drawn.get("joules"),
+            "clock_mhz": drawn.get("clock_mhz"), "energy_not_told": why_not or None,
+            "built_from": origin or None,
             "outputs": {name: _described(value) for name, value in outputs.items()},
             "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
             "differences": [asdict(apart) for apart in differences],
@@ -154,9 +157,12 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         }  # fmt: skip
         click.echo(json.dumps(shown))
     else:
+        if origin:
+            release = f", release {origin['release']}" if origin.get("release") else ""
+            click.echo(f"built from {origin['model']}, version {origin['version'][:12]}{release}")
         _print(outputs, seconds, built_s, report if given["profile"] else None, differences, first)
         if given["energy"]:
-            click.echo(_energy_text(drawn, place.session is None))
+            click.echo(_energy_text(drawn, why_not))
         if recorded is not None and named is not None:
             covered = "" if share is None else f", {share:.0%} of the kernels' time is of tuned kernels"
             click.echo(f"recorded: time {recorded} of {named.name}{covered}")
@@ -168,6 +174,16 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
             hint=None if given["bisect"] else "--bisect names the first operator that differs",
         )
     return recorded
+
+
+def _origin(path: Path) -> dict[str, str]:
+    """What an artifact says of the model that it was built from."""
+    from compiler.runtime.load import load_module
+    from compiler.runtime.vm.vm_executable import VMModule
+
+    module = load_module(str(path))
+    known = dict(module.meta) if isinstance(module, VMModule) else {}
+    return known if {"model", "version"} <= set(known) else {}
 
 
 def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextManager[RecordStore | None]:
@@ -202,19 +218,9 @@ def _timed(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArra
     return list(evaluate(*(tvm.nd.array(value, device) for value in arrays.values())).results)
 
 
-def _drawn(before: Reading, seconds: list[float]) -> dict[str, float]:
-    """Power and clock while the runs were timed, and joules of one of them, as far as this machine tells."""
-    found = conditions.drawn(before, conditions.take())
-    if "watts" in found and seconds:
-        found["joules"] = found["watts"] * median(seconds)
-    return found
-
-
-def _energy_text(drawn: Mapping[str, float], is_here: bool) -> str:
-    if not is_here:
-        return "energy: not told, it is read on this machine only; trials on boxes record theirs"
+def _energy_text(drawn: Mapping[str, float], why_not: str) -> str:
     parts = [f"a run takes {drawn['joules']:.3g} J at {drawn['watts']:.1f} W"] if "joules" in drawn else []
-    parts = parts or [f"energy: not told: {energy.why_not() or 'the runs were too short'}"]
+    parts = parts or [f"energy: not told: {why_not}"]
     parts += [f"mean clock {drawn['clock_mhz']:,.0f} MHz"] if "clock_mhz" in drawn else []
     return "; ".join(parts)
 

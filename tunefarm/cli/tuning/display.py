@@ -41,9 +41,19 @@ def seconds(value: float | None) -> str:
 
 
 def speed(task: TaskProgress, cost: float | None) -> str:
-    """GFLOP/s where the operations are known, else the time."""
+    """GFLOP/s where the operations are known, else the time; the energy where that is what the run makes small."""
+    if task.unit == "J":
+        return "–" if cost is None else joules(cost)
     rate = gflops(task.flops, cost)
     return f"{rate:.1f} GFLOP/s" if rate is not None else seconds(cost) if cost is not None else "–"
+
+
+def joules(value: float) -> str:
+    """An energy a person reads: 1.5 J, 23.0 mJ."""
+    for scale, unit in ((1.0, "J"), (1e-3, "mJ")):
+        if value >= scale:
+            return f"{value / scale:.1f} {unit}"
+    return f"{value * 1e6:.1f} µJ"
 
 
 def failures_text(tasks: Iterable[TaskProgress]) -> str:
@@ -72,12 +82,13 @@ def models_text(snapshot: Snapshot) -> list[str]:
     """Return what a run of each model's tuned kernels takes by now and took untuned, and what the next minute of tuning
     should save of it."""
     found = []
+    told = joules if any(task.unit == "J" for task in snapshot.tasks) else seconds
     for model in snapshot.models:
         if model.best is not None and model.untuned is not None:
             gain = f"{model.speedup:.1f}x" if model.speedup else ""
-            before = f"untuned {seconds(model.untuned)}, {gain}"
-            more = "" if model.minute is None else f", a minute more should save {seconds(model.minute)}"
-            found.append(f"{model.name}'s kernels {seconds(model.best)} a run ({before}){more}")
+            before = f"untuned {told(model.untuned)}, {gain}"
+            more = "" if model.minute is None else f", a minute more should save {told(model.minute)}"
+            found.append(f"{model.name}'s kernels {told(model.best)} a run ({before}){more}")
     return found
 
 
@@ -99,7 +110,7 @@ def summary_table(snapshot: Snapshot) -> Fitted:
             Text(task.name),
             _untuned(task),
             speed(task, task.best_cost),
-            seconds(task.best_cost) if task.best_cost else "–",
+            seconds(task.best_cost) if task.best_cost and task.unit == "s" else "–",
             f"{task.speedup:.1f}x" if task.speedup else "–",
             str(task.done),
             str(task.failed),
@@ -246,14 +257,16 @@ class JsonDisplay(PlainDisplay):
 
 
 def models_json(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return how the models of a run stand: seconds of a run of each one's kernels; null for what is not known."""
+    """Return how the models of a run stand: seconds (or joules) of a run of each one's kernels; null for what is not
+    known."""
+    unit = "j" if any(task.unit == "J" for task in snapshot.tasks) else "s"
     return [
         {
             "model": model.name,
-            "untuned_s": model.untuned,
-            "now_s": model.best,
+            f"untuned_{unit}": model.untuned,
+            f"now_{unit}": model.best,
             "speedup": model.speedup,
-            "next_minute_saves_s": model.minute,
+            f"next_minute_saves_{unit}": model.minute,
         }
         for model in snapshot.models
     ]

@@ -16,6 +16,7 @@ from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
 from tuner.build.spawning import start_fork_server
 from tuner.devices.private_server import PrivateServer
+from tuner.engine.goals import Goal
 from tuner.engine.scheduling import Policy
 
 _EPILOG = """\b
@@ -36,7 +37,7 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
-    "device_hours", "early_stopping", "shapes", "traffic", "portfolio", "dims",
+    "device_hours", "objective", "early_stopping", "shapes", "traffic", "portfolio", "dims",
 )  # fmt: skip
 
 
@@ -61,6 +62,9 @@ _FIXED = (
 @click.option("--device-hours", type=Number(0, min_open=True), help="Hours that all its devices together may be held.")
 @click.option(
     "--priority", type=Whole(-1000, 1000), default=1, show_default=True, help="Higher ones get devices first."
+)
+@click.option(
+    "--objective", type=click.Choice([str(goal) for goal in Goal]), help="What to make small.  [default: time]"
 )
 @click.option("--early-stopping", type=Whole(1), help="Leave a workload after so many trials without gain.")
 @click.option(

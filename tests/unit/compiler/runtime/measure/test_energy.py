@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from compiler.runtime.measure import energy
+from compiler.errors import ArgumentError
+from compiler.runtime.core.registry import get_global_func
+from compiler.runtime.measure import conditions, energy
 
 TREE = {
     "intel-rapl:0": ("package-0", 262_143_328_850, 1_000_000),
@@ -42,6 +45,25 @@ def test_a_counter_that_is_full_starts_again(tree: str) -> None:
     (Path(tree) / "intel-rapl:0" / "energy_uj").write_text("3500000\n")
     (Path(tree) / "intel-rapl:1" / "energy_uj").write_text("499150\n")  # 850 µJ to its end, and on
     assert energy.joules(before, energy.read(tree), tree) == pytest.approx(2.5 + 0.5)
+
+
+def test_programs_elsewhere_ask_a_box_what_was_drawn(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, joules, why_not = energy.read, energy.joules, energy.why_not
+    monkeypatch.setattr(energy, "read", lambda *_: read(tree))
+    monkeypatch.setattr(energy, "joules", lambda before, after, *_: joules(before, after, tree))
+    monkeypatch.setattr(energy, "why_not", lambda *_: why_not(tree))
+    before = get_global_func(conditions.BEGIN)()
+    assert "too short" in json.loads(get_global_func(conditions.END)(before))["why_not"]
+    (Path(tree) / "intel-rapl:0" / "energy_uj").write_text("3500000\n")
+    earlier = {**json.loads(before), "at": json.loads(before)["at"] - 10.0}
+    told = json.loads(conditions.end(json.dumps(earlier)))
+    assert told["watts"] == pytest.approx(0.25, rel=0.1)
+    assert told["why_not"] == ""
+    (Path(tree) / "intel-rapl:0" / "energy_uj").write_text("")
+    assert "root only" in json.loads(conditions.end(conditions.begin()))["why_not"]
+    for text in ("", "[]", "{}", '{"at": 1, "energy_uj": 5}', '{"at": "x"}'):
+        with pytest.raises(ArgumentError, match="no reading"):
+            conditions.end(text)
 
 
 def test_what_cannot_be_read_is_said(tree: str, tmp_path: Path) -> None:

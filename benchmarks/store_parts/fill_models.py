@@ -1,0 +1,75 @@
+"""Adds models to a filled record store: versions, kernels, graphs, end-to-end times and profiles, as tuners write
+them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+from store_parts.fill import CLASS, SERVED_CLASS, Contents
+from tuner.records.model import NewWorkload
+from tuner.records.models.facts import GraphCall, KernelShare, NewModelTask, NewModelTime, NewModelVersion
+from tuner.records.store import RecordStore
+
+VERSIONS = 2
+KERNELS = 30
+CALLS = 120
+TIMES = 20
+"""Of each version: half of them on each of two device classes, every fifth with a profile."""
+_LARGEST = 60
+"""As many times more has the first model, as one that was measured daily for years."""
+
+
+def fill_models(address: str, contents: Contents, count: int) -> None:
+    """`count` models over the store's workloads."""
+    rng = random.Random(0)
+    with RecordStore.open(address) as store:
+        workloads = [_workload(store, config.workload_key) for config in store.best.page(limit=1000)]
+        devices = [
+            next(device.id for device in store.devices.page(limit=1000) if device.device_class == name)
+            for name in (CLASS, SERVED_CLASS)
+        ]
+        runs = [run.id for run in store.runs.newest(100)]
+        for number in range(count):
+            for version in range(VERSIONS):
+                _version(store, contents, number, version, workloads, devices, runs, rng)
+
+
+def _workload(store: RecordStore, key: str) -> NewWorkload:
+    found = store.workloads.find(key)
+    assert found is not None
+    return NewWorkload(key=found.key, name=found.name, spec=found.spec, function=found.function, flops=found.flops)
+
+
+def _version(
+    store: RecordStore, contents: Contents, number: int, version: int, workloads: list[NewWorkload],
+    devices: list[int], runs: list[int], rng: random.Random,
+) -> None:  # fmt: skip
+    chosen = rng.sample(workloads, min(KERNELS, len(workloads)))
+    names = [f"fused_matmul_add_relu{at}" for at in range(len(chosen))]
+    digest = hashlib.sha256(f"{number}.{version}".encode()).hexdigest()
+    calls = [rng.randrange(len(chosen)) for _ in range(CALLS)]
+    made = store.models.register(
+        NewModelVersion(
+            name=f"net{number}", digest=digest, file_digest=digest, form="onnx", kind="llvm",
+            tasks=tuple(
+                NewModelTask(workload=workload, names=(name,), calls=1 + calls.count(at))
+                for at, (workload, name) in enumerate(zip(chosen, names, strict=True))
+            ),
+            graph=tuple(
+                GraphCall(name=names[at], workload=chosen[at].key, inputs=(n - 1,) if n else ())
+                for n, at in enumerate(calls)
+            ),
+        )
+    )  # fmt: skip
+    store.models.link_run(made.id, runs[number % len(runs)])
+    cost = rng.uniform(1e-3, 1e-1)
+    for at in range(TIMES * (_LARGEST if number == 0 else 1)):
+        shares = tuple(KernelShare(name=name, calls=2, seconds=cost / 40, config="hit", roofline=0.5) for name in names)
+        store.models.add_time(
+            NewModelTime(
+                version_id=made.id, device_id=devices[at % 2], target=contents.target,
+                samples=tuple(cost * rng.uniform(0.99, 1.01) for _ in range(10)),
+                tuned_share=0.9, kernels=shares if at % 5 == 0 else (),
+            )
+        )  # fmt: skip
