@@ -59,7 +59,11 @@ class ProcessLauncher:
         if trials is not None:
             words.append(f"--trials={trials}")
         queued_at = self.store.runs.get(run_id).updated_at
-        self._spawn(words, key, f"run-{run_id}", lambda status, said: self._failed(run_id, queued_at, status, said))
+
+        def failed(status: int, said: str) -> None:
+            self._failed(run_id, queued_at, status, said)
+
+        self._spawn(words, key, ("tuning", f"run-{run_id}"), failed)
 
     def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
         words = [*self.command, "models", "profile", str(model_id), f"--version={digest}", f"--job={job.id}", "--json"]
@@ -71,11 +75,13 @@ class ProcessLauncher:
             except TunefarmError as error:
                 _log.warning("profile %d ended, and the store could not be told why: %s", job.id, error.message)
 
-        self._spawn(words, job.key, f"profile-{job.id}", failed)
+        self._spawn(words, job.key, ("profiling", f"profile-{job.id}"), failed)
 
-    def _spawn(self, words: list[str], key: str, name: str, failed: Callable[[int, str], None]) -> None:
-        """A process of these words, on devices of a key where there is a tracker; `failed` hears its exit status and
-        the last that it said, unless it ends well."""
+    def _spawn(self, words: list[str], key: str, names: tuple[str, str], failed: Callable[[int, str], None]) -> None:
+        """A process of these words, on devices of a key where there is a tracker; `names` say what it is for, and
+        are of the thread that waits for it. `failed` hears its exit status and the last that it said, unless it ends
+        well."""
+        doing, name = names
         if self.tracker:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
@@ -91,7 +97,7 @@ class ProcessLauncher:
             )
         except OSError as error:
             said.close()
-            failed(1, f"the process could not be started: {error.strerror}")
+            failed(1, f"the {doing} process could not be started: {error.strerror}")
             return
 
         def watch() -> None:
