@@ -19,7 +19,17 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
-from tuner.records.model import DeviceRecord, NewTrial, NewWorkload, Run, Trial, TrialFacts, TrialPurpose
+from tuner.records.model import (
+    DeviceRecord,
+    NewTrial,
+    NewWorkload,
+    Run,
+    RunFacts,
+    Trial,
+    TrialFacts,
+    TrialPurpose,
+    WorkloadFacts,
+)
 from tuner.records.models.facts import (
     GraphCall,
     KernelShare,
@@ -49,12 +59,11 @@ class HeaderEntry(_Entry, frozen=True, kw_only=True, tag="header"):
     written_by: str = ""
 
 
+@lines_with(WorkloadFacts)
 class WorkloadEntry(_Entry, frozen=True, kw_only=True, tag="workload"):
+    """A workload. What `WorkloadFacts` has is in it."""
+
     key: str
-    name: str
-    spec: Mapping[str, Any] | None = None
-    function: str = ""
-    flops: float | None = None
 
 
 class DeviceEntry(_Entry, frozen=True, kw_only=True, tag="device"):
@@ -76,18 +85,18 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     budget: int
 
 
+@lines_with(RunFacts)
 class RunEntry(_Entry, frozen=True, kw_only=True, tag="run"):
-    """`ref` is the run's identity (`run_ref`), the same in every store the run is in."""
+    """`ref` is the run's identity (`run_ref`), the same in every store the run is in.
+
+    What `RunFacts` has is in it too.
+    """
 
     ref: str
     name: str
     state: str
     message: str = ""
     options: Mapping[str, Any] = {}
-    command: str = ""
-    host: str = ""
-    user: str = ""
-    toolchain: Mapping[str, str]
     started_at: datetime
     finished_at: datetime | None = None
     tasks: tuple[TaskEntry, ...]
@@ -245,7 +254,7 @@ def new_versions(entry: ModelEntry, workloads: Mapping[str, WorkloadEntry]) -> t
         line = workloads.get(task.workload)
         if line is None:
             raise InvalidRecord(f"no workload {task.workload} comes before it")
-        row = NewWorkload(key=line.key, name=line.name, spec=line.spec, function=line.function, flops=line.flops)
+        row = NewWorkload(**copied(WorkloadFacts, line))
         tasks.setdefault(task.kind, []).append(NewModelTask(workload=row, names=task.names, calls=task.calls))
     try:
         graph = tuple(GraphCall(**{**call, "inputs": tuple(call["inputs"])}) for call in entry.graph)

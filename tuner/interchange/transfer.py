@@ -27,6 +27,7 @@ from tuner.interchange.entries import (
     run_ref,
     trial_entry,
 )
+from tuner.records.facts import copied
 from tuner.records.model import (
     IMPORTED,
     DeviceRecord,
@@ -36,9 +37,11 @@ from tuner.records.model import (
     NewTrial,
     NewWorkload,
     Run,
+    RunFacts,
     RunState,
     Trial,
     Workload,
+    WorkloadFacts,
 )
 from tuner.records.models.facts import Model, ModelTime, ModelVersion
 from tuner.records.store import RecordStore
@@ -150,13 +153,7 @@ def _all_times(store: RecordStore, model_id: int, version_id: int) -> Iterator[M
 
 
 def _workload_entry(workload: Workload) -> WorkloadEntry:
-    return WorkloadEntry(
-        key=workload.key,
-        name=workload.name,
-        spec=workload.spec,
-        function=workload.function,
-        flops=workload.flops,
-    )
+    return WorkloadEntry(**copied(WorkloadFacts, workload))
 
 
 def _device_entry(device: DeviceRecord) -> DeviceEntry:
@@ -173,14 +170,9 @@ def _device_entry(device: DeviceRecord) -> DeviceEntry:
 def _run_entry(run: Run) -> RunEntry:
     return RunEntry(
         ref=run_ref(run),
-        name=run.name,
+        **copied(RunFacts, run) | {"options": run.options.get(IMPORTED, run.options)},
         state=str(run.state),
         message=run.message,
-        options=run.options.get(IMPORTED, run.options),
-        command=run.command,
-        host=run.host,
-        user=run.user,
-        toolchain=run.toolchain,
         started_at=run.started_at,
         finished_at=run.finished_at,
         tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget) for t in run.tasks),
@@ -252,9 +244,7 @@ class _Writer:
             case HeaderEntry():
                 pass
             case WorkloadEntry():
-                new = NewWorkload(
-                    key=entry.key, name=entry.name, spec=entry.spec, function=entry.function, flops=entry.flops
-                )
+                new = NewWorkload(**copied(WorkloadFacts, entry))
                 self.workloads[entry.key] = self.store.workloads.upsert(new).id
                 self.lines[entry.key] = entry
             case DeviceEntry():
@@ -325,13 +315,8 @@ class _Writer:
             for task in entry.tasks
         )
         return NewRun(
+            **copied(RunFacts, entry) | ({} if self.own else {"options": {IMPORTED: entry.options}}),
             tasks=tasks,
-            toolchain=entry.toolchain,
-            name=entry.name,
-            options=entry.options if self.own else {IMPORTED: entry.options},
-            command=entry.command,
-            host=entry.host,
-            user=entry.user,
             started_at=entry.started_at,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -52,7 +52,15 @@ def column_type(kind: Any) -> type:
 def _converted(facts: type, out: bool) -> tuple[tuple[str, Callable[[Any], Any] | None], ...]:
     """The facts with what makes a column's value of each (`out`: what makes the fact of the column's value)."""
     makers: dict[type, Callable[[Any], Any]] = {list: tuple} if out else {list: list, dict: dict}
-    return tuple((name, makers.get(column_type(kind))) for name, kind in types_of(facts).items())
+    found = []
+    for name, kind in types_of(facts).items():
+        make = makers.get(column_type(kind))
+        found.append((name, make if make is None or not optional(kind)[1] else partial(_unless_none, make)))
+    return tuple(found)
+
+
+def _unless_none(make: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else make(value)
 
 
 def to_columns(facts: type, told: Any) -> dict[str, Any]:

@@ -47,8 +47,11 @@ class TrialStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewWorkload:
-    """`key` is `workload_key(func)`; `spec` (plain JSON) says how to make it again, `function` is its script."""
+class WorkloadFacts:
+    """A function to tune: `key` is `workload_key(func)`, `spec` (plain JSON) makes it again, `function` is its script.
+
+    A new column is a field here and a migration (`tuner.records.facts`).
+    """
 
     key: str
     name: str
@@ -58,13 +61,13 @@ class NewWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class NewWorkload(WorkloadFacts):
+    """A workload to record. One that is known already gets the facts that it lacks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload(WorkloadFacts):
     id: int
-    key: str
-    name: str
-    spec: Mapping[str, Any] | None
-    function: str
-    flops: float | None
     created_at: datetime
 
 
@@ -115,17 +118,32 @@ class NewRunTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
-    """`options` is what `--resume` needs, `command` what a person types to repeat the run. `toolchain` maps
-    names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). `started_at` is for runs brought in later."""
+class CommandFacts:
+    """Who had what done where: `options` is what it takes to go on with it, `command` what a person types to repeat it.
 
-    tasks: tuple[NewRunTask, ...]
+    `toolchain` maps names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). Runs and runs of benchmarks have
+    these facts: a new column is a field here and a migration (`tuner.records.facts`).
+    """
+
     toolchain: Mapping[str, str]
-    name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     host: str = ""
     user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts(CommandFacts):
+    """What a run's row keeps as it was told. A new column is a field here and a migration (`tuner.records.facts`)."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun(RunFacts):
+    """A run to begin; `started_at` is for runs brought in later."""
+
+    tasks: tuple[NewRunTask, ...]
     started_at: datetime | None = None
 
 
@@ -167,19 +185,13 @@ IMPORTED = "imported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(RunFacts):
     """`trials` and `failed` count search trials of all tasks; `updated_at` is when a trial or a change of
     state last arrived."""
 
     id: int
-    name: str
     state: RunState
     message: str
-    options: Mapping[str, Any]
-    command: str
-    host: str
-    user: str
-    toolchain: Mapping[str, str]
     started_at: datetime
     finished_at: datetime | None
     updated_at: datetime

@@ -25,7 +25,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.records.db.types import RowId, UTCDateTime
 from tuner.records.facts import column_type, optional, types_of
-from tuner.records.model import TrialFacts
+from tuner.records.model import RunFacts, TrialFacts, WorkloadFacts
 
 
 class Base(DeclarativeBase):
@@ -62,6 +62,9 @@ class WorkloadRow(Base):
     flops: Mapped[float | None]
     created_at: Mapped[datetime]
     family: Mapped[str] = mapped_column(server_default="", index=True)
+
+
+add_columns(WorkloadRow, WorkloadFacts)
 
 
 class TargetRow(Base):
@@ -135,12 +138,8 @@ class RunRow(Base):
     __table_args__ = (Index("ix_runs_user", "user", "started_at"),)
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    name: Mapped[str]
     state: Mapped[str]
     message: Mapped[str]
-    options: Mapped[dict[str, Any]]
-    command: Mapped[str]
-    host: Mapped[str]
     user: Mapped[str]
     toolchain: Mapped[dict[str, Any]]
     started_at: Mapped[datetime]
@@ -155,6 +154,9 @@ class RunRow(Base):
     stop_by: Mapped[str] = mapped_column(server_default="")
     held_s: Mapped[float] = mapped_column(server_default="0")
     busy_s: Mapped[float] = mapped_column(server_default="0")
+
+
+add_columns(RunRow, RunFacts)
 
 
 class RunTaskRow(Base):

@@ -15,8 +15,10 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tuner.records.db.schema import Base
+from tuner.records.db.schema import Base, add_columns
 from tuner.records.db.types import RowId
+from tuner.records.farm.model_farm import BenchFacts
+from tuner.records.model import CommandFacts
 
 
 class DeviceEventRow(Base):
@@ -131,16 +133,15 @@ class BenchRunRow(Base):
     state: Mapped[str]
     message: Mapped[str]
     devices: Mapped[str]
-    options: Mapped[dict[str, Any]]
-    command: Mapped[str]
-    host: Mapped[str]
-    user: Mapped[str]
     toolchain: Mapped[dict[str, Any]]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     updated_at: Mapped[datetime]
     results: Mapped[int]
     failed: Mapped[int]
+
+
+add_columns(BenchRunRow, CommandFacts)
 
 
 class BenchResultRow(Base):
@@ -161,19 +162,16 @@ class BenchResultRow(Base):
     workload_id: Mapped[int | None] = mapped_column(ForeignKey("workloads.id"))
     target_id: Mapped[int] = mapped_column(ForeignKey("targets.id"))
     device_id: Mapped[int] = mapped_column(ForeignKey("devices.id"))
-    config_digest: Mapped[str]
     status: Mapped[str]
     failure_kind: Mapped[str | None]
-    failure_text: Mapped[str]
-    samples: Mapped[list[Any]]
     cost: Mapped[float | None]
     low: Mapped[float | None]
     high: Mapped[float | None]
-    calibration: Mapped[float | None]
-    noise: Mapped[list[Any]]
-    environment: Mapped[dict[str, Any]]
     toolchain: Mapped[str]
     measured_at: Mapped[datetime]
+
+
+add_columns(BenchResultRow, BenchFacts)
 
 
 class CostModelRow(Base):

@@ -14,10 +14,11 @@ from tuner.records.db.schema import DeviceClassRow, DeviceRow, TargetRow
 from tuner.records.db.schema_farm import BenchResultRow, BenchRunRow, BenchSuiteRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.farm.model_farm import BenchResult, BenchRun, NewBenchResult, NewBenchRun
+from tuner.records.facts import from_columns, to_columns
+from tuner.records.farm.model_farm import BenchFacts, BenchResult, BenchRun, NewBenchResult, NewBenchRun
 from tuner.records.lookup.best import interval
 from tuner.records.lookup.keys import toolchain_key
-from tuner.records.model import RunState, TrialStatus
+from tuner.records.model import CommandFacts, RunState, TrialStatus
 from tuner.records.runs import catalog
 
 _RUNS = select(*BenchRunRow.__table__.columns, BenchSuiteRow.name.label("suite")).join(
@@ -46,11 +47,7 @@ def start(connection: Connection, new: NewBenchRun) -> BenchRun:
         "state": str(RunState.RUNNING),
         "message": "",
         "devices": new.devices,
-        "options": dict(new.options),
-        "command": new.command,
-        "host": new.host,
-        "user": new.user,
-        "toolchain": dict(new.toolchain),
+        **to_columns(CommandFacts, new),
         "started_at": now,
         "finished_at": None,
         "updated_at": now,
@@ -91,21 +88,15 @@ def _row(new: NewBenchResult, sequence: int, toolchain: str) -> dict[str, object
     bounds = interval(new.samples) if new.samples else None
     return {
         "sequence": sequence,
-        "kernel": new.kernel,
+        **to_columns(BenchFacts, new),
         "workload_id": new.workload_id,
         "target_id": new.target_id,
         "device_id": new.device_id,
-        "config_digest": new.config_digest,
         "status": str(TrialStatus.OK if new.failure is None else TrialStatus.FAILED),
         "failure_kind": new.failure,
-        "failure_text": new.failure_text,
-        "samples": list(new.samples),
         "cost": None if bounds is None else bounds.median,
         "low": None if bounds is None else bounds.low,
         "high": None if bounds is None else bounds.high,
-        "calibration": new.calibration,
-        "noise": list(new.noise),
-        "environment": dict(new.environment),
         "toolchain": toolchain,
         "measured_at": new.measured_at or utcnow(),
     }
@@ -176,20 +167,14 @@ def _to_result(row: AnyRow) -> BenchResult:
         id=row.id,
         run_id=row.run_id,
         sequence=row.sequence,
-        kernel=row.kernel,
+        **from_columns(BenchFacts, row),
         target=row.target,
         device=row.device,
         device_class=row.device_class,
-        config_digest=row.config_digest,
         failure=row.failure_kind,
-        failure_text=row.failure_text,
-        samples=tuple(row.samples),
         cost=row.cost,
         low=row.low,
         high=row.high,
-        calibration=row.calibration,
-        noise=tuple(row.noise),
-        environment=row.environment,
         toolchain=row.toolchain,
         measured_at=row.measured_at,
     )

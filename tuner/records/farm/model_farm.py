@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from tuner.records.farm.scopes import EVERYTHING, Scopes
+from tuner.records.model import CommandFacts
 
 # ------------------------------------------------------------------------------------ devices
 
@@ -137,32 +138,22 @@ class ReleaseDiff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewBenchRun:
+class NewBenchRun(CommandFacts):
     """`suite` names it, `spec` is its definition; `devices` the expression that chose devices."""
 
     suite: str
     spec: Mapping[str, Any]
     devices: str
-    toolchain: Mapping[str, str]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""
-    host: str = ""
-    user: str = ""
     started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchRun:
+class BenchRun(CommandFacts):
     id: int
     suite: str
     state: str
     message: str
     devices: str
-    options: Mapping[str, Any]
-    command: str
-    host: str
-    user: str
-    toolchain: Mapping[str, str]
     started_at: datetime
     finished_at: datetime | None
     updated_at: datetime
@@ -171,44 +162,47 @@ class BenchRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewBenchResult:
-    """`kernel` names the series that the result continues on its device. Either `samples` (seconds per call) or a
-    `failure` with its text. `calibration` is what the calibration kernel took beside it, in seconds."""
+class BenchFacts:
+    """What the row of a benchmark's result keeps as it was told. A new column is a field here and a migration
+    (`tuner.records.facts`).
+
+    `kernel` names the series that the result continues on its device. `samples` are seconds per call, `calibration` is
+    what the calibration kernel took beside them.
+    """
 
     kernel: str
-    target_id: int
-    device_id: int
-    workload_id: int | None = None
     config_digest: str = ""
     samples: tuple[float, ...] = ()
-    failure: str | None = None
     failure_text: str = ""
     calibration: float | None = None
     noise: tuple[str, ...] = ()
     environment: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBenchResult(BenchFacts):
+    """One kernel on one device: either `samples`, or a `failure` with its text."""
+
+    target_id: int
+    device_id: int
+    workload_id: int | None = None
+    failure: str | None = None
     measured_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchResult:
+class BenchResult(BenchFacts):
     """`cost` is the median of `samples`, `low` to `high` its 95 % interval; all None for a failure."""
 
     id: int
     run_id: int
     sequence: int
-    kernel: str
     target: str
     device: str
     device_class: str
-    config_digest: str
     failure: str | None
-    failure_text: str
-    samples: tuple[float, ...]
     cost: float | None
     low: float | None
     high: float | None
-    calibration: float | None
-    noise: tuple[str, ...]
-    environment: Mapping[str, float]
     toolchain: str
     measured_at: datetime

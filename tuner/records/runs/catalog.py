@@ -14,8 +14,9 @@ from compiler.target.target import Target
 from tuner.records.db.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.facts import from_columns, to_columns
 from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
-from tuner.records.model import DeviceRecord, NewDevice, NewWorkload, TargetRecord, Workload
+from tuner.records.model import DeviceRecord, NewDevice, NewWorkload, TargetRecord, Workload, WorkloadFacts
 
 
 @lru_cache(maxsize=1024)
@@ -52,41 +53,25 @@ def workload_select() -> Select[Any]:
 
 
 def to_workload(row: AnyRow) -> Workload:
-    return Workload(
-        id=row.id,
-        key=row.key,
-        name=row.name,
-        spec=row.spec,
-        function=row.function,
-        flops=row.flops,
-        created_at=row.created_at,
-    )
+    return Workload(id=row.id, **from_columns(WorkloadFacts, row), created_at=row.created_at)
+
+
+_UNTOLD = (None, "")
 
 
 def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
     if not new.key or len(new.key) > 64:
         raise InvalidRecord(f"{new.key!r} is no workload key")
+    told = to_columns(WorkloadFacts, new)
     found = find_workload(connection, new.key)
     if found is None:
-        values = {
-            "key": new.key,
-            "name": new.name,
-            "spec": None if new.spec is None else dict(new.spec),
-            "function": new.function,
-            "flops": new.flops,
-            "created_at": utcnow(),
-            "family": workload_family(new.function),
-        }
+        values = {**told, "created_at": utcnow(), "family": workload_family(new.function)}
         insert_missing(connection, WorkloadRow, [values])
         found = find_workload(connection, new.key)
         assert found is not None
-    filled: dict[str, Any] = {}
-    if found.spec is None and new.spec is not None:
-        filled["spec"] = dict(new.spec)
-    if found.flops is None and new.flops is not None:
-        filled["flops"] = new.flops
-    if not found.function and new.function:
-        filled |= {"function": new.function, "family": workload_family(new.function)}
+    filled = {name: value for name, value in told.items() if getattr(found, name) in _UNTOLD and value not in _UNTOLD}
+    if "function" in filled:
+        filled["family"] = workload_family(new.function)
     if filled:
         connection.execute(update(WorkloadRow).where(WorkloadRow.id == found.id).values(**filled))
         found = find_workload(connection, new.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select, text, update
@@ -12,7 +13,8 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import RunFailureRow, RunRow, RunTaskRow, TargetRow, TrialRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunState, RunTask, RunUse, Workload
+from tuner.records.facts import from_columns, to_columns
+from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunFacts, RunState, RunTask, RunUse
 from tuner.records.runs import catalog
 
 
@@ -24,14 +26,9 @@ def start_run(connection: Connection, new: NewRun, state: RunState) -> Run:
     _check_references(connection, new)
     now = new.started_at or utcnow()
     values = {
-        "name": new.name,
+        **to_columns(RunFacts, new),
         "state": str(state),
         "message": "",
-        "options": dict(new.options),
-        "command": new.command,
-        "host": new.host,
-        "user": new.user,
-        "toolchain": dict(new.toolchain),
         "started_at": now,
         "finished_at": None,
         "updated_at": now,
@@ -136,15 +133,8 @@ def _tasks(connection: Connection, run_ids: Sequence[int]) -> dict[int, tuple[Ru
 
 
 def _to_task(row: AnyRow) -> RunTask:
-    workload = Workload(
-        id=row.w_id,
-        key=row.w_key,
-        name=row.w_name,
-        spec=row.w_spec,
-        function=row.w_function,
-        flops=row.w_flops,
-        created_at=row.w_created_at,
-    )
+    of_workload = {name[2:]: value for name, value in row._mapping.items() if name.startswith("w_")}
+    workload = catalog.to_workload(SimpleNamespace(**of_workload))
     return RunTask(
         id=row.id,
         position=row.position,
@@ -161,14 +151,9 @@ def _to_task(row: AnyRow) -> RunTask:
 def _to_run(row: AnyRow, tasks: tuple[RunTask, ...]) -> Run:
     return Run(
         id=row.id,
-        name=row.name,
+        **from_columns(RunFacts, row),
         state=RunState(row.state),
         message=row.message,
-        options=row.options,
-        command=row.command,
-        host=row.host,
-        user=row.user,
-        toolchain=row.toolchain,
         started_at=row.started_at,
         finished_at=row.finished_at,
         updated_at=row.updated_at,
