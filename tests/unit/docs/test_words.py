@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -55,15 +56,26 @@ def parsed() -> dict[Path, ast.Module]:
     }
 
 
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def definitions(node: ast.AST) -> Iterator[Definition]:
+    """All that may have a docstring; expressions, most of a tree, hold none."""
+    if isinstance(node, Definition):
+        yield node
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, ast.expr):
+            yield from definitions(inner)
+
+
 @cache
 def docstrings() -> list[tuple[str, str]]:
     """Where each docstring is, and its text."""
     return [
         (f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text)
         for path, tree in parsed().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and (text := ast.get_docstring(node) or "")
+        for node in definitions(tree)
+        if (text := ast.get_docstring(node) or "")
     ]
 
 

@@ -30,7 +30,7 @@ from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 
 _FIRST, _MOST = -1000, 1000  # codes of what functions raised: as many can wait to be raised again
-_OWN = {"compiler", "rpc_server", "tracker", "tuner", "tunefarm"}
+_OWN = {"compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui"}
 _errors: dict[int, BaseException] = {}
 _numbers = count()
 _lock = threading.Lock()
