@@ -83,7 +83,6 @@ def _edit(at: Terminal) -> None:
     program = at.type("show matmul:16,16,16:float32 --python")
     at.write("edited.py", program + "\nrun = {'sample_ms': 2, 'samples': 2}\n")
     at.type("tune edited.py --trials 2 --quiet")
-    assert "EDITED = " in at.type("best edited.py:kernel")
     assert "matmul" in at.type("compare 1 2")
 
 
