@@ -28,6 +28,7 @@ from tests.kit.compiler.schedules.te_primitives import CASES, rows
 ASKED = {
     "Stage.attachment": "where a stage stands", "Stage.nest_text": "its loops as text",
     "Stage.tensorized": "whether an intrinsic does a loop", "Stage.reset": "what cache_write and rfactor do first",
+    "Stage.loop_made_of": "which loop an axis is part of now",
     "Schedule.current": "the tensor as rewritten", "Schedule.normalize": "the schedule itself",
 }  # fmt: skip
 NOT_RUN = {

@@ -73,6 +73,10 @@ def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, cap
         assert found["tuned_share"] == pytest.approx(1)
         assert found["checked"]
         assert [kernel["calls"] for kernel in found["kernels"]] == [2, 1]
+        for share in (("--require-tuned", "95%"), ("--require-tuned=95%",)):
+            less = build("--no-adapt", *share, "--target", "llvm -mcpu=core2")
+            assert less.code == 3, less.text
+            assert "0% of the kernels' time is tuned, 95% is asked for" in less.err
         miss = build("--require-tuned", "--target", "llvm -mcpu=core2")
         assert miss.code == 3
         assert f"tunefarm tune {model}" in miss.err

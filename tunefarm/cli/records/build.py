@@ -69,7 +69,7 @@ Examples:
   tunefarm build kernels.toml --out build/ --locked kernels.lock
   tunefarm build kernels.toml --cache-key
   tunefarm build dense:M,3072,768 --check --out build/ --format so --format header
-  tunefarm build model.onnx --check --require-tuned-time 95% --out build/
+  tunefarm build model.onnx --check --require-tuned 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 --require-tuned was given, 4 a built kernel failed its check, or is not what
@@ -108,7 +108,16 @@ class Built:
         return f"{self.measured.failure}: {self.measured.text}"
 
 
-@click.command(epilog=_EPILOG)
+class _Build(click.Command):
+    """`--require-tuned 95%` is `--require-tuned-time 95%`: a flag takes no word, and a share is no workload."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        text = "\0".join(args)
+        shares = re.sub(r"(?:^|(?<=\0))--require-tuned[=\0](?=[\d.]+%(?:\0|$))", "--require-tuned-time=", text)
+        return super().parse_args(ctx, shares.split("\0") if args else args)
+
+
+@click.command(epilog=_EPILOG, cls=_Build)
 @click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
 @click.option("--api", help="Address of the web app.  [default: the setting, http://127.0.0.1:9180]")
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
@@ -135,7 +144,11 @@ class Built:
 @click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
 @click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
 @click.option("--cache-key", is_flag=True, help="Print a digest of all that decides what is built, and build nothing.")
-@click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config of its own.")
+@click.option(
+    "--require-tuned",
+    is_flag=True,
+    help="Fail when a kernel has no config of its own. With a share, such as 95%: as --require-tuned-time.",
+)
 @click.option(
     "--require-tuned-time",
     type=Share(),
