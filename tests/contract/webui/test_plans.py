@@ -113,6 +113,8 @@ def filled(path: str, ids: Seeded, config: int) -> list[str]:
         "model_id": ids.model,
         "digest": "d" * 64,
         "time_id": 1,
+        "user": "ann",
+        "box": "rack1-01",
     }
     missing = set(re.findall(r"\{(\w+)", path)) - known.keys()
     assert not missing, f"say here what {missing} of {path} may be"

@@ -48,7 +48,7 @@ def test_a_function_is_tuned_into_files(tmp_path):
     mod = tvm.IRModule({"main": func})
     target = tvm.target.Target(TARGET).resolved()
     best = again.query_tuning_record(mod, target)
-    found = again.get_top_k(ms.database.Workload(mod), 100)
+    found = again.standing_records(ms.database.Workload(mod))
     assert best.run_secs == min((r.run_secs for r in found), key=median)
     assert any(len(r.run_secs) > QUICK.repeat for r in found)
     assert len({r.trace.to_json() for r in found}) == len(found)  # finalists once, with their longer measurement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tunefarm as tvm
 from compiler.driver.build import InputError
 from tests.kit.tvm_names.standing import field
 from tunefarm import te, tir
+from tunefarm.submodules import PARTS
 
 SUBMODULES = {
     "autotvm.measure.measure": "MeasureInput MeasureResult measure_option",
@@ -186,6 +188,16 @@ def test_every_module_of_tvm_is_imported_by_its_path() -> None:
     lists = [field()["modules"].split()]
     missing = [path for paths in lists for path in paths if importlib.import_module(f"tunefarm.{path}") is None]
     assert not missing
+
+
+def test_no_part_has_the_name_of_something_that_its_module_uses() -> None:
+    """Importing a part binds its name in the module, over a function of that name."""
+
+    def bound(path: str) -> object:
+        home, _, name = path.rpartition(".")
+        return vars(importlib.import_module(f"tunefarm.{home}")).get(name)
+
+    assert [path for path in PARTS if not isinstance(bound(path), ModuleType | None)] == []
 
 
 def test_a_part_shows_the_names_of_its_module_and_says_why_others_are_not_there() -> None:

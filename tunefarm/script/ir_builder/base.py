@@ -94,7 +94,7 @@ class Frame:
         raise NotImplementedError
 
 
-def frame(kind: type[T], what: str) -> T:
+def frame_of(kind: type[T], what: str) -> T:
     """The innermost frame of a kind. Raises IRError when there is none."""
     for found in reversed(IRBuilder.current().frames):
         if isinstance(found, kind):

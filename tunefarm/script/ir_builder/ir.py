@@ -9,7 +9,7 @@ from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.script.common import vdevice
 from tunefarm.compatibility import refusing
-from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame
+from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame_of
 
 __all__ = [
     "ir_module",
@@ -43,20 +43,20 @@ def ir_module() -> ModuleFrame:
 
 def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
     """Give the module attributes."""
-    frame(ModuleFrame, "I.module_attrs").attrs.update(attrs)
+    frame_of(ModuleFrame, "I.module_attrs").attrs.update(attrs)
 
 
 def module_get_attr(attr_key: str) -> Any:
     """An attribute of the module made here; None where it has none."""
-    return frame(ModuleFrame, "I.module_get_attr").attrs.get(attr_key)
+    return frame_of(ModuleFrame, "I.module_get_attr").attrs.get(attr_key)
 
 
 def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
     """Give the module an attribute."""
-    frame(ModuleFrame, "I.module_set_attr").attrs[attr_key] = attr_value
+    frame_of(ModuleFrame, "I.module_set_attr").attrs[attr_key] = attr_value
 
 
 def module_global_infos(global_infos: Mapping[str, Sequence[Any]]) -> None:
     """Say what the functions of the module share."""
     infos = {key: list(items) for key, items in global_infos.items()}
-    frame(ModuleFrame, "I.module_global_infos").infos.update(infos)
+    frame_of(ModuleFrame, "I.module_global_infos").infos.update(infos)

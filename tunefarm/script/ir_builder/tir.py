@@ -14,7 +14,7 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.text import vocabulary
 from compiler.tir.text.vocabulary import TypeName
 from tunefarm.compatibility import refusing
-from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame
+from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame_of
 from tunefarm.script.ir_builder.ir import ModuleFrame
 
 Buffer = buffer = n.decl_buffer
@@ -116,7 +116,7 @@ class InitFrame(Frame):
     """What is made inside begins a reduction."""
 
     def close(self, builder: IRBuilder) -> None:
-        block = frame(BlockFrame, "T.init")
+        block = frame_of(BlockFrame, "T.init")
         _once("T.init", block.init)
         block.init = closed(self.items)
 
@@ -143,7 +143,7 @@ class BranchFrame(Frame):
         self.side = side
 
     def close(self, builder: IRBuilder) -> None:
-        branches = frame(IfFrame, f"T.{self.side.capitalize()}").branches
+        branches = frame_of(IfFrame, f"T.{self.side.capitalize()}").branches
         _once(f"T.{self.side.capitalize()}", branches.get(self.side))
         branches[self.side] = closed(self.items)
 
@@ -171,17 +171,17 @@ def prim_func(is_private: bool = False) -> PrimFuncFrame:
 
 def func_name(name: str) -> None:
     """Name the function."""
-    frame(PrimFuncFrame, "T.func_name").name = name
+    frame_of(PrimFuncFrame, "T.func_name").name = name
 
 
 def func_attr(attrs: Mapping[str, Any]) -> None:
     """Give the function attributes."""
-    frame(PrimFuncFrame, "T.func_attr").attrs.update(attrs)
+    frame_of(PrimFuncFrame, "T.func_attr").attrs.update(attrs)
 
 
 def arg(name: str, obj: Any) -> Any:
     """A parameter: a buffer, or a variable such as `T.int32()`. Gives it with its name."""
-    func = frame(PrimFuncFrame, "T.arg")
+    func = frame_of(PrimFuncFrame, "T.arg")
     obj = obj() if isinstance(obj, TypeName) else obj
     if isinstance(obj, n.Buffer):
         var, named = (
@@ -201,11 +201,11 @@ def arg(name: str, obj: Any) -> Any:
 def match_buffer(param: Any, shape: Any, dtype: str = "float32", **options: Any) -> n.Buffer:
     """The buffer of a parameter, or a view of a region."""
     made = n.decl_buffer(shape, dtype, getattr(param, "name", "buffer"), **options)
-    func = frame(PrimFuncFrame, "T.match_buffer")
+    func = frame_of(PrimFuncFrame, "T.match_buffer")
     if isinstance(param, n.Var):
         func.buffers[param] = made
     else:
-        frame(BlockFrame, "T.match_buffer").matched.append(n.MatchBufferRegion(made, _region(param)))
+        frame_of(BlockFrame, "T.match_buffer").matched.append(n.MatchBufferRegion(made, _region(param)))
     return made
 
 
@@ -247,14 +247,14 @@ def init() -> InitFrame:
 
 def where(predicate: Any) -> None:
     """Run the block at hand only where `predicate` holds."""
-    block = frame(BlockFrame, "T.where")
+    block = frame_of(BlockFrame, "T.where")
     _once("T.where", block.predicate)
     block.predicate = ops.as_expr(predicate)
 
 
 def block_attr(attrs: Mapping[str, Any]) -> None:
     """Annotate the block at hand."""
-    frame(BlockFrame, "T.block_attr").annotations.update(attrs)
+    frame_of(BlockFrame, "T.block_attr").annotations.update(attrs)
 
 
 def reads(*buffer_slices: Any) -> None:
@@ -268,7 +268,7 @@ def writes(*buffer_slices: Any) -> None:
 
 
 def _access(which: str, buffer_slices: tuple[Any, ...]) -> None:
-    accesses = frame(BlockFrame, f"T.{which}").accesses
+    accesses = frame_of(BlockFrame, f"T.{which}").accesses
     _once(f"T.{which}", accesses.get(which))
     accesses[which] = tuple(map(_region, _flat(buffer_slices)))
 
@@ -305,7 +305,7 @@ class axis:
             if isinstance(dom, n.Range)
             else n.Range(ops.cast(value.dtype, ops.as_expr(low)), ops.cast(value.dtype, ops.as_expr(extent)))
         )
-        parts = frame(BlockFrame, "T.axis")
+        parts = frame_of(BlockFrame, "T.axis")
         parts.axes.append(n.IterVar(bounds, var, kind))
         parts.bindings.append(value)
         return var
