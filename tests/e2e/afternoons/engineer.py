@@ -1,5 +1,7 @@
 """The kernel engineer: a C kernel of one's own, tuned, looked at, edited: `python -m tests.e2e.afternoons.engineer`."""
 
+import re
+
 from tests.e2e.afternoons.session import Terminal, afternoon
 
 SOURCE = """
@@ -82,7 +84,8 @@ def _edit(at: Terminal) -> None:
     at.type("tune matmul.toml --trials 3 --quiet")
     program = at.type("show matmul:16,16,16:float32 --python")
     at.write("edited.py", program + "\nrun = {'sample_ms': 2, 'samples': 2}\n")
-    at.type("tune edited.py --trials 2 --quiet")
+    tuned = at.type("tune edited.py --trials 2 --quiet")
+    assert re.search(r"_edited .* 2 +0 *$", tuned, re.MULTILINE), "one of the two schedules could not be measured"
     assert "matmul" in at.type("compare 1 2")
 
 
