@@ -46,7 +46,7 @@ from rpc_server.isolation.view import gpu_paths, installation
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import Address, Buffer, Limits, MessageKind, check_frames, encode_error
 from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
-from rpc_server.wire.messages import Data, public_codec
+from rpc_server.wire.messages import Data, SyncDevice, public_codec
 from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.wire.shared_window import Window
 from rpc_server.wire.stream import FrameStream, StreamClosed
@@ -152,23 +152,27 @@ class Supervised:
 def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
     """Answer requests in order until the supervisor goes away."""
     while True:
-        origin, frames = supervised.next()
-        header = check_frames(frames)
-        if header.kind is MessageKind.NOTE:
-            continue
-        try:
-            message = public_codec.decode(frames)
-            reply, buffers = session.handle(message.body, message.buffers)
-            answer = public_codec.encode(reply, MessageKind.REPLY, request_id=header.request_id, buffers=buffers)
-        except TunefarmError as error:
-            if isinstance(error, DeviceError):
-                end_if_lost(error)
-            answer = encode_error(error, header.request_id)
-        except MemoryError as error:
-            answer = encode_error(OutOfMemory(f"out of memory: {error}"), header.request_id)
-        except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
-            answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
-        supervised.send(origin, answer)
+        _answer_next(supervised, session)
+
+
+def _answer_next(supervised: Supervised, session: ExecutorSession) -> None:
+    origin, frames = supervised.next()
+    header = check_frames(frames)
+    if header.kind is MessageKind.NOTE:
+        return
+    try:
+        message = public_codec.decode(frames)
+        reply, buffers = session.handle(message.body, message.buffers)
+        answer = public_codec.encode(reply, MessageKind.REPLY, request_id=header.request_id, buffers=buffers)
+    except TunefarmError as error:
+        if isinstance(error, DeviceError):
+            end_if_lost(error)
+        answer = encode_error(error, header.request_id)
+    except MemoryError as error:
+        answer = encode_error(OutOfMemory(f"out of memory: {error}"), header.request_id)
+    except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
+        answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
+    supervised.send(origin, answer)
 
 
 def _window(fd: int) -> Window | None:
@@ -262,6 +266,7 @@ def run(
     _hold_back(settings)
     supervised = Supervised(stream, lane)
     session = _session_in(settings.folder, supervised)
+    _rehearse(session, lane)
     gc.collect()
     gc.freeze()
     supervised.hello()
@@ -270,6 +275,19 @@ def run(
     except StreamClosed:
         return 0
     return 0
+
+
+def _rehearse(session: ExecutorSession, lane: LaneServer) -> None:
+    """Answer calls of nobody, before there are others: a fork copies each page when it first writes to it."""
+    ours, theirs = socket.socketpair()
+    caller, supervised = FrameStream(ours), Supervised(FrameStream(theirs), lane)
+    for number in (1, 2):
+        asked = SyncDevice("cpu", 0)
+        caller.send(public_codec.encode(asked, MessageKind.REQUEST, request_id=number, address=Address.EXECUTOR))
+        _answer_next(supervised, session)
+        caller.receive()
+    for end in (ours, theirs):
+        end.close()
 
 
 def _hold_back(settings: ExecutorSettings) -> None:

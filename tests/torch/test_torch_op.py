@@ -13,13 +13,13 @@ from tests.kit.tuner.family_records import made_up
 from tunefarm.contrib.torch_op import torch_op
 from tunefarm.family_kernel import FamilyKernel, _Cache
 from tuner.devices.supplies import local_target
-from tuner.families.family import FamilySpec
+from tuner.kernels.family_build import maker_of
 
 
 def test_an_operator(tmp_path: Path) -> None:
     record = made_up("dense:M,48,32", ["M=1,4,17"])
-    spec, target = FamilySpec.parse("dense:M,48,32"), Target(local_target())
-    kernel = FamilyKernel(spec, lambda *_: record.to_json(), target, _Cache(tmp_path))
+    maker, target = maker_of("dense:M,48,32"), Target(local_target())
+    kernel = FamilyKernel(maker, lambda *_: record.to_json(), target, _Cache(tmp_path))
     dense = torch_op(kernel, "tunefarm_tests::dense")
     weight = torch.rand(48, 32)
     for rows in (1, 3, 17, 40):
