@@ -1,5 +1,6 @@
 """The process that executors are forked from: what it passes on, and that a server outlives it."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -27,8 +28,9 @@ def held(pid):
     links = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
-        target = os.readlink(path)
-        links.add(target if target.startswith(("pipe:", "socket:")) else f"{target} {os.stat(path).st_ino}")
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            target = os.readlink(path)
+            links.add(target if target.startswith(("pipe:", "socket:")) else f"{target} {os.stat(path).st_ino}")
     return {link for link in links if not link.startswith(("/dev/null", "anon_inode"))}
 
 

@@ -48,7 +48,8 @@ class BudgetLimits:
             return False
         if self.trials and task.asked >= self.trials:
             return False
-        if self.total_trials and sum(t.asked for t in tasks) >= self.total_trials:
+        kept = sum(not t.asked and not t.ended for t in tasks) if task.asked else 0  # a first trial for each task
+        if self.total_trials and sum(t.asked for t in tasks) + kept >= self.total_trials:
             return False
         return not 0 < self.early_stopping <= task.stale
 
