@@ -152,17 +152,17 @@ def test_what_cannot_be_done_is_said(farm):
     assert "gemm" in farm.run("bench", "suites").stdout
 
 
-def history(store, before, name, cost, device_id, days=8):
-    """Results of a series on a device, from the days before now."""
+def history(store, before, name, cost, device_id, count=8):
+    """Results of a series on a device, newer than all that were measured, so that they alone are its last level."""
     run = store.benches.start(NewBenchRun(suite="tiny", spec={}, devices="", toolchain={"tunefarm": "0", "llvm": "22"}))
-    start = datetime.now(UTC) - timedelta(days=days + 1)
+    start = datetime.now(UTC) - timedelta(milliseconds=count)
     target_id = store.targets.upsert(before.target).id
     results = [
         NewBenchResult(
-            kernel=name, samples=(cost, cost * 1.001), measured_at=start + timedelta(days=day),
+            kernel=name, samples=(cost, cost * 1.001), measured_at=start + timedelta(milliseconds=number),
             target_id=target_id, device_id=device_id,
         )
-        for day in range(days)
+        for number in range(count)
     ]  # fmt: skip
     store.benches.add_results(run.id, results)
 
