@@ -31,9 +31,9 @@ class Dialect:
     """What a text may say under one prefix."""
 
     name: str
-    """As in `from tvm.script import tir`."""
+    """The module of the prefix: `tir` of `from tvm.script import tir`."""
     prefix: str
-    """As in `T.prim_func`."""
+    """What stands before the dot: `T` of `T.prim_func`."""
     functions: Mapping[str, FunctionReader]
     """By the decorator's name: reads a decorated definition, given the values of the names around it."""
     expression: Callable[[str], Any]

@@ -71,7 +71,7 @@ def generic_func(fdefault: Callable[..., Any]) -> Any:
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], Any]:
-    """As `generic_func`, for the generic function called `func_name`: its default is replaced.
+    """Decorate as `generic_func` does, for the generic function called `func_name`, whose default is replaced.
 
     Implementations registered for keys before stay.
     """

@@ -233,7 +233,7 @@ def _fill(connection: sa.Connection) -> None:
 
 
 def _columns(fingerprint: Any) -> dict[str, Any]:
-    """As `tuner.records.lookup.keys.fingerprint_columns` had it at this revision."""
+    """Return what `tuner.records.lookup.keys.fingerprint_columns` gave at this revision."""
     known = json.loads(fingerprint) if isinstance(fingerprint, str) else fingerprint or {}
     lists = {"cpu_features": known.get("features"), "caches": known.get("caches")}
     return {
@@ -243,7 +243,7 @@ def _columns(fingerprint: Any) -> dict[str, Any]:
 
 
 def _family(function: str) -> str:
-    """As `tuner.records.lookup.keys.workload_family` had it at this revision."""
+    """Return what `tuner.records.lookup.keys.workload_family` gave at this revision."""
     blocks = []
     for body in function.split("T.block(")[1:]:
         axes = re.findall(r'T\.axis\.(?:remap\("([SR]+)"|(spatial|reduce)\()', body)

@@ -158,7 +158,7 @@ class RemoteMachine(VirtualMachine):
         repeats_to_cooldown: int = 1,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """As `VirtualMachine.time_evaluator`; the calls and the clock are on the box."""
+        """Time as `VirtualMachine.time_evaluator` does; the calls and the clock are on the box."""
         timing = ModelTiming(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown, f_preproc)
 
         def evaluate(*args: Any, **kwargs: Any) -> BenchmarkResult:
@@ -170,7 +170,7 @@ class RemoteMachine(VirtualMachine):
         return evaluate
 
     def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
-        """As `VirtualMachine.profile`, on the box; `peaks=True` measures what the box can do."""
+        """Profile as `VirtualMachine.profile` does, on the box; `peaks=True` measures what the box can do."""
         given = self._arguments_of(func_name, args, {})
         rates = (peaks.flops, peaks.bytes) if isinstance(peaks, Peaks) else None
         request = UseMachine(

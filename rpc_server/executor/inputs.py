@@ -28,7 +28,7 @@ class Inputs:
         self._bytes = 0
 
     def value(self, spec: ArgSpec, seed: int, index: int) -> AnyArray | int | float:
-        """As `fill`."""
+        """Return what `fill` gives."""
         key = (spec.shape, spec.dtype, seed, index)
         if key in self._kept:
             return self._kept[key]

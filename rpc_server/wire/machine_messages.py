@@ -73,7 +73,7 @@ class FunctionInfo(msgspec.Struct, frozen=True):
 
 
 class ModelTiming(msgspec.Struct, frozen=True):
-    """As `TimeFunction` has it."""
+    """How a model is timed; the fields are those of `TimeFunction`."""
 
     number: Tries = 10
     repeat: Tries = 1

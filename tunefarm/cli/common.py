@@ -29,7 +29,7 @@ class Whole(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """As `Whole`, with fractions."""
+    """A number with fractions within bounds; `Whole` is one without."""
 
     name = "number"
 

@@ -75,7 +75,10 @@ class ModelProgress:
 
     @staticmethod
     def of(name: str, tasks: Sequence[TaskProgress], minute: float | None = None) -> ModelProgress:
-        """That of a model with these kernels. One without a candidate that is faster counts as it is untuned."""
+        """The progress of a model with these kernels.
+
+        A kernel without a candidate that is faster counts as it is untuned.
+        """
         untuned = [task.baseline_cost for task in tasks]
         best = [task.cost for task in tasks]
         ended = all(task.ended for task in tasks)

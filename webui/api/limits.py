@@ -106,10 +106,10 @@ def set_quota(context: Ctx, by: Admin, user: User, new: NewQuota) -> Quota:
 
 
 @router.post("/quotas/{user}/remove", responses=CHANGE_ERRORS)
-def remove_quota(context: Ctx, _: Admin, user: User) -> QuotasReply:
+def remove_quota(context: Ctx, by: Admin, user: User) -> QuotasReply:
     """Take a user's quota away."""
     context.store.quotas.remove(user)
-    return quotas(context, _)
+    return quotas(context, by)
 
 
 @router.post("/boxes/{box}/rename", responses=CHANGE_ERRORS)

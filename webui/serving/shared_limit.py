@@ -24,7 +24,9 @@ _ROW = _SLOTS + 1  # counts by slot, and their sum
 
 
 class SharedLimit:
-    """As `webui.access.FailureLimit`, over a file that `prepare` made. An address has a slot, which another address
+    """A limit like `webui.access.FailureLimit`, over a file that `prepare` made.
+
+    An address has a slot, which another address
     that shares it takes over when it fails."""
 
     def __init__(self, file: IO[bytes]) -> None:

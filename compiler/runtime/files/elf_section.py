@@ -47,7 +47,7 @@ def read_section(data: bytes, name: str) -> bytes | None:
 
 
 def find_section(data: memoryview, name: str) -> memoryview | None:
-    """As `read_section`, of a file that is not copied."""
+    """Return a section as `read_section` does, of a file that is not copied."""
     header, sections = _sections(data)
     names = bytes(_content(data, sections[header[13]]))
     wanted = name.encode("ascii") + b"\0"

@@ -132,7 +132,7 @@ def match_shape(value: NDArray | tuple[int, ...], heap: Heap, size: int, *rest: 
 
 @builtin("vm.builtin.match_prim_value")
 def match_prim_value(value: Any, heap: Heap, code: int, number: int, what: str) -> None:
-    """As `match_shape`, for one number."""
+    """Match one number, as `match_shape` does several."""
     if isinstance(value, NDArray):
         value = int(value.numpy().item())
     if not isinstance(value, int):

@@ -175,7 +175,7 @@ class FunctionCode:
                 at += to
 
     def run_watched(self, args: Sequence[Any], instrument: Instrument) -> Any:
-        """As `run`, with an instrument that is called before and after each call."""
+        """Run as `run` does, with an instrument that is called before and after each call."""
         frame, at = self.frame(args), 0
         while True:
             kind, function, fetch, to = self._steps[at]

@@ -330,7 +330,7 @@ class VirtualMachine:
         return native.bind(self._arguments(function, args, kwargs))
 
     def _measured_natively(self, call: CPUCall, options: TimingOptions, args: tuple[Any, ...]) -> BenchmarkResult:
-        """As kernels are measured: in a native loop, into the same results."""
+        """Measure as kernels are measured: in a native loop, into the same results."""
         preprocess = preprocessor(options.f_preproc)
         prepare = (lambda: None) if preprocess is None else (lambda: preprocess(*args))
         return measure(call.timed, options, prepare=prepare, threads=call.threads)

@@ -94,7 +94,7 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
 
 
 def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
-    """That an outer axis is in its domain. Loops that were split to run further do nothing there."""
+    """The condition that an outer axis is in its domain. Loops that were split to run further do nothing there."""
     inside = ops.less(axis.value, _extent(axis))
     return TRUE if analyzer.can_prove(inside) else inside
 
@@ -376,9 +376,7 @@ def _loop_axis(loop: n.For, members: list[Member]) -> n.IterVar:
     return n.IterVar(n.Range(loop.min, loop.extent), n.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype), kind)
 
 
-def _regions_of(
-    body: Stmt, axes: list[n.IterVar]
-) -> tuple[tuple[n.BufferRegion, ...], tuple[n.BufferRegion, ...]]:
+def _regions_of(body: Stmt, axes: list[n.IterVar]) -> tuple[tuple[n.BufferRegion, ...], tuple[n.BufferRegion, ...]]:
     """Return what the blocks in `body` read and write while its loops run."""
     analyzer = analyzer_of(tree.loops_in(body))
     for iv in axes:

@@ -37,7 +37,7 @@ def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> n.C
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> n.Call:
-    """As `call_llvm_intrin`, of an intrinsic without effects."""
+    """Call an LLVM intrinsic without effects, as `call_llvm_intrin` does others."""
     return _llvm("tir.call_llvm_pure_intrin", dtype, name, args)
 
 

@@ -82,7 +82,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """As `softmax`, with powers of float32 by few operations (`fast_exp`)."""
+    """Take the softmax, with powers of float32 by few operations (`fast_exp`)."""
 
     def power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
         return fast_exp_of(x - largest) if x.dtype == "float32" else _power(x, largest)
@@ -353,9 +353,7 @@ def l2_normalize(data: Tensor, eps: float, axis: Axis = None) -> Tensor:
     return result
 
 
-def lrn(
-    data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2
-) -> Tensor:
+def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2) -> Tensor:
     """data / (bias + alpha * sum of squares over `size` neighbours along `axis` / size) ** beta."""
     (dim,) = normal_axes("lrn", axis, data.ndim)
     if size < 1:

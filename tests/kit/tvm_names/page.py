@@ -12,8 +12,8 @@ _HEAD = """\
 # Names of Apache TVM
 
 `import tunefarm as tvm` gives programs the names that Apache TVM gives them. This page lists every public name of
-TVM {older} and {newer} in the namespaces `te`, `tir`, `script`, `target`, `runtime`, `rpc`, `autotvm`,
-`auto_scheduler`, `meta_schedule` and `dlight`, and what stands under it here.
+TVM {older} and {newer} and what stands under it here. The namespaces are `te`, `tir`, `script`, `target`, `runtime`,
+`rpc`, `autotvm`, `auto_scheduler`, `meta_schedule` and `dlight`.
 (TVM {newer} keeps `tir` in `tirx` and `s_tir`; a name that both versions have stands under the older path.)
 
 * **works**: the name is here, and takes what TVM's takes. A class has all the members of TVM's.

@@ -16,7 +16,7 @@ import click
 
 from compiler.errors import TunefarmError
 from tunefarm.cli.common import Whole
-from tunefarm.cli.farm.setup import ADMIN_FILE, FarmPlan, Step, services, set_up
+from tunefarm.cli.farm.setup import ADMIN_FILE, DB_FILE, FarmPlan, Step, services, set_up
 from tuner.records.db.database import parse_url, show_url
 
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
@@ -48,7 +48,8 @@ def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
     """Set up a farm in FOLDER: keys, an admin, a database, a token, and systemd units.
 
     What is there already stays as it is, so typing it again changes nothing. Nothing is started or installed: the
-    command says how. All connections are encrypted, and with the default address only this machine is reached.
+    command says how. FOLDER holds nothing else. Connections of tracker, boxes and clients are encrypted; the web app
+    speaks plain HTTP. With the default address only this machine is reached.
     """
     if not yes and (as_json or not sys.stdin.isatty()):
         raise click.UsageError("there is nobody to ask: give --yes, and what differs from the defaults")
@@ -78,7 +79,7 @@ def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
         folder=folder,
         address=value("address", "Host by which boxes and clients reach this machine", "127.0.0.1"),
         admin=value("admin", "Who looks after the farm", getpass.getuser()),
-        db=given["db"] or f"sqlite:///{folder / 'tunefarm.db'}",
+        db=given["db"] or f"sqlite:///{folder / DB_FILE}",
         user=account,
         box=given["box"] or (_asked_box() if ask else ""),
         tracker_port=given["tracker_port"],
@@ -138,6 +139,8 @@ def _tell(plan: FarmPlan, steps: tuple[Step, ...]) -> None:
     click.echo("\nnext:")
     for line in _next(plan):
         click.echo(f"  {line}")
+    if plan.host != plan.address:
+        click.echo("the web app speaks plain HTTP: let others reach it through a proxy with TLS")
     click.echo("a further box, on it and then here:")
     click.echo("  box$ tunefarm keys new --name BOX")
     click.echo(f"  here$ TUNEFARM_KEYS={plan.keys('tracker')} tunefarm keys authorize KEY --role box --name BOX")

@@ -22,6 +22,8 @@ from tuner.records.store import RecordStore
 
 ADMIN_FILE = "admin.toml"
 ENV_FILE = "farm.env"
+DB_FILE = "tunefarm.db"
+_OURS = frozenset({ADMIN_FILE, ENV_FILE, "keys", "units"})
 SERVER_PORT = 9091
 
 
@@ -79,13 +81,22 @@ def set_up(plan: FarmPlan) -> tuple[Step, ...]:
     with _private():
         try:
             plan.folder.mkdir(parents=True, exist_ok=True)
+            others = [path.name for path in plan.folder.iterdir() if not _is_ours(path.name)]
         except OSError as error:
             raise TunefarmError(f"{plan.folder} cannot be made: {error.strerror}", hint="give another folder") from None
+        if others:  # all of the folder is given to the services' account
+            hint = "give a folder that is empty or not there yet"
+            raise TunefarmError(f"{plan.folder} holds other things, such as {min(others)}", hint=hint)
         _keys(plan, steps)
         _database(plan, steps)
         _files(plan, steps)
         _give(plan)
     return tuple(steps.done)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file or folder of a farm's folder is the farm's: SQLite puts files of its own beside the database."""
+    return name in _OURS or name.startswith(DB_FILE)
 
 
 def _give(plan: FarmPlan) -> None:
@@ -98,7 +109,7 @@ def _give(plan: FarmPlan) -> None:
         if path.is_symlink() or path in admin or path.parent in admin:
             continue
         try:
-            os.chown(path, account.pw_uid, account.pw_gid)
+            os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
         except OSError as error:
             hint = "run it as root, or as that account"
             raise TunefarmError(f"{path} cannot be given to {plan.user}: {error.strerror}", hint=hint) from None

@@ -141,7 +141,7 @@ def drift_text(task: TaskProgress) -> str:
 
 
 def slower_text(task: TaskProgress) -> str:
-    """That the best candidate is slower than the untuned kernel by more than machines drift, or ""."""
+    """Say that the best candidate is slower than the untuned kernel by more than machines drift; else ""."""
     if task.speedup is None or task.speedup > 1 - DRIFT:
         return ""
     loss = f"builds that take its best config are slower ({task.speedup:.2f}x)"

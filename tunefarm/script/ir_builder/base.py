@@ -62,7 +62,7 @@ class IRBuilder:
 
     @staticmethod
     def name_many(s: Sequence[str], vs: Sequence[T]) -> list[T]:
-        """As `name`, for several."""
+        """Name several, as `name` does one."""
         return list(vs)
 
 

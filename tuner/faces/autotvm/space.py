@@ -202,7 +202,7 @@ class ConfigEntity(Config):
         return {name: e.val for name, e in self._entity_map.items() if isinstance(e, OtherOptionEntity)}
 
     def to_json_dict(self) -> dict[str, Any]:
-        """As a record has it: `{"index": …, "code_hash": …, "entity": [[name, kind, value], …]}`."""
+        """Return it as a record has it: `{"index": …, "code_hash": …, "entity": [[name, kind, value], …]}`."""
         entities = [[name, *entity.to_json()] for name, entity in self._entity_map.items()]
         return {"index": self.index, "code_hash": self.code_hash, "entity": entities}
 

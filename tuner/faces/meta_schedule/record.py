@@ -27,7 +27,7 @@ class TensorInfo:
     shape: tuple[int, ...]
 
     def as_json(self) -> list[Any]:
-        """As in a record: ["TENSOR", dtype, shape]."""
+        """Return it as a record has it: ["TENSOR", dtype, shape]."""
         return ["TENSOR", self.dtype, list(self.shape)]
 
 

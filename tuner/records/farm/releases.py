@@ -199,7 +199,7 @@ def best(
     device_class: str | None,
     toolchain: str | None,
 ) -> Choice[ReleaseEntry]:
-    """As `lookup.best`, among the release's entries alone."""
+    """Look up as `lookup.best` does, among the release's entries alone."""
     query = _ENTRIES.where(ReleaseEntryRow.release_id == release.id, ReleaseEntryRow.workload_key == workload_key)
     offers = [_to_entry(row) for row in connection.execute(query)]
     if not offers:

@@ -46,7 +46,7 @@ class Scopes:
         return not (self.areas or self.models or self.releases)
 
     def to_json(self) -> dict[str, Any] | None:
-        """As the store has them; None without any."""
+        """The scopes as the store has them; None without any."""
         found = {"areas": [str(a) for a in self.areas], "models": [*self.models], "releases": [*self.releases]}
         return {name: values for name, values in found.items() if values} or None
 

@@ -73,8 +73,11 @@ def elect_best(connection: Connection, key_id: int, incumbent: int | None, final
 
 
 def of_key(key_id: int) -> TextClause:
-    """That a trial is of a tuning key, for queries that name its candidate, too. The sign keeps the database from
-    looking for it by the key, which may have millions of trials, where the candidate has a few."""
+    """The condition that a trial is of a tuning key, for queries that name its candidate, too.
+
+    The sign keeps the database from looking for it by the key, which may have millions of trials, where the candidate
+    has a few.
+    """
     return text("+trials.key_id = :key_id").bindparams(key_id=key_id)
 
 

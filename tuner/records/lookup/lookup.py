@@ -41,8 +41,9 @@ _BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
 
 
 def _of_the_same_task() -> ColumnElement[bool]:
-    """That the baseline began the task whose trial it is joined to, on a device of the same class. It was there before
-    any best config was, so that nothing changes which is joined."""
+    """The condition that the baseline began the task whose trial it is joined to, on a device of the same class.
+
+    It was there before any best config was, so that nothing changes which is joined."""
     first = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
     return and_(
         _BASELINE.id == first.correlate(TrialRow).scalar_subquery(),

@@ -72,7 +72,7 @@ def no_version(version: int | str) -> RecordNotFound:
 
 
 def may_see(viewer: Viewer) -> ColumnElement[bool]:
-    """That a model is one which `viewer` may see."""
+    """The condition that a model is one which `viewer` may see."""
     if viewer.everything:
         return true()
     readers = (ModelReaderRow.model_id == ModelRow.id, ModelReaderRow.reader.in_([viewer.name, EVERYONE]))

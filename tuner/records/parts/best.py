@@ -108,8 +108,10 @@ class BestRecords(StorePart):
     def near_configs(
         self, family: str, target: str, device_class: str | None = None, known: int | None = None
     ) -> NearConfigs | None:
-        """As `near`, of more of them, in a few columns. None when `known` is the version of the last answer and that
-        still holds. Raises TargetError."""
+        """Return more configs than `near` does, in a few columns.
+
+        None when `known` is the version of the last answer and that still holds. Raises TargetError.
+        """
         return self._read(lambda c: near.near_configs(c, family, target, device_class, known))
 
     def runners_up(self, config: BestConfig, count: int = 8) -> tuple[RunnerUp, ...]:

@@ -110,7 +110,7 @@ _FAMILIES = select(*FamilyRow.__table__.columns)
 def in_use(
     connection: Connection, target: str | None, device_class: str | None, name: str | None
 ) -> tuple[StoredFamily, ...]:
-    """As `FamilyRecords.all_in_use`; `name` may be a key, too."""
+    """Return what `FamilyRecords.all_in_use` does; `name` may be a key, too."""
     query = _FAMILIES.where(FamilyRow.current.is_(True)).order_by(FamilyRow.id)
     if target is not None:
         query = query.where(FamilyRow.target == target)

@@ -73,7 +73,9 @@ class ReleaseRecords(StorePart):
         device_class: str | None = None,
         toolchain: str | None = None,
     ) -> Choice[ReleaseEntry]:
-        """As `BestRecords.look_up`, among a release's configs alone. Raises RecordNotFound; InvalidRecord for a release
+        """Look up as `BestRecords.look_up` does, among a release's configs alone.
+
+        Raises RecordNotFound; InvalidRecord for a release
         that was not approved."""
 
         def ask(connection: Connection) -> Choice[ReleaseEntry]:

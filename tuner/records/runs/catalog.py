@@ -31,7 +31,9 @@ def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sql
 
 
 def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Collection[str]) -> ColumnElement[bool]:
-    """That a column has one of several values. PostgreSQL gets them as an array. A statement with a parameter each is
+    """The condition that a column has one of several values.
+
+    PostgreSQL gets them as an array. A statement with a parameter each is
     another one for each number of them, taken apart by the driver and planned by the server every time."""
     if connection.dialect.name == "postgresql":
         return column == any_(bindparam(None, list(names), type_=postgresql.ARRAY(column.type)))

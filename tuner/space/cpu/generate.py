@@ -81,7 +81,7 @@ class CPUTuningBackend(TuningBackend):
         return _contraction(func, main.name, named[0], hardware, begin) if len(named) == 1 else None
 
     def model_family(self, target: Target) -> str:
-        """As for other kinds, but what counts is the instruction set and how wide its vectors are.
+        """Name the family of targets that share a model: by instruction set and width of vectors.
 
         "llvm-x86_64-256" is x86 with AVX2, "llvm-x86_64-512" with AVX-512.
         """

@@ -58,7 +58,7 @@ class CPUModule(ArtifactModule[CPUFunction]):
             self._constants = list(used.values())
 
     def import_module(self, module: Module) -> None:
-        """As every module does; a static library may bring the functions that this one's code waits for."""
+        """Import a module, as others do. A static library may bring functions that this one's code waits for."""
         super().import_module(module)
         if isinstance(self._code, NotLoaded):
             try:

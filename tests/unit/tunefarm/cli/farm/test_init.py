@@ -96,6 +96,15 @@ def test_what_is_refused_makes_nothing(typed: Typed, tmp_path: Path, words: tupl
     assert not (tmp_path / "farm").exists()
 
 
+def test_a_folder_with_other_things_is_left_alone(typed: Typed, tmp_path: Path) -> None:
+    """Run by root, all of the folder would go to the services' account."""
+    farm = tmp_path / "farm"
+    farm.mkdir()
+    (farm / "thesis.tex").write_text("…")
+    assert "holds other things, such as thesis.tex" in typed(*INIT, code=1).err
+    assert [path.name for path in farm.iterdir()] == ["thesis.tex"]
+
+
 def test_a_password_is_in_no_file_that_others_read_nor_shown(typed: Typed, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path}/x.db"
     shown = typed(*INIT, "--db", db).text
