@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from compiler.ir.module import IRModule
-from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
-from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator, register_pass
-from compiler.suggest import closest
+from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator
+from compiler.ir.transform.table import PassTable
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
@@ -119,8 +118,10 @@ class TirPass:
         return inspect.Signature([parameters[name].replace(kind=kind) for name in self.options])
 
 
-_passes: dict[str, TirPass] = {}
-_by_function: dict[Callable[..., Any], TirPass] = {}
+_table: PassTable[TirPass] = PassTable("pass", "tir.")
+tir_passes = _table.all
+find_pass = _table.find
+pass_of = _table.of
 
 
 def tir_pass(
@@ -140,29 +141,10 @@ def tir_pass(
 
     def register(function: F) -> F:
         takes_bits = "vector_bits" in inspect.signature(function).parameters
-        made = TirPass(title, function, over, opt_level, gives, options or {}, takes_bits)
-        register_pass(made.info.name, made.make)
-        _passes[title] = _by_function[function] = made
+        _table.add(TirPass(title, function, over, opt_level, gives, options or {}, takes_bits))
         return function
 
     return register
-
-
-def tir_passes() -> dict[str, TirPass]:
-    """Every registered pass by its title, in order of the titles."""
-    return dict(sorted(_passes.items()))
-
-
-def find_pass(title: str) -> TirPass:
-    """A registered pass by its title. Raises TransformError listing those there are."""
-    if title not in _passes:
-        raise TransformError(f"there is no pass tir.{title}", hint=closest(title, _passes))
-    return _passes[title]
-
-
-def pass_of(function: Callable[..., Any]) -> TirPass:
-    """The pass that a function was registered as."""
-    return _by_function[function]
 
 
 def _vector_bits(func: n.PrimFunc) -> int:

@@ -22,11 +22,11 @@ from compiler.errors import IRError
 from compiler.ir.module import IRModule
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
-from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator, register_pass
+from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator
+from compiler.ir.transform.table import PassTable
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import BindingBlock, DataflowBlock, DataflowVar, Function
-from compiler.suggest import closest
 
 F = TypeVar("F", bound=Callable[..., Any])
 Over = Literal["module", "function", "block"]
@@ -146,8 +146,10 @@ class RelaxPass:
         return inspect.Signature([p.replace(kind=plain) for p in parameters if p.kind is p.KEYWORD_ONLY])
 
 
-_passes: dict[str, RelaxPass] = {}
-_by_function: dict[Callable[..., Any], RelaxPass] = {}
+_table: PassTable[RelaxPass] = PassTable("graph pass")
+relax_passes = _table.all
+find_pass = _table.find
+pass_of = _table.of
 
 
 def relax_pass(title: str, *, over: Over = "module", opt_level: int = 0) -> Callable[[F], F]:
@@ -158,29 +160,10 @@ def relax_pass(title: str, *, over: Over = "module", opt_level: int = 0) -> Call
     """
 
     def register(function: F) -> F:
-        made = RelaxPass(title, function, over, opt_level)
-        register_pass(title, made.make)
-        _passes[title] = _by_function[function] = made
+        _table.add(RelaxPass(title, function, over, opt_level))
         return function
 
     return register
-
-
-def relax_passes() -> dict[str, RelaxPass]:
-    """Every registered pass by its title, in order of the titles."""
-    return dict(sorted(_passes.items()))
-
-
-def find_pass(title: str) -> RelaxPass:
-    """A registered pass by its title. Raises TransformError listing those there are."""
-    if title not in _passes:
-        raise TransformError(f"there is no graph pass {title}", hint=closest(title, _passes))
-    return _passes[title]
-
-
-def pass_of(function: Callable[..., Any]) -> RelaxPass:
-    """The pass that a function was registered as."""
-    return _by_function[function]
 
 
 # ------------------------------------------------------------------------------------ helpers

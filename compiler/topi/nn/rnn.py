@@ -74,19 +74,11 @@ def lstm(
             old = _state(held, "c", cs, t, first)
             zero = ops.const(0.0, Xs.dtype)
             with points(ib, (batch, cells)) as (b, k):
-                def part(name: str, b: Any = b, k: Any = k) -> PrimExpr:
-                    return gates[b, ops.add(ops.mul(cells, gate[name]), k)]
-
                 last = zero if old is None else old(b, k)
-                i, f, o = part("I"), part("F"), part("O")
-                if p_i is not None:
-                    i = i + held["p_i"][k] * last
-                if p_f is not None:
-                    f = f + held["p_f"][k] * last
-                cs[t, b, k] = f_act(f) * last + f_act(i) * g_act(part("G"))
-                if p_o is not None:
-                    o = o + held["p_o"][k] * cs[t, b, k]
-                out = f_act(o) * h_act(cs[t, b, k])
+                parts: dict[str, PrimExpr] = {
+                    name: gates[b, ops.add(ops.mul(cells, place), k)] for name, place in gate.items()
+                }
+                out = _lstm_cell(parts, held, cs, (t, b, k), last, (f_act, g_act, h_act))
                 if whole is None:
                     hs[t, b, k] = out
                 else:
@@ -103,6 +95,28 @@ def lstm(
     shapes = [(steps, batch, hidden), (steps, batch, cells)]
     made: list[Tensor] = extern(shapes, list(inputs.values()), body, name="lstm", dtype=Xs.dtype, tag="recurrent")
     return made[0], made[1]
+
+
+def _lstm_cell(
+    gates: dict[str, PrimExpr],
+    held: dict[str, BufferVar],
+    states: BufferVar,
+    at: tuple[PrimExpr, PrimExpr, PrimExpr],
+    last: PrimExpr,
+    acts: tuple[Activation, Activation, Activation],
+) -> PrimExpr:
+    """Store the new state of the cell `at` (step, row, cell), and return its output."""
+    t, b, k = at
+    f_act, g_act, h_act = acts
+    i, f, o = gates["I"], gates["F"], gates["O"]
+    if "p_i" in held:
+        i = i + held["p_i"][k] * last
+    if "p_f" in held:
+        f = f + held["p_f"][k] * last
+    states[t, b, k] = f_act(f) * last + f_act(i) * g_act(gates["G"])
+    if "p_o" in held:
+        o = o + held["p_o"][k] * states[t, b, k]
+    return f_act(o) * h_act(states[t, b, k])
 
 
 def gru(
