@@ -1,7 +1,8 @@
-"""Every tensor of an ONNX model as an output, to find the first operator that gives something else."""
+"""Tensors of an ONNX model as its results, to find the first operator that gives something else."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,22 +20,27 @@ class Tap:
     operator: str
 
 
-def tapped(path: Path) -> tuple[bytes, tuple[Tap, ...]]:
-    """The model with every tensor of its main graph as an output, and these in order of computation.
+class TappedModel:
+    """A model that is cut at will. `taps` are the tensors of its main graph, in order of computation.
 
     External data is read into it. Raises OnnxFileError.
     """
-    proto, _ = read_model(path)
-    whole = onnx.ModelProto()
-    whole.CopyFrom(proto)
-    onnx.load_external_data_for_model(whole, str(path.resolve().parent))
-    taps = tuple(
-        Tap(name, node.name or f"{node.op_type} {number}", node.op_type)
-        for number, node in enumerate(whole.graph.node)
-        for name in node.output
-        if name
-    )
-    del whole.graph.output[:]
-    whole.graph.output.extend(onnx.ValueInfoProto(name=tap.tensor) for tap in taps)
-    data: bytes = whole.SerializeToString()
-    return data, taps
+
+    def __init__(self, path: Path) -> None:
+        proto, _ = read_model(path)
+        self._whole = onnx.ModelProto()
+        self._whole.CopyFrom(proto)
+        onnx.load_external_data_for_model(self._whole, str(path.resolve().parent))
+        self.taps = tuple(
+            Tap(name, node.name or f"{node.op_type} {number}", node.op_type)
+            for number, node in enumerate(self._whole.graph.node)
+            for name in node.output
+            if name
+        )
+
+    def with_results(self, taps: Sequence[Tap]) -> bytes:
+        """The model as a file whose results are these tensors alone."""
+        del self._whole.graph.output[:]
+        self._whole.graph.output.extend(onnx.ValueInfoProto(name=tap.tensor) for tap in taps)
+        data: bytes = self._whole.SerializeToString()
+        return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from compiler.runtime.measure.report import Report
 from compiler.target.target import Target
 from compiler.tir.text.print_func import workload_key
 from tunefarm.cli.common import CheckFailedError, NotTunedError
-from tunefarm.cli.models.compare import Difference, difference, peer_results
+from tunefarm.cli.models.compare import Compared, compare_results
 from tunefarm.cli.models.configs import how, kernel_of
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
-from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_once
+from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, results_of, run_once
 from tunefarm.client import BestReply, Client
 from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
@@ -63,7 +63,7 @@ class BuiltModel:
     kernels: tuple[BuiltKernel, ...]
     families: tuple[BuiltSizes, ...]
     seconds: float | None
-    differences: tuple[Difference, ...]
+    compared: Compared
 
     @property
     def tuned_share(self) -> float | None:
@@ -99,7 +99,11 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
             schedules = schedules_of(known, [record for record in records if record])
             origin = _origin(file, sizes, given["release"])
             path = _write(source, target, schedules, given["out"] or Path(folder), origin)
-            built = _examined(source, file, place, path, plan, replies, records, given, sizes)
+
+            def build(cut: ModelFile) -> Path:
+                return _write(cut, target, schedules, Path(folder), {})
+
+            built = _examined(source, file, place, path, plan, replies, records, given, sizes, build)
     if given["as_json"]:
         click.echo(json.dumps(_as_json(built, given["out"])))
     else:
@@ -110,11 +114,10 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
             f"{0.0 if share is None else share:.0%} of the kernels' time is tuned, {least:.0%} is asked for",
             hint=f"tune the model: tunefarm tune {file}",
         )
-    wrong = [apart for apart in built.differences if not apart.agrees]
-    if wrong:
+    if wrong := built.compared.wrong:
         raise CheckFailedError(
             f"the result {wrong[0].name} differs by up to {wrong[0].absolute:.3g}",
-            hint=f"tunefarm run {file} --compare onnxruntime --bisect names the first operator that differs",
+            hint=None if given["bisect"] else "--check --bisect names the first operator that differs",
         )
 
 
@@ -148,23 +151,28 @@ def _write(
 def _examined(
     source: ModelFile, file: str, place: Place, path: Path, plan: ModelPlan, replies: list[BestReply],
     records: list[FamilyRecord | None], given: Mapping[str, Any], sizes: Mapping[str, int],
+    build: Callable[[ModelFile], Path],
 ) -> BuiltModel:  # fmt: skip
-    """The model run where it is asked for: for its check, and for the time of its kernels."""
+    """The model run where it is asked for: for its check, and for the time of its kernels. `build` builds parts of it
+    in the same way."""
     seconds: dict[str, float] = {}
-    differences: list[Difference] = []
+    compared = Compared()
     if given["check"] or given["require_tuned_time"] is not None or place.session is not None:
         machine, device = place.machine(path)
         arrays = make_inputs(machine.interface(ENTRY), source.inputs, {}, sizes, 0)
         results = run_once(machine, device, arrays)
         seconds = _seconds(profiled(machine, device, arrays))
         if given["check"]:
-            wanted = peer_results("onnxruntime" if _has_onnxruntime(file) else "reference", source, Path(file), arrays)
-            names = (
-                source.outputs if len(source.outputs) == len(results) else [f"output {i}" for i in range(len(results))]
-            )
-            differences = [
-                difference(name, got, want, RTOL, ATOL) for name, got, want in zip(names, results, wanted, strict=True)
-            ]
+            named = len(source.outputs) == len(results)
+            names = source.outputs if named else [f"output {i}" for i in range(len(results))]
+
+            def rerun(cut: ModelFile) -> Any:
+                return results_of(*place.machine(build(cut)), arrays)
+
+            peer = "onnxruntime" if given["bisect"] or _has_onnxruntime(file) else "reference"
+            outputs = dict(zip(names, results, strict=True))
+            bisect = (sizes, rerun) if given["bisect"] else None
+            compared = compare_results(peer, source, Path(file), arrays, outputs, RTOL, ATOL, bisect)
     built = [
         BuiltKernel(
             kernel, reply, how(reply),
@@ -178,7 +186,7 @@ def _examined(
     ]
     whole = sum(seconds.values()) if seconds else None
     target = str(place.target)
-    return BuiltModel(source.name, target, path, tuple(built), tuple(sized), whole, tuple(differences))
+    return BuiltModel(source.name, target, path, tuple(built), tuple(sized), whole, compared)
 
 
 def _seconds(report: Report) -> dict[str, float]:
@@ -215,7 +223,8 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
         "artifact": str(built.path) if out else None,
         "seconds": built.seconds,
         "tuned_share": built.tuned_share,
-        "checked": bool(built.differences),
+        "checked": bool(built.compared.differences),
+        **built.compared.to_json(),
         "kernels": [
             {
                 "kernel": kernel.kernel.name, "calls": kernel.kernel.weight, "config": kernel.how,
@@ -261,7 +270,7 @@ def _print(built: BuiltModel, out: Path | None) -> None:
     tuned += sum(each.record is not None for each in built.families)
     covered = "" if built.tuned_share is None else f", {built.tuned_share:.0%} of the kernels' time"
     click.echo(f"{tuned} of {len(built.kernels) + len(built.families)} kernels tuned{covered}")
-    for apart in built.differences:
-        click.echo(f"{apart.name} {'agrees' if apart.agrees else 'DIFFERS'}: largest difference {apart.absolute:.3g}")
+    for line in built.compared.lines():
+        click.echo(line)
     if out:
         click.echo(f"written: {built.path}")

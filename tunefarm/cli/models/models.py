@@ -12,6 +12,7 @@ from rich.table import Table
 
 from compiler.target.target import Target
 from tunefarm.cli.common import Group, Whole
+from tunefarm.cli.completion import FileOrName
 from tunefarm.cli.models.names import DB, ModelName, find_model
 from tunefarm.cli.models.profile import profile
 from tunefarm.cli.tables import show_table
@@ -175,7 +176,7 @@ Examples:
 
 
 @models.command("add", epilog=_ADD_EPILOG)
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=FileOrName(), metavar="FILE")
 @DB
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--name", help="What to call it.  [default: the file's name]")

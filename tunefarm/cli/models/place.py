@@ -119,10 +119,14 @@ def _session(settings: Settings, given: Mapping[str, Any]) -> Iterator[RPCSessio
 
 def run_once(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> list[AnyArray]:
     """Return what "main" gives, tuples laid out flat."""
+    return [item.numpy() for item in _flat(results_of(machine, device, arrays))]
+
+
+def results_of(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> Any:
+    """Return what "main" gives as it is: an array, or a tuple of such."""
     import tunefarm as tvm
 
-    found = machine[ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))
-    return [item.numpy() for item in _flat(found)]
+    return machine[ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tunefarm.cli.common import Whole
+from tunefarm.cli.completion import ReleaseName
 from tunefarm.cli.models.names import DB, ModelName, find_model
 from tunefarm.cli.models.run import run
 from tuner.kernels.stored import check_profilable
@@ -29,7 +30,9 @@ Examples:
 @click.option("--key", help="Run on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", metavar="HOST:PORT", help="Run on this server.")
-@click.option("--release", help="Build with the configs of this approved release of the record store.")
+@click.option(
+    "--release", type=ReleaseName(), help="Build with the configs of this approved release of the record store."
+)
 @click.option("--job", type=int, hidden=True, help="Of the dashboard, which hears of the measurement.")
 @DB
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
-from tunefarm.cli.models.place import ENTRY, open_place, profiled, run_once
+from tunefarm.cli.completion import FileOrName, ReleaseName
+from tunefarm.cli.models.place import ENTRY, open_place, profiled, results_of, run_once
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from compiler.runtime.core.device import Device
     from compiler.runtime.measure.report import Report
     from compiler.runtime.vm.machine import VirtualMachine
-    from tunefarm.cli.models.compare import Difference, FirstDifference
+    from tunefarm.cli.models.compare import Compared
     from tunefarm.cli.models.inputs import AnyArray
     from tunefarm.client import BestReply
     from tuner.kernels.model import ModelKernel
@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  tunefarm run model.onnx                              build it, run it on random inputs, time it
+  tunefarm run model.onnx                            build, run and time it
   tunefarm run model.tunefarm --input x=image.npy --out results/
-  tunefarm run model.onnx --dim batch=8 --profile      where the time goes
+  tunefarm run model.onnx --dim batch=8 --profile    where the time goes
   tunefarm run model.onnx --compare onnxruntime --bisect
-  tunefarm run model.onnx --key "cpu quiet" --json     on a device that the tracker lends
-  tunefarm run spec.py:network --trace trace.json      then open it at ui.perfetto.dev
+  tunefarm run model.onnx --key "cpu quiet" --json   on a tracker's device
+  tunefarm run spec.py:network --trace trace.json    for ui.perfetto.dev
 \b
-Exit status: 0 done, 1 an error, 2 wrong usage, 4 --compare found a difference.
+Exit status: 0 done, 1 an error, 2 wrong usage, 4 --compare found a
+difference.
 """
 
 _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("model", metavar="MODEL")
+@click.argument("model", type=FileOrName(), metavar="MODEL")
 @click.option(
     "--input", "inputs", multiple=True, metavar="NAME=HOW", help="FILE.npy, random or zeros.  [default: random]"
 )
@@ -73,7 +74,9 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
     "--record/--no-record", default=None, help="Keep the time and a profile.  [default: where there is a record store]"
 )
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--release", help="Build with the configs of this approved release of the record store.")
+@click.option(
+    "--release", type=ReleaseName(), help="Build with the configs of this approved release of the record store."
+)
 @click.option("--untuned", is_flag=True, help="Build without the record store's configs; nothing is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_obj
@@ -88,6 +91,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
     """
     from compiler.frontend.model_files import is_model_file
     from compiler.target.target import Target
+    from tunefarm.cli.models.compare import Compared, compare_results
     from tunefarm.cli.models.configs import shares_of, stored_configs, tuned_share
     from tunefarm.cli.models.inputs import make_inputs, parse_pairs, parse_sizes
     from tunefarm.cli.models.records import keep, registered
@@ -104,7 +108,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         place = stack.enter_context(open_place(settings, given))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(_records(settings, given)) if source is not None else None
-        path, built_s = Path(model), None
+        path, built_s, here = Path(model), None, place.session is None
         kernels: tuple[ModelKernel, ...] = ()
         known: dict[str, BestReply] = {}
         if source is not None:
@@ -130,18 +134,27 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         report = profiled(machine, device, arrays) if given["profile"] or given["trace"] or keeps else None
         recorded = None
         if keeps and store is not None and named is not None:
-            target, here = str(place.target), place.session is None
+            target = str(place.target)
             version = given.get("version") or registered(store, named, target)
             box = place.device()
             recorded = keep(
                 store, version, box, target, seconds, report, kernels, known, release=given["release"] or "",
                 is_here=here, drawn=drawn,
             )  # fmt: skip
+
+        def rerun(cut: ModelFile) -> Any:
+            return results_of(*place.machine(_build(cut, place.target, folder, known)[0]), arrays)
+
+        found = Compared()
+        if source is not None and given["peer"]:
+            bisect = (sizes, rerun) if given["bisect"] else None
+            found = compare_results(
+                given["peer"], source, Path(model), arrays, outputs, given["rtol"], given["atol"], bisect
+            )
     if given["out"]:
         _write(given["out"], outputs)
     if given["trace"] and report is not None:
         given["trace"].write_text(report.trace(), encoding="utf-8")
-    differences, first = _compared(source, model, sizes, arrays, outputs, given) if source is not None else ([], None)
     share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
     origin = _origin(path) if source is None else {}
     if given["as_json"]:
@@ -152,24 +165,22 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
             "built_from": origin or None,
             "outputs": {name: _described(value) for name, value in outputs.items()},
             "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
-            "differences": [asdict(apart) for apart in differences],
-            "first_difference": asdict(first) if first else None,
+            **found.to_json(),
         }  # fmt: skip
         click.echo(json.dumps(shown))
     else:
         if origin:
             release = f", release {origin['release']}" if origin.get("release") else ""
             click.echo(f"built from {origin['model']}, version {origin['version'][:12]}{release}")
-        _print(outputs, seconds, built_s, report if given["profile"] else None, differences, first)
+        _print(outputs, seconds, built_s, report if given["profile"] else None, found, here)
         if given["energy"]:
             click.echo(_energy_text(drawn, why_not))
         if recorded is not None and named is not None:
             covered = "" if share is None else f", {share:.0%} of the kernels' time is of tuned kernels"
             click.echo(f"recorded: time {recorded} of {named.name}{covered}")
-    wrong = [apart for apart in differences if not apart.agrees]
-    if wrong:
+    if wrong := found.wrong:
         raise CheckFailedError(
-            f"{len(wrong)} of {len(differences)} results differ from {given['peer']}'s; {wrong[0].name} "
+            f"{len(wrong)} of {len(found.differences)} results differ from {given['peer']}'s; {wrong[0].name} "
             f"by up to {wrong[0].absolute:.3g}",
             hint=None if given["bisect"] else "--bisect names the first operator that differs",
         )
@@ -204,7 +215,7 @@ def _build(source: ModelFile, target: Any, folder: Path, known: Mapping[str, Bes
     began = time.perf_counter()
     with kernel_schedules(schedules_of(known)) if known else nullcontext():
         executable = relax.build(source.module, target, exec_mode="compiled")
-    path = folder / "model.tunefarm"
+    path = folder / f"{source.name}.tunefarm"
     executable.export_library(str(path))
     return path, time.perf_counter() - began
 
@@ -223,23 +234,6 @@ def _energy_text(drawn: Mapping[str, float], why_not: str) -> str:
     parts = parts or [f"energy: not told: {why_not}"]
     parts += [f"mean clock {drawn['clock_mhz']:,.0f} MHz"] if "clock_mhz" in drawn else []
     return "; ".join(parts)
-
-
-def _compared(
-    source: ModelFile, model: str, sizes: Mapping[str, int], arrays: Mapping[str, AnyArray],
-    outputs: Mapping[str, AnyArray], given: Mapping[str, Any],
-) -> tuple[list[Difference], FirstDifference | None]:  # fmt: skip
-    from tunefarm.cli.models.compare import difference, first_difference, peer_results
-
-    if not given["peer"]:
-        return [], None
-    wanted = peer_results(given["peer"], source, Path(model), arrays)
-    rtol, atol = given["rtol"], given["atol"]
-    found = [difference(name, got, want, rtol, atol) for (name, got), want in zip(outputs.items(), wanted, strict=True)]
-    first = None
-    if given["bisect"] and not all(apart.agrees for apart in found):
-        first = first_difference(Path(model), None, sizes, arrays, rtol, atol)
-    return found, first
 
 
 def _write(folder: Path, outputs: Mapping[str, AnyArray]) -> None:
@@ -267,10 +261,11 @@ def _described(value: AnyArray) -> dict[str, Any]:
 
 def _print(
     outputs: Mapping[str, AnyArray], seconds: list[float], built_s: float | None, report: Report | None,
-    differences: list[Difference], first: FirstDifference | None,
+    found: Compared, here: bool,
 ) -> None:  # fmt: skip
     from rich.table import Table
 
+    from tunefarm.cli.models.profile_table import print_profile
     from tuner.number_text import duration
 
     table = Table("result", "shape", "type", "least", "mean", "largest", box=None)
@@ -286,14 +281,6 @@ def _print(
             f"a run takes {duration(median(seconds))} (median of {len(seconds)}; {duration(min(seconds))} at best)"
         )
     if report is not None:
-        click.echo(report.table())
-    for apart in differences:
-        verdict = "agrees" if apart.agrees else "DIFFERS"
-        click.echo(
-            f"{apart.name} {verdict}: largest difference {apart.absolute:.3g}, {apart.relative:.3g} of the largest"
-        )
-    if first is not None:
-        click.echo(
-            f"the first operator that differs is {first.operator} at node {first.node!r}: "
-            f"{first.difference.name} by {first.difference.absolute:.3g}"
-        )
+        print_profile(report, here)
+    for line in found.lines():
+        click.echo(line)

@@ -25,6 +25,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import MeasureResult
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, NotTunedError, Share, Span, Whole
+from tunefarm.cli.completion import FileOrName, WebReleaseName
 from tunefarm.cli.records.build_check import checked
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
 from tunefarm.cli.records.build_lock import (
@@ -64,11 +65,11 @@ Examples:
   tunefarm build matmul:512,512,512 --key cpu --check --json
   tunefarm build matmul:512,512,512 --name matmul --out build/
   tunefarm build matmul:512,512,512 --out build/ --format so --format header
-  tunefarm build kernels.toml --library kernels --out build/ --format so --format header
+  tunefarm build kernels.toml --library kernels --out build/ --format so
   tunefarm build kernels.toml --out build/ --lock kernels.lock
   tunefarm build kernels.toml --out build/ --locked kernels.lock
   tunefarm build kernels.toml --cache-key
-  tunefarm build dense:M,3072,768 --check --out build/ --format so --format header
+  tunefarm build dense:M,3072,768 --check --out build/ --format so
   tunefarm build model.onnx --check --require-tuned 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
@@ -118,7 +119,7 @@ class _Build(click.Command):
 
 
 @click.command(epilog=_EPILOG, cls=_Build)
-@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
+@click.argument("workloads", nargs=-1, required=True, type=FileOrName(), metavar="WORKLOAD...")
 @click.option("--api", help="Address of the web app.  [default: the setting, http://127.0.0.1:9180]")
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--device-class", help="Device class the configs must be for.  [default: the device's, if one is given]")
@@ -140,7 +141,7 @@ class _Build(click.Command):
 @click.option(
     "--library", metavar="NAME", help="Write one library with all kernels, of this name.  [default: a file each]"
 )
-@click.option("--release", help="Build with the configs of this approved release alone.")
+@click.option("--release", type=WebReleaseName(), help="Build with the configs of this approved release alone.")
 @click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
 @click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
 @click.option("--cache-key", is_flag=True, help="Print a digest of all that decides what is built, and build nothing.")
@@ -163,6 +164,7 @@ class _Build(click.Command):
 @click.option("--tune-wait", type=Span(), default="1h", show_default=True, help="Wait this long for --tune-missing.")
 @click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
+@click.option("--bisect", is_flag=True, help="With --check of an ONNX model: name the first operator that differs.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", metavar="HOST:PORT", help="Check on this server.")
@@ -187,8 +189,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
         build_model(settings, workloads[0], given)
         return
-    if given["dims"] or given["require_tuned_time"] is not None:
-        raise click.UsageError("--dim and --require-tuned-time are for models")
+    if given["dims"] or given["bisect"] or given["require_tuned_time"] is not None:
+        raise click.UsageError("--dim, --bisect and --require-tuned-time are for models")
     named = [word for word in workloads if FamilySpec.is_family(word)]
     job = read_job([word for word in workloads if word not in named])
     items = job.items
@@ -356,6 +358,8 @@ def _check_flags(given: Mapping[str, Any]) -> None:
             raise click.UsageError("--library needs --out, the folder it is written to")
         if not _C_NAME.fullmatch(given["library"]):
             raise click.BadParameter("letters, digits and _, as in C", param_hint="--library")
+    if given["bisect"] and not given["check"]:
+        raise click.UsageError("--bisect goes with --check")
     if given["lock"] and given["locked"]:
         raise click.UsageError("--lock writes a lock and --locked holds to one: give either")
     if given["tune_missing"] and given["release"]:

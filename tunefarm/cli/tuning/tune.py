@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tunefarm.cli.common import STRATEGY, Number, Whole
+from tunefarm.cli.completion import FileOrName
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
 from tuner.build.spawning import start_fork_server
@@ -42,7 +43,7 @@ _FIXED = (
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("workloads", nargs=-1, metavar="SPEC...")
+@click.argument("workloads", nargs=-1, type=FileOrName(), metavar="SPEC...")
 @click.option("--trials", type=Whole(1), help="Trials for each workload.  [default: 64]")
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
