@@ -30,6 +30,7 @@ from tuner.kernels.family_jobs import (
     recorded_family,
     weighed,
 )
+from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.model import is_model
@@ -54,8 +55,8 @@ from tuner.workloads import WorkloadSpec
 
 _FILE = re.compile(r"(?P<path>.+\.(?:py|toml|onnx|pt2))(?::(?P<name>[^:/]+))?")
 _FORMS = (
-    "a Python file defines FunctionKernel, CKernel or PrimFunc objects, or lists of them, under public names, "
-    'or workloads = ["matmul:512,512,512:float32"]'
+    "a Python file defines FunctionKernel, CKernel, PrimFunc or HandSchedules objects, or lists of them, under public "
+    'names, or workloads = ["matmul:512,512,512:float32"]'
 )
 _PUT_BACK = "put back the file as it was, or start a new run; what was measured stays in the store"
 
@@ -64,7 +65,7 @@ _PUT_BACK = "put back the file as it was, or start a new run; what was measured 
 class Item:
     """One thing to tune. `record` is what a run's options keep of it: enough to find it again."""
 
-    what: WorkloadSpec | Kernel | PrimFunc
+    what: WorkloadSpec | Kernel | PrimFunc | HandSchedules
     record: Mapping[str, Any]
 
     def search(self, target: str, options: RunOptions, knowledge: Knowledge | None = None) -> TaskSearch:
@@ -74,6 +75,8 @@ class Item:
                 task = TuningTask.from_spec(self.what, target)
             case PrimFunc():
                 task = TuningTask(self.record["name"], self.what, Target(target))
+            case HandSchedules():
+                return self.what.search(target)
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
         weight = float(self.record.get("weight", 1))
@@ -402,19 +405,20 @@ def run_file(path: Path) -> ModuleType:
     return _module(full, _digest(_text(Path(full), "run")))
 
 
-def _named(module: ModuleType) -> dict[str, Kernel | PrimFunc]:
+def _named(module: ModuleType) -> dict[str, Kernel | PrimFunc | HandSchedules]:
     """The kernels of a module by their names, `name[0]` in a list, each object once; a function that is only another
-    kernel's reference is left out."""
-    found: dict[str, Kernel | PrimFunc] = {}
+    kernel's reference, or scheduled by hand, is left out."""
+    found: dict[str, Kernel | PrimFunc | HandSchedules] = {}
     for name, value in vars(module).items():
         if name.startswith("_"):
             continue
         several = isinstance(value, list | tuple)
         for at, one in enumerate(value if several else (value,)):
             new = all(one is not known for known in found.values())
-            if new and isinstance(one, FunctionKernel | CKernel | PrimFunc):
+            if new and isinstance(one, FunctionKernel | CKernel | PrimFunc | HandSchedules):
                 found[f"{name}[{at}]" if several else name] = one
-    references = [k.reference for k in found.values() if isinstance(k, FunctionKernel)]
+    references: list[object] = [k.reference for k in found.values() if isinstance(k, FunctionKernel)]
+    references += [k.what for k in found.values() if isinstance(k, HandSchedules)]
     return {name: k for name, k in found.items() if all(k is not reference for reference in references)}
 
 

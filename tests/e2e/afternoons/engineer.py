@@ -83,10 +83,16 @@ def _edit(at: Terminal) -> None:
     at.write("matmul.toml", 'workloads = ["matmul:16,16,16:float32"]\n[run]\nsample_ms = 2\nsamples = 2\n')
     at.type("tune matmul.toml --trials 3 --quiet")
     program = at.type("show matmul:16,16,16:float32 --python")
-    at.write("edited.py", program + "\nrun = {'sample_ms': 2, 'samples': 2}\n")
+    found, edited = program.split('    """Change this one."""\n')
+    edit = '    sch.annotate(sch.get_block("T_matmul"), "by_hand", 1)\n'
+    at.write("edited.py", f"{found}{edit}{edited}\nrun = {{'sample_ms': 2, 'samples': 2}}\n")
     tuned = at.type("tune edited.py --trials 2 --quiet")
-    assert re.search(r" 2 +0 *$", tuned, re.MULTILINE), "one of the two schedules could not be measured"
-    assert "matmul" in at.type("compare 1 2")
+    assert re.search(r" 1 +0 *$", tuned, re.MULTILINE), "the edited schedule could not be measured"
+    both = at.type("compare 2 3 --json")
+    assert '"kernel": "matmul:16,16,16:float32"' in both  # recorded as the workload's own
+    assert '"first": null' not in both
+    assert '"second": null' not in both
+    at.type("best matmul:16,16,16:float32")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_build import maker_for, maker_of
 from tuner.kernels.files import Item, names_model, read_job
+from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
 from tuner.number_text import duration
@@ -319,7 +320,7 @@ def _own(item: Item, reply: BestReply) -> BestReply:
     a baseline of one's own was faster, the best config is built all the same."""
     if isinstance(item.what, CKernel) and item.what.rival is not None:
         reply = replace(reply, as_written=False)
-    if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc):
+    if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc | HandSchedules):
         return reply
     return replace(reply, match="miss", trace=None, explain=("only other kernels have a config",))
 

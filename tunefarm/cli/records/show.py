@@ -27,7 +27,6 @@ from tuner.number_text import duration
 from tuner.records.lookup.best import Verdict
 from tuner.records.run_pairs import Pair, Side, pairs_of
 from tuner.records.store import RecordStore
-from tuner.workloads import WorkloadSpec
 
 _SHOW_EPILOG = """\b
 Examples:
@@ -49,17 +48,15 @@ _PROGRAM = '''\
 """{name}, as tunefarm tuned it. Change a number and run this file: it times both, and compares their results.
 
 To have the edited schedule recorded, give this file to `tunefarm tune`: it measures it beside the schedule as it was.
+The faster one becomes the workload's best config.
 """
 
 import numpy as np
 
 import tunefarm as tvm
-from tuner.kernels.kernel import FunctionKernel
-from tuner.kernels.space import KernelSpace
-from tuner.task import TuningTask
+from tuner.kernels.hand_schedules import HandSchedules
 
 _TARGET = {target!r}
-_TASK = TuningTask.from_spec({name!r}, _TARGET)
 
 
 def found(sch):
@@ -72,24 +69,21 @@ def edited(sch):
 {found}
 
 
-def make(config):
-    sch = tvm.tir.Schedule(_TASK.func)
-    (edited if config["EDITED"] else found)(sch)
-    return sch.func
-
-
-kernel = FunctionKernel({label!r}, make, KernelSpace({{"EDITED": [0, 1]}}), reference=_TASK.func)
+schedules = HandSchedules({name!r}, (found, edited))
 
 if __name__ == "__main__":
+    func = schedules.task(tvm.target.Target(_TARGET)).func
     rng = np.random.default_rng(0)
-    shapes = [(tuple(map(int, b.shape)), b.dtype) for b in _TASK.func.buffer_map.values()]
+    shapes = [(tuple(map(int, b.shape)), b.dtype) for b in func.buffer_map.values()]
     arrays = [rng.integers(-3, 3, shape).astype(dtype) for shape, dtype in shapes]
     results = []
-    for which in (0, 1):
-        built = tvm.build(make({{"EDITED": which}}), target=_TARGET)
+    for schedule in (found, edited):
+        sch = tvm.tir.Schedule(func)
+        schedule(sch)
+        built = tvm.build(sch.func, target=_TARGET)
         given = [tvm.nd.array(array) for array in arrays]
         seconds = built.time_evaluator(built.entry_name, tvm.cpu(), number=10, repeat=5)(*given).median
-        print("edited" if which else "found ", f"{{1e6 * seconds:.1f}} us")
+        print(f"{{schedule.__name__:6}} {{1e6 * seconds:.1f}} us")
         results.append(given[-1].numpy())
     print("same result" if np.allclose(*results, rtol=1e-3, atol=1e-3) else "ANOTHER RESULT")
 '''
@@ -160,15 +154,14 @@ def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:
 
 def _program(found: Subject, target: Target, trace: str) -> str:
     """A program of a schedule. Raises TunefarmError for a kernel that is no named workload."""
-    if found.item is None or not isinstance(found.item.what, WorkloadSpec):
+    if found.task is None or found.task.spec is None:
         raise TunefarmError(
             f"{found.name} is a kernel of a file, whose schedule stands there",
             hint="without --python, its values are shown",
         )
     lines = Trace.from_json(trace).as_python().splitlines()
     body = "\n".join(f"    {line}" for line in lines)
-    label = f"{function_name(found.task)}_edited" if found.task else found.name
-    return _PROGRAM.format(name=found.name, target=str(target), found=body, label=label)
+    return _PROGRAM.format(name=found.name, target=str(target), found=body)
 
 
 @click.command(epilog=_COMPARE_EPILOG)

@@ -10,6 +10,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import WorkloadError
 from tuner.kernels.files import Item, read_job
+from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.records.model import Workload
 from tuner.records.store import RecordStore
@@ -45,7 +46,7 @@ def task_of(item: Item, target: Target) -> TuningTask:
             return TuningTask.from_spec(item.what, target)
         case PrimFunc():
             return TuningTask(item.record["name"], item.what, target)
-        case CKernel() | FunctionKernel():
+        case CKernel() | FunctionKernel() | HandSchedules():
             return item.what.task(target)
 
 
