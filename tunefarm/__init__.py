@@ -24,6 +24,7 @@ _NAMES = {
     "driver": "tunefarm.driver",
     "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",
+    "generic": "tunefarm.generic",
     "instrument": "tunefarm.instrument",
     "ir": "tunefarm.ir",
     "meta_schedule": "tunefarm.meta_schedule",
@@ -34,6 +35,7 @@ _NAMES = {
     "runtime": "tunefarm.runtime",
     "s_tir": "tunefarm.s_tir",
     "script": "tunefarm.script",
+    "support": "tunefarm.support",
     "target": "tunefarm.target",
     "te": "tunefarm.te",
     "testing": "tunefarm.testing",
@@ -105,6 +107,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import dlight as dlight
     from tunefarm import driver as driver
     from tunefarm import error as error
+    from tunefarm import generic as generic
     from tunefarm import instrument as instrument
     from tunefarm import ir as ir
     from tunefarm import meta_schedule as meta_schedule
@@ -115,6 +118,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import runtime as runtime
     from tunefarm import s_tir as s_tir
     from tunefarm import script as script
+    from tunefarm import support as support
     from tunefarm import target as target
     from tunefarm import te as te
     from tunefarm import testing as testing

@@ -29,12 +29,20 @@ def why_not(path: str) -> str | None:
     return None
 
 
+_BY_LAST = {(name.partition(".")[0], name.rpartition(".")[2]): reason for name, reason in REFUSED.items()}
+
+
+def reason(path: str) -> str | None:
+    """Return why a name is not here, also under another path of its namespace; None where no reason is given."""
+    return why_not(path) or _BY_LAST.get((path.partition(".")[0], path.rpartition(".")[2]))
+
+
 def refusing(module: str) -> Lookup:
     """A module's `__getattr__` that says why a name of Apache TVM is not there."""
 
     def missing(name: str) -> Any:
-        if name == "__path__" and submodules.is_home(module):
-            return []  # so that Python looks for its parts
+        if name == "__path__":
+            return []  # so that Python looks for its parts, and for what stands for refused names
         found = submodules.part(module, name)
         if found is None:
             raise AttributeError(absent(module, name))
@@ -45,8 +53,8 @@ def refusing(module: str) -> Lookup:
 
 def absent(module: str, name: str) -> str:
     """Say that a module does not have a name, and why."""
-    reason = why_not(f"{module.removeprefix('tunefarm.')}.{name}")
-    return f"module {module!r} has no attribute {name!r}" + (f": {reason}" if reason else "")
+    why = reason(f"{module.removeprefix('tunefarm.')}.{name}")
+    return f"module {module!r} has no attribute {name!r}" + (f": {why}" if why else "")
 
 
-submodules.install(absent)
+submodules.install(absent, reason)

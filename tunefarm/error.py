@@ -30,6 +30,37 @@ from rpc_server.errors import (
 )
 from rpc_server.errors import DeadlineExceeded as RPCSessionTimeoutError
 
+
+class OpError(TVMError):
+    """Base of errors about operators of graphs."""
+
+    kind = "operator"
+
+
+class OpNotImplemented(OpError, NotImplementedError):
+    """An operator that is not there."""
+
+    kind = "operator_missing"
+
+
+class OpAttributeRequired(OpError, AttributeError):
+    """An attribute that an operator needs and was not given."""
+
+    kind = "operator_attribute_missing"
+
+
+class OpAttributeInvalid(OpError, AttributeError):
+    """An attribute with a value that its operator cannot have."""
+
+    kind = "operator_attribute_value"
+
+
+class OpAttributeUnImplemented(OpError, NotImplementedError):
+    """An attribute that its operator does not take here."""
+
+    kind = "operator_attribute_unknown"
+
+
 __all__ = [
     "ArgumentError",
     "ArtifactError",
@@ -45,6 +76,11 @@ __all__ = [
     "InternalError",
     "LeaseRefused",
     "LoweringError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
     "OutOfMemory",
     "RPCError",
     "RPCSessionTimeoutError",

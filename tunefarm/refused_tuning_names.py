@@ -4,6 +4,25 @@ from __future__ import annotations
 
 TUNING: list[tuple[str, str]] = [
     (
+        "no library of a vendor is called: kernels are made here, for GPUs as docs/gpu.md says",
+        """
+        contrib.cublas contrib.cublaslt contrib.cudnn contrib.cutlass contrib.miopen contrib.mkl contrib.mps
+        contrib.nnpack contrib.rocblas contrib.thrust
+        """,
+    ),
+    (
+        "there is no backend for this hardware",
+        "contrib.emcc contrib.hipcc contrib.rocm contrib.spirv contrib.xcode testing.aot testing.usmp",
+    ),
+    (
+        "an extra of TVM that is not here",
+        "contrib.download contrib.peak contrib.sparse contrib.stackvm contrib.tedd",
+    ),
+    (
+        "what a search holds is a trace here; make it with `te` and a schedule",
+        "testing.auto_scheduler.get_tiled_matmul testing.auto_scheduler.PropagatingThread",
+    ),
+    (
         "servers run on Linux; there is no launcher for iOS simulators",
         "rpc.server_ios_launcher",
     ),

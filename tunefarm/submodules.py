@@ -2,6 +2,7 @@
 
 `import tunefarm.meta_schedule.database.json_database` gives a module with the names of
 `tunefarm.meta_schedule.database`. A module that is refused can be imported too: asking it for a name says why.
+So can a refused name by `from module import name`: using it says why. A program that never does so runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import NoReturn
 
 _SHOWN = {
     "arith": "bound int_set int_solver iter_affine_map pattern",
@@ -26,6 +28,10 @@ _SHOWN = {
     "autotvm.measure": "executor local_executor",
     "autotvm.task": "code_hash relay_integration topi_integration",
     "autotvm.tuner": "droplet_tuner metric model_based_tuner sa_model_optimizer tuner xgboost_cost_model",
+    "contrib": (
+        "cublas cublaslt cudnn cutlass download emcc hipcc miopen mkl mps nnpack peak rocblas rocm sparse spirv "
+        "stackvm tedd thrust xcode"
+    ),
     "dlight": "base base.analysis base.common_schedules base.schedule_rule base.transform base.utils",
     "dlight.gpu": ("base fallback gemv general_reduction low_batch_gemv matmul reduction rmsnorm transpose utils"),
     "dlight.cpu": "gemv reduction",
@@ -73,6 +79,7 @@ _SHOWN = {
     "script.printer": "doc doc_printer",
     "target": "compilation_config datatype intrin virtual_device x86",
     "te": "autodiff hybrid hybrid.calls hybrid.module hybrid.parser hybrid.preprocessor hybrid.runtime hybrid.utils",
+    "testing": "aot usmp utils",
     "tir": (
         "block_dependence_info block_scope data_layout generic tensor_intrin tensor_intrin.arm_cpu tensor_intrin.cuda "
         "tensor_intrin.dot_product_common tensor_intrin.hexagon tensor_intrin.hip tensor_intrin.rocm tensor_intrin.x86 "
@@ -93,7 +100,24 @@ PARTS = {
 PARTS |= _MOVED
 """The modules found here, and the modules whose names they show; paths are without `tunefarm.`."""
 
-_HOMES = {part.rpartition(".")[0] for part in PARTS}
+_REFUSED = "refused"
+"""The origin of what stands for a refused name."""
+
+
+class RefusedName(ModuleType):
+    """Stands for a name that is refused, where a program imports it: every use raises an error that says why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        raise NotImplementedError(self.__doc__)
+
+    def __mro_entries__(self, _bases: tuple[object, ...]) -> NoReturn:
+        raise NotImplementedError(self.__doc__)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(self.__doc__)
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -103,17 +127,27 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         top, _, part = fullname.partition(".")
-        if top != "tunefarm" or part not in PARTS:
+        if top != "tunefarm":
             return None
-        return ModuleSpec(fullname, self, is_package=part in _HOMES)
+        if part in PARTS:
+            return ModuleSpec(fullname, self, is_package=True)
+        is_refused = self._reason(part) is not None and not part.rpartition(".")[2].startswith("_")
+        return ModuleSpec(fullname, self, origin=_REFUSED) if is_refused else None
 
-    def __init__(self, absent: Callable[[str, str], str]) -> None:
+    def __init__(self, absent: Callable[[str, str], str], reason: Callable[[str], str | None]) -> None:
         self._absent = absent
+        self._reason = reason
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python make an empty module."""
+    def create_module(self, spec: ModuleSpec) -> RefusedName | None:
+        """Make what stands for a refused name; let Python make the other modules."""
+        if spec.origin != _REFUSED:
+            return None
+        module, _, name = spec.name.rpartition(".")
+        return RefusedName(spec.name, self._absent(module, name))
 
     def exec_module(self, module: ModuleType) -> None:
+        if isinstance(module, RefusedName):
+            return
         path = module.__name__.removeprefix("tunefarm.")
         home = f"tunefarm.{PARTS[path]}"
         module.__doc__ = f"The names of `{home}`."
@@ -129,20 +163,16 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module)["__getattr__"] = lookup
 
 
-def is_home(module: str) -> bool:
-    """Whether a module of tunefarm has parts here."""
-    return module.removeprefix("tunefarm.") in _HOMES
-
-
 def part(module: str, name: str) -> ModuleType | None:
     """The part `name` of a module, be it made here or a file that nobody has imported; None where it has none."""
     path = f"{module}.{name}"
     if name.startswith("_") or not hasattr(sys.modules.get(module), "__path__"):
         return None
-    return importlib.import_module(path) if importlib.util.find_spec(path) is not None else None
+    spec = importlib.util.find_spec(path)
+    return None if spec is None or spec.origin == _REFUSED else importlib.import_module(path)
 
 
-def install(absent: Callable[[str, str], str]) -> None:
-    """Let Python find the modules; `absent` says why one of them does not have a name."""
+def install(absent: Callable[[str, str], str], reason: Callable[[str], str | None]) -> None:
+    """Let Python find the modules; `absent` and `reason` say why one of them does not have a name."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.append(Finder(absent))
+        sys.meta_path.append(Finder(absent, reason))

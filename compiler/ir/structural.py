@@ -28,13 +28,17 @@ def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
     return _Matcher(map_free_vars).equal(a, b)
 
 
+class StructuralDifference(AssertionError, ValueError):
+    """Two nodes that should have the same structure and do not."""
+
+
 def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None:
-    """Raise AssertionError, naming where they differ first, unless `a` and `b` have the same structure."""
+    """Raise StructuralDifference, naming where they differ first, unless `a` and `b` have the same structure."""
     matcher = _Matcher(map_free_vars)
     if matcher.equal(a, b) or matcher.difference is None:
         return
     paths, x, y = matcher.difference
-    raise AssertionError(f"the two differ at {paths.lhs_path}:\n--- left\n{_shown(x)}\n--- right\n{_shown(y)}")
+    raise StructuralDifference(f"the two differ at {paths.lhs_path}:\n--- left\n{_shown(x)}\n--- right\n{_shown(y)}")
 
 
 def get_first_structural_mismatch(a: Any, b: Any, map_free_vars: bool = False) -> ObjectPathPair | None:

@@ -17,25 +17,63 @@ import numpy as np
 from compiler.ir.module import IRModule
 from compiler.ir.structural import assert_structural_equal
 from compiler.runtime.core.device import Device, device, enabled
-from compiler.runtime.core.packed import packed
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tunefarm.compatibility import refusing
+from tunefarm.testing.functions import (
+    IS_IN_CI,
+    ErrorTest,
+    assert_prim_expr_equal,
+    check_bool_expr_is_true,
+    check_numerical_grads,
+    identity_cpp,
+    nop,
+    object_use_count,
+    test_check_eq_callback,
+    test_raise_error_callback,
+    test_wrap_callback,
+)
+from tunefarm.testing.popen_pool import (
+    after_initializer,
+    call_cpp_ffi,
+    call_cpp_py_ffi,
+    call_py_ffi,
+    fast_summation,
+    initializer,
+    register_ffi,
+    slow_summation,
+    timeout_job,
+)
 
 __all__ = [
+    "IS_IN_CI",
     "CompareBeforeAfter",
+    "ErrorTest",
+    "after_initializer",
     "assert_allclose",
+    "assert_prim_expr_equal",
+    "call_cpp_ffi",
+    "call_cpp_py_ffi",
+    "call_py_ffi",
+    "check_bool_expr_is_true",
+    "check_numerical_grads",
     "device_enabled",
     "echo",
     "enabled_targets",
     "exclude_targets",
+    "fast_summation",
     "fixture",
     "identity_after",
+    "identity_cpp",
+    "initializer",
     "known_failing_targets",
     "main",
+    "nop",
+    "object_use_count",
     "parameter",
     "parameters",
     "parametrize_targets",
+    "register_ffi",
     "requires_aarch64",
     "requires_aarch64_sve",
     "requires_arm_dot",
@@ -64,7 +102,12 @@ __all__ = [
     "requires_x86_vnni",
     "skip_if_32bit",
     "slow",
+    "slow_summation",
     "terminate_self",
+    "test_check_eq_callback",
+    "test_raise_error_callback",
+    "test_wrap_callback",
+    "timeout_job",
     "uses_gpu",
 ]  # fmt: skip
 
@@ -200,7 +243,7 @@ def terminate_self() -> NoReturn:
 
 def echo(x: Any) -> Any:
     """What a function of the registry gets when it is handed `x`."""
-    return packed(lambda value: value)(x)
+    return identity_cpp(x)
 
 
 class CompareBeforeAfter:
