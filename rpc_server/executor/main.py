@@ -45,7 +45,7 @@ from rpc_server.isolation.syscall_filter import Sockets, filter_system_calls
 from rpc_server.isolation.view import gpu_paths, installation
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import Address, Buffer, Limits, MessageKind, check_frames, encode_error
-from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
+from rpc_server.wire.lane import SPIN_S, WELCOME_S, Lane, LaneServer
 from rpc_server.wire.messages import Data, SyncDevice, public_codec
 from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.wire.shared_window import Window
@@ -249,6 +249,7 @@ def run(
         entry_points.use_rows(settings.plugins)
         _find_backends()
     lane = LaneServer(listener)
+    rehearsal = _Rehearsal()
     alone = settings.isolation is Level.FULL and settings.user in ("", EACH)
     tasks = 1 if alone else tasks_of(os.geteuid() if ids is None else ids[0])
     isolate()
@@ -266,7 +267,7 @@ def run(
     _hold_back(settings)
     supervised = Supervised(stream, lane)
     session = _session_in(settings.folder, supervised)
-    _rehearse(session, lane)
+    rehearsal.perform(session)
     gc.collect()
     gc.freeze()
     supervised.hello()
@@ -277,17 +278,32 @@ def run(
     return 0
 
 
-def _rehearse(session: ExecutorSession, lane: LaneServer) -> None:
-    """Answer calls of nobody, before there are others: a fork copies each page when it first writes to it."""
-    ours, theirs = socket.socketpair()
-    caller, supervised = FrameStream(ours), Supervised(FrameStream(theirs), lane)
-    for number in (1, 2):
+class _Rehearsal:
+    """A client that is nobody is let in and answered, before there are others: a fork copies each page when it first
+    writes to it. Made before the process is held to its limits, and refused the sockets that it takes."""
+
+    def __init__(self) -> None:
+        self._server = LaneServer()
+        self._client = Lane(self._server.address, self._server.token)
+
+    def perform(self, session: ExecutorSession) -> None:
+        ours, theirs = socket.socketpair()
+        supervisor, supervised = FrameStream(ours), Supervised(FrameStream(theirs), self._server)
         asked = SyncDevice("cpu", 0)
-        caller.send(public_codec.encode(asked, MessageKind.REQUEST, request_id=number, address=Address.EXECUTOR))
-        _answer_next(supervised, session)
-        caller.receive()
-    for end in (ours, theirs):
-        end.close()
+        supervisor.send(public_codec.encode(asked, MessageKind.REQUEST, request_id=1, address=Address.EXECUTOR))
+        _answer_next(supervised, session)  # and lets the client in, which has come already
+        supervisor.receive()
+        for _ in range(2):
+            if self._server.stream is None:  # there was no memory for both ends of the lane
+                break
+            number = self._client.send(asked)
+            self._client.flush()
+            _answer_next(supervised, session)
+            self._client.wait(number)
+        self._client.close()
+        self._server.close()
+        for end in (ours, theirs):
+            end.close()
 
 
 def _hold_back(settings: ExecutorSettings) -> None:

@@ -100,6 +100,14 @@ class LaneServer:
         if self.stream is not None:
             self.stream.close()
 
+    def close(self) -> None:
+        """Let nobody in any more, and whoever is in go."""
+        self._listener.close()
+        self._reserved.close()
+        for stranger in self._strangers:
+            stranger.close()
+        self.close_stream()
+
 
 class _Stranger:
     """Who has not shown the token yet."""
@@ -177,7 +185,7 @@ class Lane:
         self._stream.put(frames)
         self._unflushed += 1
         if buffers or self._unflushed >= _FLUSH_AFTER:
-            self._write()
+            self.flush()
         return number
 
     def wait(self, number: int) -> Message[AnyMessage]:
@@ -205,7 +213,7 @@ class Lane:
 
     def _pump(self) -> None:
         """Send what is queued, wait for answers and file them."""
-        self._write()
+        self.flush()
         spin_until = time.monotonic() + self._spin_s
         self._spin_s = SPIN_S
         while not (messages := self._stream.receive()):
@@ -214,7 +222,7 @@ class Lane:
                 continue
             self._poll.register(self._stream.fileno(), select.POLLIN | (select.POLLOUT if self._stream.backlog else 0))
             self._poll.poll()
-            self._write()
+            self.flush()
         for frames in messages:
             number = read_header(frames[0]).request_id
             if self._asked.pop(number, None) is None:
@@ -224,7 +232,8 @@ class Lane:
             else:
                 self._arrived[number] = frames
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Send what is queued."""
         self._unflushed = 0
         if self._stream.backlog:
             self._stream.flush()
