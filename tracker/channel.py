@@ -29,10 +29,10 @@ import zmq
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.farm_link.registrar import LIVENESS
-from rpc_server.wire.codec import MessageKind, check_frames
+from rpc_server.wire.codec import MessageKind, check_frames, decode_error
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.plain_text import plainly
-from rpc_server.wire.sockets import endpoint, prepare, resolve
+from rpc_server.wire.sockets import endpoint, prepare, receive_message, resolve, send_frames
 from rpc_server.wire.tracker_messages import LIMITS, Admin, FromClient, Query, ToClient, to_client, to_tracker
 from rpc_server.wire.waker import Waker
 
@@ -189,16 +189,14 @@ class Channel:
 
     def _send(self, message: FromClient, kind: MessageKind, request_id: int = 0) -> bool:
         try:
-            self._socket.send_multipart(to_tracker.encode(message, kind, request_id=request_id), zmq.NOBLOCK)
+            send_frames(self._socket, to_tracker.encode(message, kind, request_id=request_id))
         except zmq.Again:
             return False
         return True
 
     def _receive(self) -> bool:
         """Take in a message; False when there is none."""
-        try:
-            frames = self._socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
+        if (frames := receive_message(self._socket)) is None:
             return False
         self.heard = time.monotonic()
         answer: Future[ToClient] | None = None
@@ -206,7 +204,9 @@ class Channel:
             header = check_frames(frames, LIMITS)
             if header.kind is not MessageKind.NOTE:
                 answer = self._asked.pop(header.request_id, None)
-            message = plainly(to_client.decode(frames).body)
+            if header.kind is MessageKind.ERROR:
+                raise decode_error(frames)
+            message = plainly(to_client.decode_body(frames[1]))
         except TunefarmError as error:
             if answer is not None:
                 answer.set_exception(error)

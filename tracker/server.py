@@ -30,7 +30,7 @@ from rpc_server.service import (
 )
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
 from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
-from rpc_server.wire.sockets import prepare, receive_frames
+from rpc_server.wire.sockets import has_message, prepare, receive_frames, send_frames
 from rpc_server.wire.tracker_messages import (
     TO_TRACKER,
     Abilities,
@@ -253,6 +253,8 @@ class TrackerLoop:
                 logger.exception("a message failed")
                 self._answer_error(route, frames, RemoteError(f"{type(error).__name__}: {error}"))
                 self._guard.doubt(peer)
+            if not has_message(self._front):
+                return True
             if peer is not None and peer.heard_at >= end:
                 break
         return False
@@ -375,7 +377,7 @@ class TrackerLoop:
 
     def _pass_on(self, route: bytes, frames: list[Buffer]) -> None:
         with contextlib.suppress(zmq.Again):
-            self._front.send_multipart([route, *frames], zmq.NOBLOCK)
+            send_frames(self._front, [route, *frames])
             self._guard.sent(route, frames)
 
     def _answer_error(self, route: bytes, frames: list[bytes], error: TunefarmError) -> None:

@@ -80,7 +80,7 @@ from rpc_server.wire.messages import (
     trial_allowance,
 )
 from rpc_server.wire.polling import PollTable, poll_ms
-from rpc_server.wire.sockets import came_before, receive_frames, send_frames
+from rpc_server.wire.sockets import came_before, has_message, receive_frames, send_frames
 from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("rpc_server")
@@ -277,7 +277,7 @@ class Supervisor:
                 logger.exception("a client's message failed")
                 self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
                 self._guard.doubt(peer)
-            if peer is not None and peer.heard_at >= end:
+            if not has_message(self._front) or (peer is not None and peer.heard_at >= end):
                 return
 
     def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:

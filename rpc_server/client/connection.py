@@ -19,7 +19,7 @@ from rpc_server.relay.passes import shown_address, split_via
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, check_frames
 from rpc_server.wire.curve import PeerKeys
 from rpc_server.wire.messages import AnyMessage, SessionEnded, decode_answer, public_codec
-from rpc_server.wire.sockets import Liveness, send_frames
+from rpc_server.wire.sockets import Liveness, receive_message, send_frames
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -183,22 +183,16 @@ class Connection:
         ready = dict(self._poller.poll(wait_ms))
         if not ready:
             raise DeadlineExceeded(f"{self.address} has not answered in time", hint="look at the box")
-        while (frames := self._receive()) is not None:
+        while (frames := receive_message(self._socket)) is not None:
             self._file(frames)
         if self._monitor.socket in ready and any(event & _CLOSING for event, _ in self._monitor.drain()):
-            while (frames := self._receive()) is not None:
+            while (frames := receive_message(self._socket)) is not None:
                 self._file(frames)
             if self._gone is None:
                 lost = "the box or its relay" if self.relayed else "the server"
                 self._gone = self._ended or SessionClosed(
                     f"the connection to {self.address} is gone", hint=f"{lost} ended or the network failed"
                 )
-
-    def _receive(self) -> list[memoryview] | None:
-        try:
-            return [part.buffer for part in self._socket.recv_multipart(zmq.NOBLOCK, copy=False)]
-        except zmq.Again:
-            return None
 
     def _file(self, frames: list[memoryview]) -> None:
         header = check_frames(frames)

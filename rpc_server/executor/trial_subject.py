@@ -30,9 +30,7 @@ from rpc_server.machine.crash import GPU_LOST
 class Subject:
     """A bound call on a device that may get lost. Methods raise KernelError or DeviceError when the function fails."""
 
-    def __init__(
-        self, function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()) -> None:
         """The arguments at the positions `cold` are not in the caches of a CPU in timed calls. Raises DeviceError when
         the device does not take the function."""
         self._place = place

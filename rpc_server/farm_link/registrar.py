@@ -28,7 +28,7 @@ from rpc_server.machine.health import Health
 from rpc_server.machine.hours import Hours
 from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.curve import PeerKeys, secure_client
-from rpc_server.wire.sockets import Liveness, endpoint, prepare, resolve
+from rpc_server.wire.sockets import Liveness, endpoint, prepare, receive_message, resolve, send_frames
 from rpc_server.wire.tracker_messages import LIMITS, to_box, to_tracker
 from rpc_server.wire.tracker_records import Attribute, DeviceSpec, Scores
 from rpc_server.wire.waker import Waker
@@ -248,9 +248,7 @@ class Registrar:
 
     def _receive(self, sock: zmq.Socket[bytes]) -> None:
         for _ in range(_BURST):
-            try:
-                frames = sock.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
+            if (frames := receive_message(sock)) is None:
                 return
             try:
                 message = to_box.decode(frames).body
@@ -265,7 +263,7 @@ class Registrar:
             match action:
                 case Say(message):
                     try:
-                        sock.send_multipart(to_tracker.encode(message, MessageKind.NOTE), zmq.NOBLOCK)
+                        send_frames(sock, to_tracker.encode(message, MessageKind.NOTE))
                     except zmq.Again:
                         self._core.cut_off(time.monotonic())
                 case Allow(lease, token, expires, holder):

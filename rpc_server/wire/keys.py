@@ -72,6 +72,7 @@ class KeyRing:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self._place = str(self.folder)  # to look at a file's time takes a third with a string
         self._seen: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
@@ -196,16 +197,16 @@ class KeyRing:
 
     def _entries(self, name: str, form: str, read: Callable[[list[str]], tuple[str, T] | None]) -> dict[str, T]:
         """A file's lines as `read` understands them, comments left out; read anew when it has changed."""
-        path = self.folder / name
+        path = f"{self._place}/{name}"
         try:
-            stat = path.stat()
+            stat = os.stat(path)
             stamp = (stat.st_mtime_ns, stat.st_size)
             seen = self._seen.get(name)
             if seen is not None and seen[0] == stamp:
                 return seen[1]
             if stat.st_size > _MAX_FILE:
                 raise KeyFileError(f"{path} is {stat.st_size:,} bytes, which is no list of keys")
-            lines = path.read_text("utf-8").splitlines()
+            lines = Path(path).read_text("utf-8").splitlines()
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:

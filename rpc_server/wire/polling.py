@@ -25,7 +25,6 @@ def poll_ms(wait_s: float) -> int:
     return int((wait_s if wait_s < LONGEST_POLL_S else LONGEST_POLL_S) * 1000) + 1
 
 
-
 class PollTable:
     """Handlers get the events (READABLE, WRITABLE, or an error's) and may watch and unwatch anything."""
 

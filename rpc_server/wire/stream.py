@@ -117,9 +117,7 @@ class FrameStream:
     Either both ends have a `window` on the same memory or none.
     """
 
-    def __init__(
-        self, sock: socket.socket, limits: StreamLimits | None = None, window: Window | None = None
-    ) -> None:
+    def __init__(self, sock: socket.socket, limits: StreamLimits | None = None, window: Window | None = None) -> None:
         self.sock = sock
         self.window = window
         self._limits = limits or StreamLimits()

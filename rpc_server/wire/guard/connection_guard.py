@@ -315,12 +315,13 @@ class ConnectionGuard:
             self._by_conn.pop(peer.conn, None)
         peer.conn = conn
         self._by_conn[conn] = peer
-        with contextlib.suppress(zmq.ZMQError):
-            if key := str(first.get("User-Id") or ""):
-                self._count(peer.holder, -1)
-                peer.holder = _KEY + key
-                self._count(peer.holder, 1)
-                self._make_room(peer)
+        if self._added:  # only who is encrypted has shown a key
+            with contextlib.suppress(zmq.ZMQError):
+                if key := str(first.get("User-Id") or ""):
+                    self._count(peer.holder, -1)
+                    peer.holder = _KEY + key
+                    self._count(peer.holder, 1)
+                    self._make_room(peer)
         return peer
 
     def _is_chosen(self, conn: bytes) -> bool:

@@ -12,11 +12,11 @@ again later, as after a lost packet.
 
 from __future__ import annotations
 
-import ctypes
 import ipaddress
 import os
 import socket
 import struct
+from array import array
 from collections.abc import Collection
 
 MOST = 32
@@ -171,10 +171,10 @@ def listener_program(addresses: Collection[str]) -> bytes:
 
 
 def _attach(sock: socket.socket, program: bytes) -> bool:
-    kept = ctypes.create_string_buffer(program, len(program))
-    head = _PROGRAM.pack(len(program) // _INSTRUCTION.size, ctypes.addressof(kept))
+    kept = array("B", program)
+    head = _PROGRAM.pack(len(program) // _INSTRUCTION.size, kept.buffer_info()[0])
     try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, head.ljust(ctypes.sizeof(ctypes.c_void_p) * 2, b"\0"))
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, head)
     except OSError:
         return False
     return True
