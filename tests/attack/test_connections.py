@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from rpc_server.relay.handshake import _read
 from rpc_server.relay.passes import GREETING_SIZE, Greeting
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import MessageKind
+from rpc_server.wire.guard import connection_guard
 from rpc_server.wire.guard.connection_guard import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
@@ -33,7 +35,7 @@ FLOOD = 512 << 10
 
 def control_port(relay: Relay) -> int:
     with socket.create_connection(("127.0.0.1", relay.port)) as sock:
-        return Greeting.from_bytes(_read(sock, GREETING_SIZE, time.monotonic() + 5)).port
+        return Greeting.from_bytes(_read(sock, GREETING_SIZE, time.monotonic() + 60)).port
 
 
 SERVICES = {
@@ -43,11 +45,16 @@ SERVICES = {
 }
 
 
-def until(condition, timeout_s: float = 30.0) -> None:
+def until(condition, timeout_s: float = 60.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def known(guard) -> int:
+    """Connections that have said something which makes sense."""
+    return sum(peer.known for peer in list(guard._by_fd.values()))
 
 
 def first_number_unseeded() -> int:
@@ -89,8 +96,8 @@ def test_silence_is_cut_off():
     with guarded_router(Budget(silent_s=2.0)) as (port, _):
         silent, half, speaks = RawPeer(port), socket.create_connection(("127.0.0.1", port)), RawPeer(port)
         speaks.send(b"hello")
-        assert silent.is_cut_off(10)
-        half.settimeout(10)
+        assert silent.is_cut_off()
+        half.settimeout(60)
         while half.recv(1000):  # the greeting, then the end
             pass
         assert not speaks.is_cut_off(2.5)
@@ -104,14 +111,14 @@ def test_nonsense_is_cut_off():
         peer = RawPeer(port)
         for _ in range(20):
             peer.send(b"nonsense")
-        assert peer.is_cut_off(10)
+        assert peer.is_cut_off()
 
 
 def test_strangers_are_few():
     with guarded_router(Budget(strangers=5, silent_s=60)) as (port, guard):
         first = [RawPeer(port) for _ in range(5)]
         later = [RawPeer(port) for _ in range(5)]
-        assert all(peer.is_cut_off(10) for peer in first)
+        assert all(peer.is_cut_off() for peer in first)
         assert not later[-1].is_cut_off(0.3)
         assert len(guard) == 5
 
@@ -147,24 +154,28 @@ def test_who_speaks_under_an_id_not_given_yet_is_cut_off():
         named.send(b"hello")
         hostile = RawPeer(port, b"\0" + struct.pack(">I", (guard._first_id + 1000) % 2**32))
         hostile.send(b"hello")
-        assert hostile.is_cut_off(10)
+        assert hostile.is_cut_off()
         assert not honest.is_cut_off(0.1)
         assert not named.is_cut_off(0.1)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_an_address_opens_so_many_connections_a_second(host):
+def test_an_address_opens_so_many_connections_a_second(host, monkeypatch):
     """Once it was too fast, the kernel accepts none of it for a while, those of others all the same."""
+    held = [time.monotonic()]  # the guard's clock stands still until it is "after a while"
+    clock = SimpleNamespace(monotonic=lambda: held[0] if held else time.monotonic())
+    monkeypatch.setattr(connection_guard, "time", clock)
     with guarded_router(Budget(burst=20, rate=5.0, silent_s=60), host=host) as (port, guard):
         honest = RawPeer(port, host=host)
         honest.send(b"hello")
-        until(lambda: any(peer.known for peer in guard._by_fd.values()))  # a stranger makes room
-        hostile, end = [], time.monotonic() + 30
+        until(lambda: known(guard) == 1)  # a stranger makes room
+        hostile, end = [], time.monotonic() + 60
         while not guard._refused:
             with contextlib.suppress(OSError):
                 hostile.append(socket.create_connection((host, port), timeout=0.2))
             assert time.monotonic() < end
         before = -1
+        until(lambda: guard._accepted > len(hostile))
         while before != guard._accepted:  # what waited before the kernel refused is accepted still
             before = guard._accepted
             time.sleep(0.15)
@@ -174,8 +185,9 @@ def test_an_address_opens_so_many_connections_a_second(host):
         assert guard._accepted == before
         assert not honest.is_cut_off(0.1)
         if host == "127.0.0.1":
-            with socket.create_connection((host, port), timeout=5, source_address=("127.0.0.2", 0)):
+            with socket.create_connection((host, port), timeout=60, source_address=("127.0.0.2", 0)):
                 pass
+        held.clear()
         with socket.create_connection((host, port), timeout=60):  # after a while
             pass
         for sock in hostile:
@@ -186,15 +198,15 @@ def test_connections_are_few_and_the_quiet_make_room():
     """Who is in use stays, who has been quiet longest goes."""
     with guarded_router(Budget(connections=4, silent_s=60)) as (port, guard):
         peers = []
-        for _ in range(4):
+        for number in range(4):
             peers.append(RawPeer(port))
             peers[-1].send(b"hello")
-            time.sleep(0.05)
+            until(lambda number=number: known(guard) == number + 1)
         needed = next(iter(guard._by_conn))
         guard.needed = lambda conn: conn == needed
         peers.append(RawPeer(port))
         peers[-1].send(b"hello")
-        assert peers[1].is_cut_off(10)
+        assert peers[1].is_cut_off()
         assert not any(peer.is_cut_off(0.1) for peer in (peers[0], *peers[2:]))
 
 
@@ -219,7 +231,7 @@ def test_small_frames_of_many_connections():
         for peer in (honest, *hostile):
             peer.send(b"hello")
             peer.sock.settimeout(1)
-        until(lambda: sum(peer.known for peer in guard._by_fd.values()) == 7)
+        until(lambda: known(guard) == 7)
         before, most, sent = resident(os.getpid()), 0, 0
         while len(guard) == 7 and sent < 36 * MIB:
             for peer in hostile:
@@ -259,7 +271,7 @@ def test_answers_that_nobody_reads():
                 break
             time.sleep(0.005)
         assert resident(os.getpid()) - before < 150 * MIB
-        assert hostile.is_cut_off(5)
+        assert hostile.is_cut_off()
         got = 0
         for _ in range(30):  # 120 MiB, all of them read
             reads.send(b"give me 4 MiB")
@@ -270,9 +282,8 @@ def test_answers_that_nobody_reads():
                 got -= part
 
 
-@pytest.mark.parametrize("size", [256 << 10, 0])
 @pytest.mark.parametrize("service", ["box", "tracker"])
-def test_service_survives_messages_without_end(service, size):
+def test_service_survives_messages_without_end(service):
     """Connections that send up to two gigabytes each; an honest client is served meanwhile and afterwards."""
     start, port_of = SERVICES[service]
     with start() as running:
@@ -286,16 +297,17 @@ def test_service_survives_messages_without_end(service, size):
             nonlocal most
             most = max(most, resident(running.pid) - before)
 
-        for _ in range(2 if size else 1):
+        # an empty frame takes two bytes on the wire, and 64 in ZeroMQ
+        for size, bound in ((256 << 10, 150 * MIB), (256 << 10, 150 * MIB), (0, 500 * MIB)):
             hostile = RawPeer(port)
             hostile.send(*(bytes(frame) for frame in codec.encode(body, MessageKind.REQUEST, request_id=1)))
             assert hostile.flood(zmtp_frame(bytes(size), MORE) * (FLOOD // max(size, 2)), 4096, measure)
             hostile.close()
-        assert most < (150 if size else 500) * MIB  # an empty frame takes two bytes on the wire, and 64 in ZeroMQ
+            assert most < bound
         if service == "box":
-            open_session("127.0.0.1", port).close()
+            open_session("127.0.0.1", port, wait_s=60).close()
         else:
-            connect_tracker("127.0.0.1", port).close()
+            connect_tracker("127.0.0.1", port, timeout_s=60).close()
         assert running.is_alive
 
 
@@ -308,7 +320,7 @@ def test_box_bounds_unread_answers():
             bytes([flags, len(frame)]) + bytes(frame)
             for flags, frame in zip((1, 0), public_codec.encode(BoxInfo(), MessageKind.REQUEST, request_id=1))
         )
-        hostile.sock.settimeout(20)
+        hostile.sock.settimeout(60)
         assert hostile.flood(ask * 256, 10_000)
         assert resident(running.pid) - before < 400 * MIB
-        open_session("127.0.0.1", running.port).close()
+        open_session("127.0.0.1", running.port, wait_s=60).close()

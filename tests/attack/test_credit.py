@@ -6,7 +6,6 @@ import contextlib
 import random
 import socket
 import struct
-import threading
 import time
 
 import pytest
@@ -22,7 +21,7 @@ from rpc_server.wire.guard.socket_filter import (
     listener_program,
     prepare_listener,
 )
-from tests.kit.farm.attack import MORE, RawPeer, guarded_router, zmtp_frame
+from tests.kit.farm.attack import MORE, RawPeer, Starved, guarded_router, zmtp_frame
 
 MIB = 1 << 20
 PACKET = 1 << 17  # the kernel drops whole packets: one that begins within the credit may end beyond it
@@ -35,7 +34,7 @@ def received(guard) -> int:
     return counts[1]
 
 
-def until(condition, timeout_s: float = 10.0) -> None:
+def until(condition, timeout_s: float = 60.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end
@@ -46,7 +45,7 @@ def until(condition, timeout_s: float = 10.0) -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_a_service_that_gets_no_time_takes_no_more_in(size, known):
     """A message without end while neither the guard nor the service runs: ZeroMQ's own thread goes on reading."""
-    starved = threading.Event()
+    starved = Starved()
     budget = Budget(credit=3 * MIB, stranger_bytes=MIB // 2, silent_s=60)
     with guarded_router(budget, starved=starved) as (port, guard):
         hostile = RawPeer(port)
@@ -54,24 +53,23 @@ def test_a_service_that_gets_no_time_takes_no_more_in(size, known):
             hostile.send(b"hello")
             until(lambda: any(peer.known for peer in guard._by_fd.values()))
         until(lambda: len(guard) == 1)
-        starved.set()
-        time.sleep(0.1)
+        starved.begin()
         hostile.sock.settimeout(1)
         hostile.flood(zmtp_frame(bytes(size), MORE) * (MIB // max(size, 2)), 256)
-        assert MIB // 4 < received(guard) < (budget.credit if known else budget.stranger_bytes) + PACKET
-        starved.clear()
+        until(lambda: received(guard) > MIB // 4)  # the last of it may be on its way
+        assert received(guard) < (budget.credit if known else budget.stranger_bytes) + PACKET
+        starved.end()
         hostile.close()
 
 
 def test_a_connection_that_the_service_has_not_seen_yet_brings_little():
-    starved = threading.Event()
+    starved = Starved()
     with guarded_router(Budget(silent_s=60), starved=starved) as (port, guard):
-        starved.set()
-        time.sleep(0.1)
+        starved.begin()
         hostile = RawPeer(port)
         hostile.sock.settimeout(1)
         hostile.flood(zmtp_frame(bytes(256 << 10), MORE), 64)
-        starved.clear()
+        starved.end()
         until(lambda: len(guard) == 1)
         hostile.close()
 
@@ -79,7 +77,7 @@ def test_a_connection_that_the_service_has_not_seen_yet_brings_little():
 def test_messages_that_are_heard_bring_no_credit_for_the_next():
     """Each message is worth as many bytes as it had, however it was written."""
     budget = Budget(credit=MIB, silent_s=60)
-    starved = threading.Event()
+    starved = Starved()
     with guarded_router(budget, starved=starved) as (port, guard):
         hostile = RawPeer(port)
         for _ in range(2000):
@@ -87,13 +85,12 @@ def test_messages_that_are_heard_bring_no_credit_for_the_next():
         (peer,) = guard._by_fd.values()
         until(lambda: peer.wire == 2000 * (3 + 309))
         assert received(guard) - 200 < peer.wire <= received(guard)
-        starved.set()
-        time.sleep(0.1)
+        starved.begin()
         before = received(guard)
         hostile.sock.settimeout(1)
         hostile.flood(zmtp_frame(bytes(MIB // 4), MORE), 64)
         assert received(guard) < before + budget.credit + PACKET
-        starved.clear()
+        starved.end()
 
 
 def test_honest_messages_are_counted_as_they_are_on_the_wire():
@@ -116,7 +113,7 @@ def test_honest_messages_are_counted_as_they_are_on_the_wire():
                 honest.send_multipart([b"head", bytes(size)])
                 if number % 100 == 0:
                     time.sleep(0.1)
-            until(lambda: heard == sum(sizes) + 4 * len(sizes), 30)
+            until(lambda: heard == sum(sizes) + 4 * len(sizes))
             (peer,) = guard._by_fd.values()
             beside = received(guard) - peer.wire
             assert 0 <= beside < 4096 + 2000 * (time.monotonic() - begun)
@@ -182,5 +179,5 @@ def test_first_number_of_a_connection(host):
                 with pytest.raises(TimeoutError):
                     accepted.recv(100)
                 assert _attach(accepted, credit_program(number + 14))
-                accepted.settimeout(10)
+                accepted.settimeout(60)
                 assert accepted.recv(100) == b"more"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 import pytest
@@ -79,8 +80,17 @@ def test_one_that_ends_before_it_is_ready_is_replaced(tmp_path):
 
 def test_it_leaves_no_thread_behind_when_it_is_warm(tmp_path):
     """A fork of a process with threads may find their locks taken for ever."""
-    warm = "import os, rpc_server.executor.fork_server as f; f.warm_up(gpu=True)"
-    code = f"{warm}; print(len(os.listdir('/proc/self/task')))"
+    # The kernel lists a thread for a moment after it was joined.
+    code = """
+        import os, time, rpc_server.executor.fork_server as f
+        f.warm_up(gpu=True)
+        end = time.monotonic() + 60
+        while (count := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < end:
+            time.sleep(0.01)
+        print(count)
+    """
     env = executor_environment(OPENBLAS_NUM_THREADS="1")
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(code)], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
     assert done.stdout.strip() == "1", done.stderr

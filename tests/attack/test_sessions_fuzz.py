@@ -141,7 +141,7 @@ def _words(frames):
 
 
 def test_boxes_and_clients_of_a_tracker(capsys):
-    with Tracker(port=0, silent=True, timing=Timing(grace_s=5.0)) as tracker:
+    with Tracker(port=0, silent=True, timing=Timing(late_s=60.0, box_timeout_s=60.0, grace_s=20.0)) as tracker:
         address = ("127.0.0.1", tracker.port)
         with (
             Server(port=0, silent=True, tracker_addr=address, key="cpu", name="honest"),

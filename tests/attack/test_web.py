@@ -79,7 +79,7 @@ def upload(web, role, size, path="/api/v1/releases/import", announce=True):
     chunk = b" " * 65536
     piece = chunk if announce else b"10000\r\n" + chunk + b"\r\n"
     sent, answer = 0, b""
-    with socket.create_connection((web.host, web.port), timeout=30) as sock:
+    with socket.create_connection((web.host, web.port), timeout=60) as sock:
         sock.sendall(head.encode())
         with contextlib.suppress(OSError):
             while sent < size:
@@ -88,7 +88,7 @@ def upload(web, role, size, path="/api/v1/releases/import", announce=True):
                     answer += sock.recv(4096)
                 if answer:
                     break
-                sock.settimeout(30)
+                sock.settimeout(60)
                 sock.sendall(piece)
                 sent += len(chunk)
         with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def test_a_body_has_the_size_that_its_role_may_send(web, announce):
 def test_a_body_that_does_not_come_is_not_waited_for(web, monkeypatch):
     monkeypatch.setattr(guard, "BODY_S", 0.5)
     head = f"POST /api/v1/best/batch HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nContent-Length: 100\r\n"
-    with socket.create_connection((web.host, web.port), timeout=30) as sock:
+    with socket.create_connection((web.host, web.port), timeout=60) as sock:
         sock.sendall(f"{head}Authorization: Bearer {web.tokens[Role.READ]}\r\n\r\n{{".encode())
         assert_closes(sock)
 
@@ -133,10 +133,10 @@ def test_half_a_request_is_closed(tmp_path, monkeypatch):
     monkeypatch.setattr("webui.serving.server.bounded_protocol", lambda *more: bounded_protocol(*more, request_s=0.5))
     with served(tmp_path) as web:
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "):
-            with socket.create_connection((web.host, web.port), timeout=30) as sock:
+            with socket.create_connection((web.host, web.port), timeout=60) as sock:
                 sock.sendall(begun)
                 assert_closes(sock)
-        with socket.create_connection((web.host, web.port), timeout=30) as sock:  # after a whole one
+        with socket.create_connection((web.host, web.port), timeout=60) as sock:  # after a whole one
             whole = f"GET /static/x HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\n\r\n"
             sock.sendall(whole.encode())
             assert sock.recv(4096).startswith(b"HTTP/1.1 401")
@@ -147,11 +147,11 @@ def test_half_a_request_is_closed(tmp_path, monkeypatch):
 def test_connections_of_one_address_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("webui.serving.server.bounded_protocol", lambda *more: bounded_protocol(*more, most_of_one=10))
     with served(tmp_path) as web, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection((web.host, web.port), timeout=30)) for _ in range(10)]
-        with socket.create_connection((web.host, web.port), timeout=30) as sock:
+        held = [stack.enter_context(socket.create_connection((web.host, web.port), timeout=60)) for _ in range(10)]
+        with socket.create_connection((web.host, web.port), timeout=60) as sock:
             assert_closes(sock)
         held[0].close()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             with contextlib.suppress(httpx.HTTPError):
                 if web.get(**web.headers(Role.READ)).status_code == 200:
@@ -165,7 +165,7 @@ def test_live_streams_of_one_client_are_counted(web):
         for _ in range(2):
             with contextlib.ExitStack() as stack:
                 path = f"/api/v1/runs/{web.run}/events"
-                end = time.monotonic() + 30
+                end = time.monotonic() + 60
                 opened = 0
                 while opened < STREAMS_OF_ONE:  # those of the turn before end in a moment
                     reply = stack.enter_context(client.stream("GET", path))

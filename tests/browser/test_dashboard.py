@@ -67,9 +67,8 @@ def test_a_press_is_a_click_though_the_page_changes_meanwhile(
     link = page.get_by_role("link", name=f"Run {ids.running}", exact=True)
     link.hover()
     page.mouse.down()
-    next(go_on(store, ids.running, threading.Event(), pause_s=0.0))
     with page.expect_response(f"{root}/"):
-        pass
+        next(go_on(store, ids.running, threading.Event(), pause_s=0.0))
     page.wait_for_timeout(500)  # it would be shown by now
     page.mouse.up()
     expect(page).to_have_url(f"{root}/runs/{ids.running}")

@@ -17,6 +17,7 @@ import compiler.frontend.torch.compile.backend as compile_backend
 from compiler.errors import ArgumentError
 from compiler.frontend.torch.compile.store import Store
 from rpc_server.box.server import Server
+from tests.kit.farm.tracker import CALM
 from tests.kit.places import ROOT
 from tests.kit.web import running_app
 from tracker.server import Tracker
@@ -205,7 +206,7 @@ def test_trials_schedule_kernels(tmp_path: Path) -> None:
 
 
 def test_trials_are_measured_on_devices_of_a_tracker(tmp_path: Path) -> None:
-    with Tracker("127.0.0.1", port=0, silent=True) as tracker:
+    with Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as tracker:
         address = ("127.0.0.1", tracker.port)
         with Server("127.0.0.1", port=0, silent=True, key="lab", tracker_addr=address):
             check(

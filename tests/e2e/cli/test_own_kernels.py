@@ -6,10 +6,11 @@ import ctypes
 import json
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
+from tests.kit import patient_http
+from tests.kit.records.measured import untuned_took
 from tests.kit.tuner import byok_kernels
 from tuner.kernels.space import config_of
 from tuner.records.model import TrialPurpose
@@ -93,6 +94,7 @@ def _is_found_by_every_name(farm, key):
     farm.run("tune", "kernels.toml", "--trials", "2", "--db", farm.db, "--quiet")
     (pair,) = farm.json("compare", "1", "2", "--db", farm.db)
     assert pair["second_is"] in ("faster", "slower", "tie")
+    untuned_took(farm.db, 1.0)
     _, port = farm.serve("web", "web", "--db", farm.db)
     api = ("--api", f"http://127.0.0.1:{port}")
     written = ("--out", "built", "--format", "so", "--format", "header")
@@ -102,7 +104,7 @@ def _is_found_by_every_name(farm, key):
     x, y, out = np.arange(4096, dtype=np.float32), np.ones(4096, np.float32), np.zeros(4096, np.float32)
     ctypes.CDLL(str(farm.folder / "built" / "mine.so")).mine(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)))
     np.testing.assert_array_equal(out, 2 * x + y)
-    page = httpx.get(f"http://127.0.0.1:{port}/runs/1/choices").text
+    page = patient_http.get(f"http://127.0.0.1:{port}/runs/1/choices").text
     assert "UNROLL" in page
 
 

@@ -37,7 +37,7 @@ class Terminal:
         os.close(theirs)
         self.text = ""
 
-    def read_until(self, enough: Callable[[str], bool], patience: float = 60.0) -> None:
+    def read_until(self, enough: Callable[[str], bool], patience: float = 300.0) -> None:
         deadline = time.monotonic() + patience
         while not enough(self.text):
             assert time.monotonic() < deadline, self.text
@@ -56,7 +56,7 @@ class Terminal:
 
     def end(self) -> int:
         self.read_until(lambda _text: False)
-        return self.process.wait(120)
+        return self.process.wait(300)
 
     def close(self) -> None:
         if self.process.poll() is None:

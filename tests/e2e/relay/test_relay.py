@@ -31,6 +31,7 @@ from tests.kit.farm.relay import PATIENCE_S, relay_farm, state, until
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.farm.tracker import CALM
 from tests.kit.places import ROOT
+from tests.kit.process_tree import once_it_computes
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 
@@ -96,8 +97,7 @@ def test_a_crash_is_reported(farm):
 def test_a_call_is_cancelled_over_a_line_of_its_own(farm):
     with farm.connect() as session, session.request("cpu", wait_s=60) as remote:
         late = load(remote, "forever").submit(*arrays(remote))
-        remote.cancel()
-        with pytest.raises(Cancelled):
+        with once_it_computes(remote.executor_pid, remote.cancel), pytest.raises(Cancelled):
             late.result()
 
 
@@ -155,7 +155,7 @@ def keyed_farm(folder, host, start_box):
     lab.ring.authorize(parties["ann"].public, KeyRole.CLIENT, "ann")
     lab.ring.authorize(parties["bob"].public, KeyRole.CLIENT, "bob")
     with (
-        Tracker(host, port=0, keys=lab.folder, silent=True) as tracker,
+        Tracker(host, port=0, keys=lab.folder, silent=True, timing=CALM) as tracker,
         Relay(host, keys=lab.folder, silent=True) as relay,
     ):
         for party in parties.values():

@@ -1,8 +1,5 @@
 """Cancelling what a session runs: its executor is killed, nobody else's; the session says so."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
 
@@ -14,6 +11,7 @@ from rpc_server.errors import Cancelled, SessionClosed
 from rpc_server.wire.messages import CancelCalls
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
+from tests.kit.process_tree import once_it_computes
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +53,15 @@ def test_a_call_under_way_is_cancelled_with_those_behind_it(server, remote, dead
 def test_another_thread_cancels_a_call_that_is_waited_for(remote, deadline):
     remote.call_timeout = deadline
     endless, b = load(remote, "forever")
-    timer = threading.Timer(0.5, remote.cancel)
-    timer.start()
-    with pytest.raises(Cancelled, match="cancelled"):
+    with once_it_computes(remote.executor_pid, remote.cancel), pytest.raises(Cancelled, match="cancelled"):
         endless(b, b)
-    timer.join()
 
 
 def test_a_session_that_measures_goes_on(remote):
     good, bad = kernel("add_one"), kernel("forever")
     assert remote.measure(MeasureRequest(good.digest, options=EvaluatorOptions(number=1)), [good]).ok
-    before = time.monotonic()
-    timer = threading.Timer(0.5, remote.cancel)
-    timer.start()
-    with pytest.raises(Cancelled, match="measurement"):
-        remote.measure(MeasureRequest(bad.digest, timeout_s=300.0), [bad])
-    timer.join()
-    assert time.monotonic() - before < 120.0
+    with once_it_computes(remote.executor_pid, remote.cancel), pytest.raises(Cancelled, match="measurement"):
+        remote.measure(MeasureRequest(bad.digest, timeout_s=600.0), [bad])
     assert remote.measure(MeasureRequest(good.digest, options=EvaluatorOptions(number=1)), [good]).ok
 
 

@@ -18,7 +18,7 @@ from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, OutOfMemory, SessionClosed
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
-from tests.kit.process_tree import children, is_alive
+from tests.kit.process_tree import children, is_alive, once_it_computes
 
 MEMORY = 512 << 20
 QUICK = EvaluatorOptions(number=2, repeat=2)
@@ -54,7 +54,7 @@ def wait_until(condition, seconds=60.0):
 
 
 def use_until_it_ends(array):
-    for _ in range(1000):
+    for _ in range(6000):
         array.numpy()
         time.sleep(0.01)
 
@@ -79,8 +79,9 @@ def test_an_exit_is_told(remote):
 
 
 def test_an_endless_loop_is_killed_at_the_deadline(remote):
-    remote.call_timeout = 0.7
+    remote.call_timeout = 600.0
     function, a = start(remote, "forever")
+    remote.call_timeout = 0.7  # only now: what went before may take a busy machine longer
     with pytest.raises(DeadlineExceeded, match=r"kernel.*0\.7 s"):
         function(a, a)
     with pytest.raises(SessionClosed):
@@ -95,7 +96,7 @@ def test_allocating_without_end_is_out_of_memory(remote):
 
 def trial(kind, **changes):
     artifact = kernel(kind)
-    options = {"artifact": artifact.digest, "options": QUICK, "timeout_s": 10.0, **changes}
+    options = {"artifact": artifact.digest, "options": QUICK, "timeout_s": 120.0, **changes}
     return MeasureRequest(**options), [artifact]
 
 
@@ -111,7 +112,7 @@ def trial(kind, **changes):
 def test_a_lease_survives_bad_candidates(remote, kind, failure, words):
     first = remote.measure(*trial("add_one"))
     assert first.ok
-    bad = remote.measure(*trial(kind, timeout_s=0.8 if kind == "forever" else 20.0))
+    bad = remote.measure(*trial(kind, timeout_s=0.8 if kind == "forever" else 120.0))
     assert (bad.failure, bad.costs) == (failure, ())
     assert words in bad.text
     assert bad.elapsed_s > 0
@@ -128,10 +129,8 @@ def test_without_restart_a_bad_candidate_ends_the_session(server):
 def test_an_executor_killed_from_outside_is_reported(remote):
     function, a = start(remote, "forever")
     pid = remote.executor_pid
-    killer = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {pid}"])
-    with pytest.raises(ExecutorCrashed) as caught:
+    with once_it_computes(pid, lambda: os.kill(pid, signal.SIGKILL)), pytest.raises(ExecutorCrashed) as caught:
         function(a, a)
-    killer.wait()
     assert caught.value.signal == "SIGKILL"
 
 

@@ -22,6 +22,7 @@ from rpc_server.errors import (
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.messages import OpenSession
+from tests.kit.farm.tracker import CALM
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker
@@ -69,7 +70,7 @@ def farm(parties):
     tracker.lets_in(parties["ann"], KeyRole.CLIENT)
     tracker.lets_in(parties["bob"], KeyRole.CLIENT)
     tracker.lets_in(parties["root"], KeyRole.ADMIN)
-    with Tracker(port=0, keys=tracker.folder) as running:
+    with Tracker(port=0, keys=tracker.folder, timing=CALM) as running:
         for party in (*parties.values(), lent):
             party.knows(tracker, running.port)
         address = ("127.0.0.1", running.port)
@@ -81,7 +82,7 @@ def farm(parties):
 
 
 def session(address, party):
-    return connect_tracker(*address, keys=party.ring)
+    return connect_tracker(*address, keys=party.ring, timeout_s=60)
 
 
 def wait_until(condition, seconds=60.0):

@@ -118,11 +118,11 @@ def test_one_trial_measures_a_whole_model(remote: Any) -> None:
     executable = relax.build(model(16), "llvm", exec_mode="compiled")
     artifact = executable.measurable()
     options = EvaluatorOptions(number=5, repeat=3)
-    result = remote.measure(MeasureRequest(artifact.digest, options=options, timeout_s=30.0), [artifact])
+    result = remote.measure(MeasureRequest(artifact.digest, options=options, timeout_s=120.0), [artifact])
     assert result.ok, result.text
     assert len(result.costs) == 3
     other = relax.build(model(16), {"kind": "llvm", "opt-level": 0}, exec_mode="compiled").measurable()
-    asked = MeasureRequest(artifact.digest, reference=other.digest, options=options, timeout_s=30.0)
+    asked = MeasureRequest(artifact.digest, reference=other.digest, options=options, timeout_s=120.0)
     assert remote.measure(asked, [artifact, other]).ok
     with pytest.raises(ArtifactError, match="no function of machine code"):
         relax.build(model(16), "llvm").measurable()

@@ -56,7 +56,7 @@ def test_upload_load_call_and_time(remote):
     timer = module.time_evaluator("kernel", remote.cpu(), number=5, repeat=3)
     result = timer(a, b)
     assert len(result.results) == 3
-    assert 0 < result.mean < 0.1
+    assert 0 < result.mean <= result.max
 
 
 def test_arrays_of_many_chunks_come_back_whole(remote):

@@ -9,6 +9,7 @@ import pytest
 from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError
 from rpc_server.wire.keys import KeyRing, KeyRole
+from tests.kit.farm.tracker import CALM
 from tracker.server import Tracker
 from tunefarm import auto_scheduler, autotvm, meta_schedule, te
 from tuner.devices.fleet import Fleet
@@ -25,7 +26,7 @@ def port(rings: dict[str, KeyRing]) -> Iterator[int]:
     public = {name: ring.create_identity(name).public for name, ring in rings.items()}
     rings["tracker"].authorize(public["box"], KeyRole.BOX, "box")
     rings["tracker"].authorize(public["ann"], KeyRole.CLIENT, "ann")
-    with Tracker(port=0, silent=True, keys=str(rings["tracker"].folder)) as tracker:
+    with Tracker(port=0, silent=True, keys=str(rings["tracker"].folder), timing=CALM) as tracker:
         for ring in rings.values():
             ring.trust(f"127.0.0.1:{tracker.port}", public["tracker"])
         address = ("127.0.0.1", tracker.port)
@@ -70,8 +71,8 @@ def test_a_runner_shows_its_keys_to_the_tracker_and_the_device(face, port, rings
 
 def test_a_config_is_measured_there(port, rings):
     task = autotvm.task.create("face_keys/add_one", (16,), "llvm")
-    runner = autotvm.RPCRunner("k", "127.0.0.1", port, number=1, repeat=1, keys=rings["ann"])
-    option = autotvm.measure_option(builder=autotvm.LocalBuilder(n_parallel=1), runner=runner)
+    runner = autotvm.RPCRunner("k", "127.0.0.1", port, number=1, repeat=1, timeout=120, keys=rings["ann"])
+    option = autotvm.measure_option(builder=autotvm.LocalBuilder(n_parallel=1, timeout=120), runner=runner)
     inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(0))]
     with autotvm.create_measure_batch(task, option) as measure_batch:
         [result] = measure_batch(inputs)

@@ -9,6 +9,8 @@ import tunefarm as tvm
 from tunefarm import auto_scheduler, te
 from tunefarm.auto_scheduler.task_scheduler import TaskSchedulerCallback
 
+PATIENT = {"timeout": 120}  # the machine may be busy
+
 
 @auto_scheduler.register_workload("e2e_matmul_add")
 def matmul_add(n, m, k):
@@ -25,7 +27,7 @@ def task(n=64, m=64, k=64):
 
 
 def quick(**options) -> auto_scheduler.LocalRunner:
-    return auto_scheduler.LocalRunner(number=1, repeat=2, min_repeat_ms=1, **options)
+    return auto_scheduler.LocalRunner(number=1, repeat=2, min_repeat_ms=1, **PATIENT, **options)
 
 
 def assert_computes(module, n=64, m=64, k=64):
@@ -90,7 +92,7 @@ def test_tasks_are_scheduled_together_on_a_farm(tmp_path):
     scheduler = auto_scheduler.TaskScheduler(
         tasks, objective_func=lambda costs: 2 * costs[0] + costs[1], callbacks=[count]
     )
-    with auto_scheduler.LocalRPCMeasureContext(number=1, min_repeat_ms=1) as farm:
+    with auto_scheduler.LocalRPCMeasureContext(number=1, min_repeat_ms=1, **PATIENT) as farm:
         scheduler.tune(
             auto_scheduler.TuningOptions(
                 num_measure_trials=6, verbose=0, runner=farm.runner,

@@ -13,6 +13,7 @@ import tunefarm as tvm
 from compiler.tir.text.print_func import workload_key
 from rpc_server.box.server import Server
 from tests.kit.cli.farm import until
+from tests.kit.farm.tracker import CALM
 from tests.kit.places import ROOT
 from tracker.client import connect_tracker
 from tracker.server import Tracker
@@ -115,7 +116,7 @@ def test_a_batch_measures_what_it_is_given_and_says_what_failed():
 
 def test_tuned_on_a_farm(tmp_path):
     log = tmp_path / "log"
-    with Tracker("127.0.0.1", port=0, silent=True) as tracker:
+    with Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as tracker:
         address = ("127.0.0.1", tracker.port)
         with Server("127.0.0.1", port=0, silent=True, tracker_addr=address, key="board") as server:
             with connect_tracker(*address) as session:

@@ -9,7 +9,7 @@ import pytest
 
 from rpc_server.box.server import Server
 from rpc_server.wire.trial_messages import MeasureResult
-from tests.kit.farm.tracker import PATIENCE_S, until
+from tests.kit.farm.tracker import CALM, PATIENCE_S, until
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker
@@ -26,14 +26,14 @@ from tuner.task import TuningTask
 @pytest.fixture
 def tracker() -> Iterator[Tracker]:
     with (
-        Tracker("127.0.0.1", port=0, silent=True) as running,
+        Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as running,
         Server("127.0.0.1", port=0, silent=True, tracker_addr=("127.0.0.1", running.port), key="k"),
     ):
         yield running
 
 
 def connected(tracker: Tracker, user: str) -> TrackerSession:
-    return connect_tracker("127.0.0.1", tracker.port, user=user)
+    return connect_tracker("127.0.0.1", tracker.port, user=user, timeout_s=PATIENCE_S)
 
 
 def test_a_slot_that_asks_again_and_again_keeps_its_place(tracker: Tracker) -> None:

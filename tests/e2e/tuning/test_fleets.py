@@ -13,6 +13,7 @@ from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError, RPCError, SessionClosed
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
+from tests.kit.farm.tracker import CALM
 from tracker.capability import CapabilityError
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
@@ -35,12 +36,12 @@ def server(**options):
 
 @pytest.fixture
 def tracker():
-    with Tracker("127.0.0.1", port=0, silent=True) as running:
+    with Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as running:
         yield running
 
 
 def wait_for_devices(tracker, count: int, *states: str):
-    with connect_tracker("127.0.0.1", tracker.port) as session:
+    with connect_tracker("127.0.0.1", tracker.port, timeout_s=60) as session:
         deadline = time.monotonic() + 60
         while len(found := [d for d in session.devices() if d.state in (states or ("ready",))]) != count:
             assert time.monotonic() < deadline, found
@@ -200,7 +201,7 @@ def test_a_fleet_that_waits_says_where_it_stands(tracker):
         fleet = TrackerFleet("127.0.0.1", tracker.port, "k")
         try:
             assert fleet.waiting() == ""
-            with connect_tracker("127.0.0.1", tracker.port) as other:
+            with connect_tracker("127.0.0.1", tracker.port, timeout_s=60) as other:
                 lease = other.lease("k", wait_s=60)
                 with pytest.raises(NoDeviceError):
                     fleet.open(0, wait_s=0.0)

@@ -95,7 +95,7 @@ def test_it_is_tuned_by_a_program_that_registers_nothing(tmp_path: Path) -> None
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ TARGET = "llvm -num-cores=1"
 
 
 def runner() -> ms.runner.LocalRunner:
-    return ms.runner.LocalRunner(timeout_sec=10, evaluator_config=QUICK)
+    return ms.runner.LocalRunner(timeout_sec=120, evaluator_config=QUICK)
 
 
 class Seen(ms.MeasureCallback):
@@ -81,7 +81,7 @@ print("begins", flush=True)
 a = te.placeholder((64,), name="a")
 func = te.create_prim_func([a, te.compute((64,), lambda i: a[i] + 1.0, name="b")])
 config = ms.runner.EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0)
-runner = ms.runner.LocalRunner(timeout_sec=60, evaluator_config=config)
+runner = ms.runner.LocalRunner(timeout_sec=120, evaluator_config=config)
 found = ms.tune_tir(func, "llvm -num-cores=1", WORK_DIR, 2, runner=runner, database="memory")
 print(len(found) > 0)
 """

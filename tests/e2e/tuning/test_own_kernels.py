@@ -12,7 +12,8 @@ from tuner.kernels.kernel import CKernel, FunctionKernel, kernel_search
 from tuner.kernels.space import KernelSpace, config_of
 from tuner.records.store import RecordStore
 
-OPTIONS = RunOptions(trials=8, samples=2, max_samples=2, sample_ms=2, builders=2, equal_failures=20)
+PATIENT = {"build_timeout_s": 120.0, "run_timeout_s": 120.0}  # the machine may be busy
+OPTIONS = RunOptions(trials=8, samples=2, max_samples=2, sample_ms=2, builders=2, equal_failures=20, **PATIENT)
 
 
 def run(tmp_path, kernel):

@@ -43,7 +43,7 @@ def test_a_model_is_tuned_and_its_build_uses_the_records(tmp_path: Any) -> None:
     assert [task.weight for task in tasks] == [2, 1]
     database = ms.relax_integration.tune_relax(
         mod, None, TARGET, str(tmp_path), 6,
-        runner=ms.runner.LocalRunner(timeout_sec=10, evaluator_config=QUICK), seed=1,
+        runner=ms.runner.LocalRunner(timeout_sec=120, evaluator_config=QUICK), seed=1,
     )  # fmt: skip
     for task in tasks:  # what an untuned build uses was measured, and is there to be compared with
         draft = drafted(task.mod["main"], task.target)

@@ -17,18 +17,20 @@ from compiler.errors import TunefarmError
 from rpc_server.box.server import Server
 from tests.kit.cli.farm import CliFarm, Process, until
 from tests.kit.ports import free_port
+from tracker.farm import Timing
 from tracker.server import Tracker
 from tunefarm.client import Client
 
 KERNEL = "matmul:32,32,32:float32"
 LONG = 20_000  # trials that no test waits for
 KEYS = ("left", "right")
+TIMING = Timing(late_s=60.0, box_timeout_s=60.0, grace_s=5.0)  # tuners die here, and devices never
 
 
 @pytest.fixture
 def tracker() -> Iterator[Tracker]:
     """With a device of each key."""
-    with Tracker("127.0.0.1", port=0, silent=True) as running:
+    with Tracker("127.0.0.1", port=0, silent=True, timing=TIMING) as running:
         address = ("127.0.0.1", running.port)
         servers = [Server("127.0.0.1", port=0, silent=True, tracker_addr=address, key=key) for key in KEYS]
         try:
@@ -133,7 +135,7 @@ def test_runs_outlive_what_is_killed_around_them(farm: CliFarm, tracker: Tracker
     one, two = (web.client.start_run([KERNEL], key=key, trials=LONG, seed=i).id for i, key in enumerate(KEYS))
     for run in (one, two):  # at once, each on its device
         assert {"trials", "progress"} <= set(watch(web, run, 0, 4))
-    assert len(web.leases()) == 2
+    until(lambda: len(web.leases()) == 2)
     with pytest.raises(TunefarmError, match="is running already"):
         web.client.resume_run(one)
 

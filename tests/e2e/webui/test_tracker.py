@@ -26,9 +26,9 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
 
 
 def _until(address: str, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        reply: dict[str, Any] = httpx.get(f"{address}/api/v1/devices", timeout=30).json()
+        reply: dict[str, Any] = httpx.get(f"{address}/api/v1/devices", timeout=60).json()
         if done(reply):
             return reply
         time.sleep(0.2)

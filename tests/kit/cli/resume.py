@@ -19,7 +19,7 @@ def run_of(farm: CliFarm) -> Run | None:
 
 def begin(farm: CliFarm, *flags: str) -> Process:
     """A long run, once it has some trials."""
-    tuner = farm.start("tune", "tune", KERNEL, "--trials", "400", "--db", farm.db, *flags)
+    tuner = farm.start("tune", "tune", KERNEL, "--trials", "20000", "--db", farm.db, *flags)
     with RecordStore.open(farm.db) as store:
         begun = lambda: any(run.trials >= 5 for run in store.runs.newest())  # noqa: E731
         until(lambda: begun() or tuner.handle.poll() is not None, tuner.text)

@@ -11,11 +11,13 @@ import time
 import zmq
 
 from rpc_server.service import bind
+from rpc_server.wire.guard import connection_guard
 from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import Liveness, prepare
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 MORE, LONG, COMMAND = 1, 2, 4
+PATIENCE_S = 60.0
 
 
 def _property(name: bytes, value: bytes) -> bytes:
@@ -32,7 +34,7 @@ class RawPeer:
     """A plain socket that speaks ZMTP as a DEALER would, with any routing id."""
 
     def __init__(self, port: int, routing_id: bytes = b"", host: str = "127.0.0.1") -> None:
-        self.sock = socket.create_connection((host, port), timeout=10)
+        self.sock = socket.create_connection((host, port), timeout=PATIENCE_S)
         ready = b"\x05READY" + _property(b"Socket-Type", b"DEALER") + _property(b"Identity", routing_id)
         self.sock.sendall(_GREETING + zmtp_frame(ready, COMMAND))
         said = b""
@@ -48,7 +50,7 @@ class RawPeer:
             more = MORE if unfinished or number < last else 0
             self.sock.sendall(zmtp_frame(bytes(frame), more))
 
-    def is_cut_off(self, timeout_s: float) -> bool:
+    def is_cut_off(self, timeout_s: float = PATIENCE_S) -> bool:
         """Whether the other end closes the connection in time; what it says meanwhile is read and dropped."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
@@ -77,15 +79,36 @@ class RawPeer:
         self.sock.close()
 
 
+class Starved:
+    """From `begin` on, until its `end`, the thread of a `guarded_router` does nothing, as if others had the processor.
+    `begin` returns when that is so."""
+
+    def __init__(self) -> None:
+        self._asked, self._held = threading.Event(), threading.Event()
+
+    def begin(self) -> None:
+        self._held.clear()
+        self._asked.set()
+        assert self._held.wait(PATIENCE_S)
+
+    def end(self) -> None:
+        self._asked.clear()
+
+    def takes_hold(self) -> bool:
+        if not self._asked.is_set():
+            return False
+        self._held.set()
+        return True
+
+
 @contextlib.contextmanager
 def guarded_router(
     budget: Budget,
     on_message=lambda sock, route, frames: None,
     host: str = "127.0.0.1",
-    starved: threading.Event | None = None,
+    starved: Starved | None = None,
 ):
-    """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense.
-    While `starved` is set the thread does nothing, as if others had all the processor."""
+    """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense."""
     context = zmq.Context()
     sock = context.socket(zmq.ROUTER)
     prepare(sock, Liveness(timeout_s=60))  # a raw peer answers no heartbeats
@@ -99,9 +122,8 @@ def guarded_router(
         poller.register(guard.socket, zmq.POLLIN)
         while not done.is_set():
             poller.poll(20)
-            if starved is not None and starved.is_set():
+            while starved is not None and starved.takes_hold() and not done.is_set():
                 done.wait(0.02)
-                continue
             guard.drain()
             with contextlib.suppress(zmq.Again):
                 while True:
@@ -114,8 +136,9 @@ def guarded_router(
                         guard.vouch(peer)
                     except ValueError:
                         guard.doubt(peer)
-            if (due := guard.due()) is not None and time.monotonic() >= due:
-                guard.look(time.monotonic())
+            now = connection_guard.time.monotonic()
+            if (due := guard.due()) is not None and now >= due:
+                guard.look(now)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -123,7 +146,7 @@ def guarded_router(
         yield port, guard
     finally:
         done.set()
-        thread.join(30)
+        thread.join(PATIENCE_S)
         guard.close()
         sock.close(linger=0)
         context.term()

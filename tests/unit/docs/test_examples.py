@@ -13,6 +13,7 @@ from rpc_server.box.server import Server
 from tests.kit.cli.farm import until
 from tests.kit.cli.run import exit_code
 from tests.kit.docs_pages import PAGES, ROOT, blocks
+from tests.kit.farm.tracker import CALM
 from tests.kit.web import running_app
 from tracker.client import connect_tracker
 from tracker.server import Tracker
@@ -34,9 +35,12 @@ def server_port():
 @pytest.fixture(scope="module")
 def tracker_port():
     """A tracker with a device."""
-    with Tracker("127.0.0.1", port=0, silent=True) as tracker:
+    with Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as tracker:
         address = ("127.0.0.1", tracker.port)
-        with Server("127.0.0.1", port=0, silent=True, tracker_addr=address), connect_tracker(*address) as session:
+        with (
+            Server("127.0.0.1", port=0, silent=True, tracker_addr=address),
+            connect_tracker(*address, timeout_s=60) as session,
+        ):
             until(session.devices)
             yield tracker.port
 

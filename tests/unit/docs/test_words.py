@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -47,36 +48,48 @@ def test_sentences_are_short(page: Path) -> None:
     assert not long, "\n".join(long)
 
 
-@cache
-def parsed() -> dict[Path, ast.Module]:
-    return {
-        path: ast.parse(path.read_text(encoding="utf-8"))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-    }
-
-
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+@dataclass
+class Source:
+    """What a file says: where each docstring is and its text, and the names of its public classes."""
+
+    docstrings: list[tuple[str, str]]
+    classes: list[str]
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Of every file of the packages. The trees are not kept: the garbage collector would go through them all."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return {str(path.relative_to(ROOT)): read(path) for path in paths}
+
+
+def read(path: Path) -> Source:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = Source([], [])
+    for node in definitions(tree):
+        if text := ast.get_docstring(node):
+            found.docstrings.append((f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text))
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    found.classes += [name for name in classes if not name.startswith("_")]
+    return found
 
 
 def definitions(node: ast.AST) -> Iterator[Definition]:
     """All that may have a docstring; expressions, most of a tree, hold none."""
     if isinstance(node, Definition):
         yield node
-    for inner in ast.iter_child_nodes(node):
-        if not isinstance(inner, ast.expr):
+    for name in _BODIES:
+        for inner in getattr(node, name, ()):
             yield from definitions(inner)
 
 
-@cache
-def docstrings() -> list[tuple[str, str]]:
-    """Where each docstring is, and its text."""
-    return [
-        (f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text)
-        for path, tree in parsed().items()
-        for node in definitions(tree)
-        if (text := ast.get_docstring(node) or "")
-    ]
+def docstrings() -> Iterator[tuple[str, str]]:
+    for source in sources().values():
+        yield from source.docstrings
 
 
 def test_no_docstring_opens_with_a_condition() -> None:
@@ -105,12 +118,10 @@ VIEWS = "webui/api"
 def several() -> dict[str, list[str]]:
     """The names of public classes that several files have, faces and views apart."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in parsed().items():
-        place = str(path.relative_to(ROOT))
+    for place, source in sources().items():
         if not place.startswith((*FACES, VIEWS)):
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places[node.name].append(place)
+            for name in source.classes:
+                places[name].append(place)
     return {name: found for name, found in places.items() if len(found) > 1}
 
 

@@ -55,7 +55,7 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
         other.join(0.2)
         assert other.is_alive()
         lock.release()
-        other.join(30)
+        other.join(120)
         assert other.exitcode == 0
 
 

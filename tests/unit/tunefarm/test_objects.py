@@ -51,7 +51,7 @@ def test_a_registered_function_is_known_by_its_name() -> None:
 
 
 def test_functions_run_in_processes_of_their_own() -> None:
-    pool = PopenPoolExecutor(max_workers=2, timeout=20)
+    pool = PopenPoolExecutor(max_workers=2, timeout=120)
     found = list(pool.map_with_error_catching(os.fspath, ["a", "b", 3]))
     assert [r.status for r in found] == [StatusKind.COMPLETE, StatusKind.COMPLETE, StatusKind.EXCEPTION]
     assert [r.value for r in found[:2]] == ["a", "b"]

@@ -67,7 +67,7 @@ class _SlowTracker:
         self.inner = FakeTracker()
 
     def devices(self) -> list[DeviceInfo]:
-        self.let_go.wait(30)
+        self.let_go.wait(300)
         return self.inner.devices()
 
     def numbers(self) -> FarmNumbers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpc_server.executor.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
-from rpc_server.executor.trial import _Hopeless, _Samples
+from rpc_server.executor.trial import _Hopeless, _Samples, _time
 from rpc_server.wire.trial_messages import EvaluatorOptions
 
 ADAPTIVE = EvaluatorOptions(repeat=3, max_repeat=12, precision=0.02, slower_than=1.1)
@@ -136,3 +136,26 @@ def test_a_slow_kernel_is_given_up_within_its_first_sample():
 def test_limits_are_checked(wrong):
     with pytest.raises(ValueError, match="not negative"):
         EvaluatorOptions(**wrong)
+
+
+class Slow:
+    """Takes a millisecond a call, by its own account."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def timed(self, number: int) -> int:
+        self.calls += number
+        return number * 1_000_000
+
+    def environment(self) -> dict[str, float]:
+        return {}
+
+
+def test_a_slow_kernel_is_timed_with_fewer_calls() -> None:
+    """As many as fit into two fifths of the time that is left."""
+    slow = Slow()
+    result = _time(slow, EvaluatorOptions(number=100_000, repeat=50), once=0.001, left=100.0)  # type: ignore[arg-type]
+    assert result.environment["number"] == 800
+    assert len(result.costs) == 50
+    assert slow.calls * 0.001 == pytest.approx(40.0, abs=0.002)

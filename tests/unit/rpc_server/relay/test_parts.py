@@ -243,14 +243,14 @@ def spliced():
     for sock in (one, other, inner_one, inner_other):
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 1 << 14)  # so that much gets stuck on its way
-        sock.settimeout(30)
+        sock.settimeout(60)
     loop = EventLoop()
     splice = Splicer(loop).join(tune(inner_one), tune(inner_other), lambda: loop.stop("ended"))
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
     yield one, other, splice, thread
     loop.stop("over")
-    thread.join(30)
+    thread.join(60)
     one.close()
     other.close()
     loop.close()
@@ -314,7 +314,7 @@ def test_what_was_read_is_passed_on_after_its_sender_has_closed(spliced):
     threading.Thread(target=lambda: (one.sendall(data), one.close())).start()
     assert drink(other, len(data), random.Random(2)) == data
     assert other.recv(1) == b""
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive(), "the splice has not ended"
 
 
@@ -324,7 +324,7 @@ def test_a_reader_that_is_gone_ends_it(spliced):
     with contextlib.suppress(OSError):
         while True:
             one.sendall(bytes(1 << 16))
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -342,7 +342,7 @@ def test_a_socket_that_is_still_connecting_is_waited_for():
         assert far.recv(100) == b"early"
         far.close()
         assert one.recv(100) == b""
-        thread.join(30)
+        thread.join(60)
         loop.close()
         one.close()
 

@@ -24,7 +24,7 @@ def cores_used(tasks=64):
         thread = threading.get_native_id()
         if thread not in seen:
             seen[thread] = os.sched_getaffinity(0)
-            started.wait(timeout=30)  # until every thread of the pool has a task
+            started.wait(timeout=120)  # until every thread of the pool has a task
     native.load().parallel_for(ctypes.cast(TASK(task), ctypes.c_void_p), None, tasks)
     return sorted(map(sorted, seen.values()))
 """

@@ -126,7 +126,7 @@ def test_counts_calls_exactly() -> None:
     result = module.time_evaluator("count", cpu(), number=10, repeat=3)(calls)
     assert calls[0] == 1 + 10 * 3
     assert len(result.results) == 3
-    assert all(0 < seconds < 1 for seconds in result.results)
+    assert all(seconds > 0 for seconds in result.results)
 
 
 def test_min_repeat_ms_on_a_kernel() -> None:
