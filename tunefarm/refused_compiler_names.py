@@ -14,10 +14,6 @@ COMPILER: list[tuple[str, str]] = [
         """,
     ),
     (
-        "an internal of TVM's printer; `IRModule.script()` gives the text",
-        "script.printer",
-    ),
-    (
         "there is no backend for this hardware",
         """
         s_tir.backend s_tir.tensor_intrin.metal tir.tensor_intrin.hexagon tir.tensor_intrin.hip tir.tensor_intrin.rocm

@@ -69,14 +69,13 @@ _SHOWN = {
     "rpc": "base minrpc proxy server_ios_launcher tornado_util",
     "runtime": ("executor executor.aot_executor name_transforms object_path profiler_vm script_printer support vm"),
     "runtime.disco": "process_pool session",
-    "script": "parser printer",
+    "script": "parser",
     "script.ir_builder.ir": "frame ir",
     "script.ir_builder.tir": "frame ir",
     "script.parser": (
         "core core.diagnostics core.dispatch core.doc core.doc_core core.entry core.error core.evaluator core.parser "
         "core.utils ir.entry ir.parser tir.entry tir.operation tir.parser"
     ),
-    "script.printer": "doc doc_printer",
     "target": "compilation_config datatype intrin virtual_device x86",
     "te": "autodiff hybrid hybrid.calls hybrid.module hybrid.parser hybrid.preprocessor hybrid.runtime hybrid.utils",
     "testing": "aot usmp utils",
