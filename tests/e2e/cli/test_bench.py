@@ -109,8 +109,22 @@ def test_a_kernel_that_became_slower_is_told(farm, hook):
     first = farm.json("bench", "run", "tiny.toml", "--rounds", "1", "--db", farm.db)
     device = first["results"][0]["device"]
     remember(farm, 1e-9, device)
+    (farm.folder / "hook").write_text(hook)
+    shown = farm.run("bench", "run", "tiny.toml", "--webhook", hook, "--db", farm.db, code=2)
+    assert "write the address to a file" in shown.stderr
     done = farm.run(
-        "bench", "run", "tiny.toml", "--rounds", "1", "--webhook", hook, "--report", "out.html", "--db", farm.db, code=5
+        "bench",
+        "run",
+        "tiny.toml",
+        "--rounds",
+        "1",
+        "--webhook",
+        "hook",
+        "--report",
+        "out.html",
+        "--db",
+        farm.db,
+        code=5,
     )
     assert "1 of 2 results became slower" in done.stderr
     assert f"tunefarm tune {MATMUL}" in done.stderr

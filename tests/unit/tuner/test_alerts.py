@@ -18,6 +18,7 @@ from tuner.alerts.conditions import Alert, DeviceSeen, Sight, Slower, holding, n
 from tuner.alerts.deliver import DeliveryError, deliver
 from tuner.alerts.rules import Delivery, Rule, RulesError, When, parse_rules
 from tuner.alerts.watch import Watch
+from tuner.webhook import WebhookError
 
 RULES = (
     Rule("gone", When.BOX_GONE, match="box*", for_s=60),
@@ -117,13 +118,13 @@ def test_a_web_hook_is_told_and_its_address_is_in_no_message(
     assert taken[0]["text"] == "tunefarm: gone: box1/0 was last heard 61 s ago"
     taken.clear()
     for path in ("/broken", "/moved", "/x y"):
-        with pytest.raises(DeliveryError) as raised:
+        with pytest.raises(WebhookError) as raised:
             deliver(hook(tmp_path, server, f"{path}/{SECRET}"), [ALERT])
         assert SECRET not in f"{raised.value} {raised.value.hint}"
     assert len(taken) <= 1  # no redirect was followed
     for url in (f"ftp://{SECRET}", f"http://127.0.0.1:9/{SECRET}", f"http://[{SECRET}"):
         (tmp_path / "hook").write_text(url)
-        with pytest.raises(DeliveryError) as raised:
+        with pytest.raises(WebhookError) as raised:
             deliver(Delivery("webhook", url_file=str(tmp_path / "hook")), [ALERT])
         assert SECRET not in str(raised.value)
     assert SECRET not in caplog.text

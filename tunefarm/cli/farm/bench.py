@@ -35,12 +35,13 @@ from tuner.records.farm.model_farm import BenchRun, NewBenchRun
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from tuner.toolchain import toolchain
+from tuner.webhook import webhook_address
 
 _EPILOG = """\b
 Examples:
   tunefarm bench suites
   tunefarm bench run cpu-quick
-  tunefarm bench run gemm --devices 'arch=znver3 cores>=8' --webhook https://chat.example/hook
+  tunefarm bench run gemm --devices 'arch=znver3 cores>=8' --webhook /etc/tunefarm/hook
   tunefarm bench history matmul:256,256,256:float32 --device rack1-01/0
   tunefarm bench report 12 --out report.html
 """
@@ -94,7 +95,7 @@ def suites(as_json_: bool) -> None:
 @click.option("--wait", type=Number(0), default=600.0, show_default=True, help="Seconds to wait for each.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
-@click.option("--webhook", metavar="URL", help="POST confirmed changes there as JSON.")
+@click.option("--webhook", metavar="FILE", help="POST confirmed changes as JSON to the address in this file.")
 @click.option("--retune", type=Whole(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
 @_DB
 @_JSON
@@ -105,6 +106,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     found = find_suite(suite)
     use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
     _check_report(given["report"])
+    _check_webhook(given["webhook"])
     stands = _stands(settings, given["devices"], given["tracker"], addresses)
     options = BenchOptions(rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"])
     with RecordStore.open(given["db"] or settings.db, create=True) as store:
@@ -259,6 +261,14 @@ def _print(record: BenchRun, lines: Sequence[ReportLine]) -> None:
 def _check_report(path: Path | None) -> None:
     if path is not None and path.suffix not in (".html", ".md"):
         raise click.BadParameter(f"{path} ends in neither .html nor .md", param_hint="--report")
+
+
+def _check_webhook(file: str | None) -> None:
+    """Refuse what could not be told in the end. An address here would be seen in the machine's list of processes."""
+    if file is not None and "://" in file:
+        raise click.BadParameter("write the address to a file and give that", param_hint="--webhook")
+    if file is not None:
+        webhook_address(file)
 
 
 def _write(path: Path, record: BenchRun, lines: Sequence[ReportLine]) -> None:
