@@ -8,6 +8,7 @@ import pwd
 import re
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -68,41 +69,61 @@ def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
 
 
 def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
-    """What the flags and answers say. Raises a usage error for what cannot be a host, a name or a unit's path."""
+    """What the flags and answers say. Raises a usage error for a flag that cannot be a host, a name or a unit's path;
+    such an answer is asked for again."""
     folder = folder.absolute()
     account = _account(given["user"])
+    if not _PATH.fullmatch(str(folder)):
+        raise click.BadParameter("letters, digits and _./@+- only, since units name it", param_hint="FOLDER")
 
-    def value(name: str, question: str, default: str) -> str:
-        return given[name] or (click.prompt(question, default=default) if ask else default)
+    def value(name: str, question: str, default: str, check: Callable[[str], str]) -> str:
+        if given[name] or not ask:
+            return _flag(name, given[name] or default, check)
+        answer: str = click.prompt(question, default=default, value_proc=check)
+        return answer
 
     plan = FarmPlan(
         folder=folder,
-        address=value("address", "Host by which boxes and clients reach this machine", "127.0.0.1"),
-        admin=value("admin", "Who looks after the farm", getpass.getuser()),
+        address=value("address", "Host by which boxes and clients reach this machine", "127.0.0.1", _host),
+        admin=value("admin", "Who looks after the farm", getpass.getuser(), _name),
         db=given["db"] or f"sqlite:///{folder / DB_FILE}",
         user=account,
-        box=given["box"] or (_asked_box() if ask else ""),
+        box=_flag("box", given["box"], _name) if given["box"] else _asked_box() if ask else "",
         tracker_port=given["tracker_port"],
         web_port=given["web_port"],
     )
-    if not _PATH.fullmatch(str(folder)):
-        raise click.BadParameter("letters, digits and _./@+- only, since units name it", param_hint="FOLDER")
-    if not _HOST.fullmatch(plan.address):
-        raise click.BadParameter(f"{plan.address!r} is no host", param_hint="--address")
-    for flag, name in (("--admin", plan.admin), ("--box", plan.box or "box")):
-        if not _NAME.fullmatch(name):
-            raise click.BadParameter(f"{name!r}: letters, digits and _.@- only", param_hint=flag)
-    taken = {"tracker", "web"}
-    if plan.admin in taken | {plan.box} or plan.box in taken:
-        raise click.BadParameter("tracker, web app, admin and box have names of their own", param_hint="--admin")
+    if plan.box == plan.admin:
+        raise click.BadParameter("box and admin have names of their own", param_hint="--box")
     return plan
+
+
+def _flag(name: str, value: str, check: Callable[[str], str]) -> str:
+    try:
+        return check(value)
+    except click.UsageError as error:
+        raise click.BadParameter(error.message, param_hint=f"--{name}") from None
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise click.UsageError(f"{text!r} is no host")
+    return text
+
+
+def _name(text: str) -> str:
+    """Return the name of an admin or a box. Raises click.UsageError."""
+    if not _NAME.fullmatch(text):
+        raise click.UsageError(f"{text!r}: letters, digits and _.@- only")
+    if text in ("tracker", "web"):
+        raise click.UsageError(f"the farm's own {text} has that name")
+    return text
 
 
 def _asked_box() -> str:
     host = socket.gethostname()
     if not click.confirm("Lend this machine's CPU, too?", default=False):
         return ""
-    name: str = click.prompt("Under which name", default=host)
+    name: str = click.prompt("Under which name", default=host, value_proc=_name)
     return name
 
 

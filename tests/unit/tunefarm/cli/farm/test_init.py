@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import stat
@@ -88,12 +89,25 @@ def test_units_are_taken_by_systemd(typed: Typed, tmp_path: Path) -> None:
         (("farm", "init", "a b", "--yes"), "letters, digits"),
         (("farm", "init", "--yes", "--address", "a b"), "is no host"),
         (("farm", "init", "--yes", "--admin", "a b"), "letters, digits"),
-        (("farm", "init", "--yes", "--admin", "web"), "names of their own"),
+        (("farm", "init", "--yes", "--admin", "web"), "the farm's own web has that name"),
+        (("farm", "init", "--yes", "--admin", "box1", "--box", "box1"), "names of their own"),
     ],
 )
 def test_what_is_refused_makes_nothing(typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     assert said in typed(*words, "--user", user_name(), code=2).err
     assert not (tmp_path / "farm").exists()
+
+
+def test_answers_are_asked_for_again(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person types; a wrong answer costs one question, not all of them."""
+    typed_here = io.StringIO("a host\nlab.example\nweb\nann\ny\nbo/x\nbox1\n\n")
+    monkeypatch.setattr(typed_here, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", typed_here)
+    said = typed("farm", "init", "--user", user_name()).text
+    for wrong in ("'a host' is no host", "the farm's own web has that name", "'bo/x': letters, digits"):
+        assert said.count(wrong) == 1
+    names = {name.name for name in KeyRing(tmp_path / "farm" / "keys" / "tracker").authorized().values()}
+    assert names == {"web", "ann", "box1"}
 
 
 def test_a_folder_with_other_things_is_left_alone(typed: Typed, tmp_path: Path) -> None:
