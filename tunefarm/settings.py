@@ -74,7 +74,7 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
     for path in config_files():
-        if path.is_file() or "TUNEFARM_CONFIG" in os.environ:
+        if path.is_file() or os.environ.get("TUNEFARM_CONFIG"):
             values.update(_from_toml(path))
             break
     for f in fields(Settings):

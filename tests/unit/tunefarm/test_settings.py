@@ -55,6 +55,8 @@ def test_an_explicit_file_that_is_missing_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("TUNEFARM_CONFIG", str(tmp_path / "nowhere.toml"))
     with pytest.raises(SettingsError, match=r"nowhere\.toml"):
         load(environ={})
+    monkeypatch.setenv("TUNEFARM_CONFIG", "")  # as not set
+    load()
 
 
 def test_an_unknown_name_in_the_file_is_refused(tmp_path):
