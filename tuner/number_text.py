@@ -23,6 +23,11 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 1440} days {minutes // 60 % 24} h"
 
 
+def hours(value: float) -> str:
+    """Device hours as quotas show them: 0.004, 5, 12.3."""
+    return f"{round(value, 1 if value >= 10 else 3):g}"
+
+
 def three(value: float) -> str:
     """Three significant digits, never in scientific notation."""
     if value == 0:

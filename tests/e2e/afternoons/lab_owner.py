@@ -62,6 +62,11 @@ def _limits(at: Terminal) -> None:
     at.type("quota set '*' --runs 2 --device-hours 20")
     at.type("quota set guest --trials 0 --days 7")
     assert "0 of 0" in at.type("quota list")
+    at.type(f"quota set {user_name()} --device-hours 0.00001")  # less than a run's first calls take
+    at.write("small.toml", 'workloads = ["matmul:16,16,16:float32"]\n[run]\nsample_ms = 2\nsamples = 2\n')
+    stopped = at.type("tune small.toml --key cpu --trials 50 --quiet")
+    assert "the quota of device hours is used up" in stopped
+    assert "the quota is 1e-05" in at.type("tune --resume 1 --key cpu --quiet", code=1)
     assert at.type("token new ci --role read --release 2026.11").startswith("tf")
     assert "release 2026.11" in at.type("token list")
     at.type("keys group students teaching")

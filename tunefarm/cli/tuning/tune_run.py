@@ -61,7 +61,8 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
         with closing(make_fleet(_device_class(store, given["resume"]) if resumed else "")) as fleet:
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
-            options = _within_quota(store, resumed or _new_options(fleet, job, given), given["resume"])
+            options = resumed or _new_options(fleet, job, given)
+            limited = _within_quota(store, options, given["resume"])  # for today: a resumed run asks again
             job = recorded_job(options.workloads, store) if resumed else job
             _tell_substitutes(job.items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
@@ -75,8 +76,11 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                     _register(store, job, ledger.run_id)
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
-                snapshot = _run(searches, fleet, builder, ledger, options, given)
+                snapshot = _run(searches, fleet, builder, ledger, limited, given)
         records = keep_families(store, families, snapshot)
+    if limited != options and snapshot.held_s >= 3600 * limited.device_hours:
+        again = _resume_command(ledger.run_id, given)
+        click.echo(f"stopped: the quota of device hours is used up. When there are more, go on with: {again}", err=True)
     _print(snapshot, searches, records, given["as_json"])
 
 

@@ -10,6 +10,7 @@ import click
 
 from tunefarm.cli.common import Group, Number, Whole
 from tunefarm.settings import Settings
+from tuner.number_text import hours
 from tuner.process_identity import user_name
 from tuner.records.farm.quotas import EVERYONE, Quota
 from tuner.records.store import RecordStore
@@ -70,7 +71,7 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
         own = each.user != EVERYONE
         table.add_row(
             _who(each.user),
-            _share(f"{taken.device_hours:.1f}" if own else "", each.device_hours),
+            _share(hours(taken.device_hours) if own else "", each.device_hours),
             _share(str(taken.trials) if own else "", each.trials),
             _share(str(taken.runs) if own else "", each.runs),
             f"{each.days} days",

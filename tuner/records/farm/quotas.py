@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
+from tuner.number_text import hours
 from tuner.records.db.schema import RunRow
 from tuner.records.db.schema_farm import QuotaRow
 from tuner.records.db.types import AnyRow, utcnow
@@ -118,7 +119,7 @@ def check(connection: Connection, user: str, trials: int, run_id: int | None = N
     elif quota.trials is not None and has.trials + trials > quota.trials:
         problem = f"{user} has had {has.trials} trials {window} and asks for {trials}; the quota is {quota.trials}"
     elif quota.device_hours is not None and has.device_hours >= quota.device_hours:
-        problem = f"{user} has had {has.device_hours:.1f} device hours {window}; the quota is {quota.device_hours:g}"
+        problem = f"{user} has had {hours(has.device_hours)} device hours {window}; the quota is {quota.device_hours:g}"
     if problem:
         hint = "an admin changes it: tunefarm quota set; `tunefarm quota list` shows what is left"
         raise QuotaExceeded(problem, hint=hint)

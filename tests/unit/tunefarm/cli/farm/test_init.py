@@ -151,7 +151,7 @@ def test_quotas_and_tokens_say_what_they_are_for(typed: Typed, monkeypatch: pyte
     assert "2 runs at the same time" in typed("quota", "set", "ann", "--runs", "2", "--device-hours", "5").out
     typed("quota", "set", "*", "--trials", "100")
     table = typed("quota", "list").out
-    assert "0.0 of 5" in table
+    assert "0 of 5" in table
     assert "everyone else" in table
     assert {row["user"] for row in json.loads(typed("quota", "list", "--json").out)} == {"*", "ann"}
     assert "limits something" in typed("quota", "set", "bob", code=1).err
