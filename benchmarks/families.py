@@ -20,6 +20,8 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -43,9 +45,10 @@ from tuner.engine.options import RunOptions
 from tuner.engine.plan import sketch_search
 from tuner.families.build import at_size, build_family
 from tuner.families.family import Family, FamilySpec
-from tuner.families.plan import family_search
+from tuner.families.plan import family_search, finals_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import SizeList
+from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
 LEAST_S = 0.02
@@ -94,7 +97,9 @@ class Bench:
         """The family, with a third of the trials."""
         options = replace(self.options, trials=max(2, self.trials // 3))
         family = family_search(Family(self.spec, self.sizes), self.target, options, self.most)
-        outcome = tune(family.searches, fleet=self.fleet, options=options)
+        with TemporaryDirectory() as folder, RecordStore.open(Path(folder, "records.db"), create=True) as store:
+            outcome = tune(family.searches, fleet=self.fleet, options=options, store=store)
+            family.settle(finals_of(store, outcome.snapshot.run_id))  # as `tunefarm tune` does
         tasks = outcome.snapshot.tasks
         return family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
 

@@ -6,7 +6,6 @@ import importlib
 import io
 import logging
 import os
-import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ import click
 
 from compiler.errors import TunefarmError
 from tunefarm import settings
-from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_UNREAD, exit_code
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_UNREAD, exit_code, nobody_reads
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.version import __version__
 
@@ -146,6 +145,7 @@ Exit status:
   4    a built kernel or a device failed its check (build --check, check, doctor)
   5    a kernel became slower (bench run)
   130  interrupted
+  141  nobody read the output to its end
 """
 
 
@@ -186,7 +186,7 @@ def run(argv: Sequence[str] | None = None) -> NoReturn:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except _NotForClick as kept:
-        if _nobody_reads():  # `head`, for example, has seen enough
+        if nobody_reads():  # `head`, for example, has seen enough
             _write_nowhere()
             sys.exit(EXIT_UNREAD)
         _end_with(kept.error)
@@ -205,14 +205,6 @@ def _end_with(error: Exception) -> NoReturn:
         "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
     )
     sys.exit(EXIT_ERROR)
-
-
-def _nobody_reads() -> bool:
-    """Whether stdout or stderr leads to a pipe whose reader is gone."""
-    poll = select.poll()
-    for fd in (1, 2):
-        poll.register(fd, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _write_nowhere() -> None:

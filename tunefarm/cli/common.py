@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,14 @@ EXIT_NO_CONFIG = 3
 EXIT_CHECK_FAILED = 4
 EXIT_REGRESSION = 5
 EXIT_UNREAD = 141
+
+
+def nobody_reads() -> bool:
+    """Whether stdout or stderr leads to a pipe whose reader is gone."""
+    poll = select.poll()
+    for fd in (1, 2):
+        poll.register(fd, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class Whole(click.IntRange):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from statistics import geometric_mean
 from typing import Protocol
 
 import numpy as np
@@ -35,16 +37,19 @@ from tuner.untuned import runnable
 
 _USUAL = 64
 """The size that a schedule for any size is drafted at where nothing else is known."""
+_SMALL = 8
+"""The size that one for small sizes is drafted at: what pays for many rows may not for few."""
+_FAR_SLOWER = 1.5
+"""A config whose kernel for any size is slower by this factor than the config picked is no stand-in for it."""
 
 
 @dataclass(frozen=True)
 class BuiltFamily:
-    """`general` has the members of the portfolio whose config has a kernel for any size; sizes that were not measured
-    and lead to another member get the kernel `instead`: a member's, or GENERAL for one with a drafted schedule."""
+    """`general` has the members of the portfolio whose config has a kernel for any size. Sizes that were not measured
+    and lead to another member get that of a member that is about as fast there, or a drafted one."""
 
     artifact: Artifact
     general: frozenset[int]
-    instead: int
 
 
 def function_name(name: str) -> str:
@@ -165,18 +170,17 @@ def build_family(
     kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
-    return BuiltFamily(dispatch_artifact(entry, found.rule, kernels, target), found.general, found.instead)
+    return BuiltFamily(dispatch_artifact(entry, found.rule, kernels, target), found.general)
 
 
 @dataclass(frozen=True)
 class FamilyKernels:
     """The scheduled functions of a record by what tells them apart: measured sizes first, then those for any size.
-    `rule` picks by place. `general` and `instead` are as in BuiltFamily."""
+    `rule` picks by place. `general` is as in BuiltFamily."""
 
     funcs: Mapping[str, n.PrimFunc]
     rule: SizeRule
     general: frozenset[int]
-    instead: int
 
 
 def kernels_of(record: FamilyRecord) -> FamilyKernels:
@@ -196,14 +200,60 @@ def kernels_of(record: FamilyRecord) -> FamilyKernels:
         if general is not None:
             places[member] = len(funcs)
             funcs[f"general_{member}"] = general
-    general_members = frozenset(places)
-    instead = next(iter(places), GENERAL)
-    if not places:
-        sizes, target = record.sizes, Target(record.target)
-        places[GENERAL] = len(funcs)
-        funcs["general"] = drafted_general(spec, target, SizeList(sizes.symbols, (max(sizes.sizes),)))
-    tree = _with_places(record.rule.tree, places, places[instead])
-    return FamilyKernels(funcs, SizeRule(record.rule.symbols, known, tree), general_members, instead)
+    general_members, tree = frozenset(places), record.rule.tree
+    lost = [leaf for leaf in leaves_of(tree) if leaf not in places]
+    others = {leaf: _stand_in(record, leaf, places) for leaf in lost}
+    drafted: Tree = GENERAL
+    if GENERAL in others.values():
+        largest = SizeList(record.sizes.symbols, (max(record.sizes.sizes),))
+        drafts = drafted_kernels(spec, Target(record.target), largest)
+        drafted = _moved(drafts.tree, {at: len(funcs) + at for at in range(len(drafts.funcs))})
+        funcs |= {f"drafted_{at}": draft for at, draft in enumerate(drafts.funcs)}
+    trees = {leaf: drafted if other == GENERAL else places[other] for leaf, other in others.items()}
+    rule = SizeRule(record.rule.symbols, known, _moved(tree, {**places, **trees}))
+    return FamilyKernels(funcs, rule, general_members)
+
+
+def _stand_in(record: FamilyRecord, member: int, able: Mapping[int, int]) -> int:
+    """The member of `able` that is fastest where `member` is picked; GENERAL where each is far slower or unknown."""
+    at = [at for at, size in enumerate(record.sizes.sizes) if member != GENERAL and record.rule.known[size] == member]
+    found: dict[int, float] = {}
+    for other in able:
+        times = [(record.seconds[other][size], record.seconds[member][size]) for size in at]
+        ratios = [theirs / own for theirs, own in times if theirs is not None and own is not None]
+        if at and len(ratios) == len(at):
+            found[other] = geometric_mean(ratios)
+    best = min(found, key=lambda other: found[other], default=GENERAL)
+    return best if best != GENERAL and found[best] <= _FAR_SLOWER else GENERAL
+
+
+@dataclass(frozen=True)
+class DraftedKernels:
+    """Functions for any size with schedules that nobody measured, and a tree that picks one by its place."""
+
+    funcs: tuple[n.PrimFunc, ...]
+    tree: Tree
+
+
+def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = None) -> DraftedKernels:
+    """The function drafted at a usual size, or the largest one known. Where it is called with one size alone, it is
+    drafted at a small one, a usual one, and the largest."""
+    symbols = spec.symbols
+    if len(symbols) > 1:
+        like = largest or SizeList(symbols, ((_USUAL,) * len(symbols),))
+        return DraftedKernels((drafted_general(spec, target, like),), 0)
+    known = () if largest is None else largest.sizes[0]
+    extents = [_SMALL, _USUAL, *(extent for extent in known if extent > 4 * _USUAL)]
+    made: list[tuple[int, n.PrimFunc]] = []  # with the extent that it was drafted at
+    for extent in extents:
+        draft = drafted_general(spec, target, SizeList(symbols, ((extent,),)))
+        if made and made[-1][1].script() == draft.script():
+            made.pop()
+        made.append((extent, draft))
+    tree: Tree = len(made) - 1
+    for at in reversed(range(len(made) - 1)):
+        tree = SizeTest(symbols[0], math.isqrt(made[at][0] * made[at + 1][0]), at, tree)
+    return DraftedKernels(tuple(draft for _, draft in made), tree)
 
 
 def drafted_general(spec: AnySpec, target: Target, like: SizeList) -> n.PrimFunc:
@@ -238,10 +288,15 @@ def sized_kernels(record: FamilyRecord) -> SizedKernels:
 
 
 def build_untuned(spec: AnySpec, target: Target, name: str = "") -> Artifact:
-    """The function for any size with a drafted schedule. Raises CodegenError."""
-    usual = SizeList(spec.symbols, ((_USUAL,) * len(spec.symbols),))
-    func = drafted_general(spec, target, usual)
-    return compile_artifact(func, target, name=name or function_name(str(spec)), keep=())
+    """The function for any size with drafted schedules. Raises CodegenError."""
+    symbol = name or function_name(str(spec))
+    drafts = drafted_kernels(spec, target)
+    if len(drafts.funcs) == 1:
+        return compile_artifact(drafts.funcs[0], target, name=symbol, keep=())
+    kernels = [compile_artifact(f, target, name=f"{symbol}_{at}", keep=()) for at, f in enumerate(drafts.funcs)]
+    [own] = kernels[0].entries
+    entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
+    return dispatch_artifact(entry, SizeRule(spec.symbols, {}, drafts.tree), kernels, target)
 
 
 def spec_of(record: FamilyRecord) -> AnySpec:
@@ -277,9 +332,9 @@ def _general(func: n.PrimFunc, record: FamilyRecord, member: int) -> n.PrimFunc 
     return None
 
 
-def _with_places(tree: Tree, places: dict[int, int], instead: int) -> Tree:
-    """The tree with kernels' places for members."""
+def _moved(tree: Tree, places: Mapping[int, Tree]) -> Tree:
+    """The tree with other picks, or whole trees, for its picks."""
     if not isinstance(tree, SizeTest):
-        return places.get(tree, instead)
-    low, high = _with_places(tree.low, places, instead), _with_places(tree.high, places, instead)
+        return places[tree]
+    low, high = _moved(tree.low, places), _moved(tree.high, places)
     return low if low == high else SizeTest(tree.value, tree.limit, low, high)

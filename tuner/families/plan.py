@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from tuner.engine.options import RunOptions
@@ -12,6 +13,8 @@ from tuner.families.family import Family
 from tuner.families.race import Entrant, Race
 from tuner.families.record import FamilyRecord, make_record
 from tuner.families.sizes import SizeList
+from tuner.records.model import TrialPurpose
+from tuner.records.store import RecordStore
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 
@@ -52,6 +55,15 @@ class FamilySearch:
             untuned,
             trials,
         )
+
+
+def finals_of(store: RecordStore, run_id: int) -> dict[str, dict[str, float]]:
+    """The median times of a run's finals by workload key and digest, as `FamilySearch.settle` takes them."""
+    samples: dict[str, dict[str, list[float]]] = {}
+    for trial in store.trials.all(run_id):
+        if trial.purpose is TrialPurpose.FINAL and trial.cost is not None and trial.digest is not None:
+            samples.setdefault(trial.workload_key, {}).setdefault(trial.digest, []).append(trial.cost)
+    return {key: {digest: median(costs) for digest, costs in found.items()} for key, found in samples.items()}
 
 
 def shared(

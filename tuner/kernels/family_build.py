@@ -51,7 +51,7 @@ class KernelMaker:
         traces = zip(record.sizes.sizes, record.traces, strict=True)
         configs = {size: config_of(trace) for size, trace in traces if trace is not None}
         artifact = self._dispatched(configs, record.sizes.symbols, Target(record.target), name)
-        return BuiltFamily(artifact, frozenset(), GENERAL)
+        return BuiltFamily(artifact, frozenset())
 
     def untuned(self, target: Target, name: str = "") -> Artifact:
         """The kernels of the sizes in the file, as their references say."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import IO, Any
 
@@ -16,9 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tunefarm.cli.common import nobody_reads
 from tunefarm.cli.tables import Fitted
 from tuner.engine.plan import TaskSearch
-from tuner.engine.progress import Silent, Snapshot, TaskProgress, gflops
+from tuner.engine.progress import Silent, Snapshot, TaskProgress, TrialDone, Watcher, gflops
 from tuner.records.lookup.best import DRIFT
 
 _PLAIN_EVERY_S = 5.0
@@ -157,6 +158,39 @@ def beginning(search: TaskSearch) -> str:
     if search.guide:
         parts.append(f"guided by {search.guide}")
     return "; ".join(parts)
+
+
+class WhileRead:
+    """Passes on what a watcher is told until stdout or stderr has no reader any more. Then it does what `then` says."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._stop: Callable[[], None] = lambda: None
+        self._is_read = True
+
+    def then(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._pass_on(lambda: self._watcher.update(snapshot))
+
+    def trial(self, done: TrialDone) -> None:
+        self._pass_on(lambda: self._watcher.trial(done))
+
+    def note(self, text: str) -> None:
+        self._pass_on(lambda: self._watcher.note(text))
+
+    def _pass_on(self, tell: Callable[[], None]) -> None:
+        if not self._is_read:
+            return
+        self._is_read = not nobody_reads()
+        try:
+            if self._is_read:
+                tell()
+        except BrokenPipeError:
+            self._is_read = False
+        if not self._is_read:
+            self._stop()
 
 
 class PlainDisplay(Silent):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 from rich import box
 from rich.table import Table
@@ -12,10 +11,9 @@ from rich.text import Text
 from tunefarm.cli.tuning.display import seconds
 from tuner.engine.progress import Snapshot
 from tuner.families.family import family_key
-from tuner.families.plan import FamilySearch
+from tuner.families.plan import FamilySearch, finals_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
-from tuner.records.model import TrialPurpose
 from tuner.records.parts.families import NewFamily
 from tuner.records.store import RecordStore
 
@@ -26,7 +24,7 @@ def keep_families(store: RecordStore, families: Sequence[FamilySearch], snapshot
     The families' sizes are the last of the run's tasks, in order.
     """
     found = []
-    finals = _finals(store, snapshot.run_id) if families else {}
+    finals = finals_of(store, snapshot.run_id) if families else {}
     at = len(snapshot.tasks) - sum(len(family.searches) for family in families)
     for family in families:
         tasks = snapshot.tasks[at : at + len(family.searches)]
@@ -50,15 +48,6 @@ def keep_families(store: RecordStore, families: Sequence[FamilySearch], snapshot
         store.families.add(new)
         found.append(record)
     return tuple(found)
-
-
-def _finals(store: RecordStore, run_id: int) -> dict[str, dict[str, float]]:
-    """The median times of a run's finals by workload key and digest: what its best configs go by, too."""
-    samples: dict[str, dict[str, list[float]]] = {}
-    for trial in store.trials.all(run_id):
-        if trial.purpose is TrialPurpose.FINAL and trial.cost is not None and trial.digest is not None:
-            samples.setdefault(trial.workload_key, {}).setdefault(trial.digest, []).append(trial.cost)
-    return {key: {digest: median(costs) for digest, costs in found.items()} for key, found in samples.items()}
 
 
 def family_table(record: FamilyRecord) -> Table:

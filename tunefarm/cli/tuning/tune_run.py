@@ -14,9 +14,9 @@ import click
 
 from compiler.target.options import filled
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_UNREAD, console, nobody_reads
 from tunefarm.cli.models.inputs import parse_sizes
-from tunefarm.cli.tuning.display import beginning, make_display, models_json, summary_table
+from tunefarm.cli.tuning.display import WhileRead, beginning, make_display, models_json, summary_table
 from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
@@ -202,12 +202,15 @@ def _run(
     display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr), given["as_json"])
     try:
         with display as watcher:
-            run = TuningRun(searches, fleet, builder, ledger, options, watcher)
+            read = WhileRead(watcher)
+            run = TuningRun(searches, fleet, builder, ledger, options, read)
+            read.then(run.stop)
             with _stop_on_signals(run):
                 return run.run()
     except KeyboardInterrupt:
+        is_read = not nobody_reads()  # before a word of this can fail for it
         click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+        raise click.exceptions.Exit(EXIT_INTERRUPTED if is_read else EXIT_UNREAD) from None
 
 
 @contextmanager

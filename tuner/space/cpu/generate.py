@@ -27,6 +27,7 @@ from tuner.space.cpu.contraction import (
 )
 from tuner.space.cpu.dots import dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
@@ -64,7 +65,11 @@ class CPUTuningBackend(TuningBackend):
         if units:
             return units  # no other instruction comes near
         hardware = Hardware.of(target, main.output.buffer.dtype)
+        few = few_rows_sketch(func, main, roles, hardware)
+        if few is not None and roles.m is not None and roles.m.extent <= ALONE_UP_TO:
+            return (few,)  # what packs the larger operand comes nowhere near
         made = [_contraction(func, main.name, shape, hardware) for shape in _all_shapes(func, main, roles, hardware)]
+        made.append(few)
         fast = winograd_sketches(func, main, roles, hardware)
         return (*(sketch for sketch in made if sketch is not None), *fast)
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.terminal_screen import Screen
-from tunefarm.cli.tuning.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
+from tunefarm.cli.tuning.display import (
+    LiveDisplay,
+    PlainDisplay,
+    WhileRead,
+    make_display,
+    seconds,
+    status_line,
+    summary_table,
+)
 from tuner.engine.progress import Snapshot, TaskProgress
 
 
@@ -201,3 +210,27 @@ def test_elsewhere_there_are_plain_lines():
         "device box1:9091/0 ready",
         "matmul:512,512,512:float32 2/64",
     ]
+
+
+def test_a_run_whose_output_nobody_reads_any_more_is_stopped(monkeypatch):
+    told, stops, read = [], [], [True]
+    monkeypatch.setattr("tunefarm.cli.tuning.display.nobody_reads", lambda: not read[0])
+    watcher = WhileRead(SimpleNamespace(note=told.append))
+    watcher.then(lambda: stops.append(True))
+    watcher.note("one")
+    read[0] = False
+    watcher.note("two")
+    watcher.note("three")
+    assert (told, stops) == (["one"], [True])
+
+
+def test_a_pipe_that_breaks_under_a_word_stops_the_run_too():
+    def broken(_text):
+        raise BrokenPipeError
+
+    stops = []
+    watcher = WhileRead(SimpleNamespace(note=broken))
+    watcher.then(lambda: stops.append(True))
+    watcher.note("one")
+    watcher.note("two")
+    assert stops == [True]
