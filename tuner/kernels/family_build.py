@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.driver.build import compile_artifact
@@ -20,6 +20,7 @@ from tuner.families.sizes import FamilyError, SizeList
 from tuner.kernels.family_jobs import FamilyItem, KernelFamily
 from tuner.kernels.files import is_file, read_job
 from tuner.kernels.kernel import CKernel, Kernel
+from tuner.kernels.object_names import under_name
 from tuner.kernels.space import Config, config_of
 
 
@@ -101,8 +102,7 @@ def _compiled(kernel: Kernel, config: Config | None, target: Target, name: str) 
     if isinstance(kernel, CKernel):
         chosen = kernel.reference if config is None else config
         kernel.space.check(chosen)
-        made = kernel.source_code.named(name).compile(chosen, str(target))
-        return replace(made, entries=(replace(made.entries[0], name=name),))
+        return under_name(kernel.source_code.compile(chosen, str(target)), name)
     if config is None:
         return compile_artifact(kernel.reference, target, name=name, keep=())
     kernel.space.check(config)

@@ -213,8 +213,6 @@ def _kernel(table: object, where: str) -> CTable:
     where = f"{where} ({name})"
     _known(table, _KERNEL_KEYS, where)
     if "shapes" in table:
-        if len(_sources(table, where)) > 1:
-            raise SpecError(f"{where}: a family has one source", hint="include the others from it")
         sized = _sizes(table, where)
         plain = {key: value for key, value in table.items() if key not in _SIZED_KEYS}
         tables = [_kernel_at(plain, dict(zip(sized.sizes.symbols, size)), where) for size in sized.sizes.sizes]

@@ -23,15 +23,22 @@ from tuner.kernels.family_build import KernelMaker, general_arguments, maker_of
 from tuner.search.base import Candidate
 
 C_TEXT = """
-static float of(float x) { return FACTOR * x; }
+int made_for = N;
+float of(float x) { return FACTOR * x; }
+int doubled(int number);
 void scale(const float* x, float* out) {
-  for (int i = 0; i < N; ++i) { out[2 * i] = of(x[i]); out[2 * i + 1] = N; }
+  for (int i = 0; i < N; ++i) { out[2 * i] = of(x[i]); out[2 * i + 1] = doubled(N); }
 }
+"""
+MORE_TEXT = """
+extern int made_for;
+float of(float x);
+int doubled(int number) { return made_for == N ? (int)of(2 * number) / FACTOR : -1; }
 """
 TOML = """
 [[kernel]]
 name = "scale"
-source = "scale.c"
+source = ["scale.c", "more.c"]
 entry = "scale"
 compiler = "cc -O1"
 args = [
@@ -65,8 +72,10 @@ def record_of(maker: KernelMaker, decisions: tuple[int, ...]) -> FamilyRecord:
 
 
 def test_a_kernel_in_c(tmp_path: Path) -> None:
-    """Its config's macros are in each size's kernel, and sizes that nobody tuned have none."""
+    """Its config's macros are in each size's kernel, with helpers of its own from two sources. Sizes that nobody tuned
+    have none."""
     (tmp_path / "scale.c").write_text(C_TEXT)
+    (tmp_path / "more.c").write_text(MORE_TEXT)
     (tmp_path / "kernels.toml").write_text(TOML)
     maker = maker_of(f"{tmp_path}/kernels.toml:scale")
     assert isinstance(maker, KernelMaker)
@@ -80,7 +89,7 @@ def test_a_kernel_in_c(tmp_path: Path) -> None:
         for run in (scaled, load_artifact(fixed(artifact, {"N": size}))["scaled"]):
             out = empty((2 * size,))
             run(array(x[:size]), out)
-            np.testing.assert_array_equal(out.numpy().reshape(-1, 2), [[3 * v, size] for v in x[:size]])
+            np.testing.assert_array_equal(out.numpy().reshape(-1, 2), [[3 * v, 2 * size] for v in x[:size]])
     with pytest.raises(KernelError, match="no kernel for these sizes"):
         scaled(array(x[:5]), empty((10,)))
     for made, factor in (
