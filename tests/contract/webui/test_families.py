@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from tests.kit.records.seed_family import believable, seed_family
+from tests.kit.tuner.family_records import stored
 from tuner.families.sizes import SizeList
 from tuner.records.store import RecordStore
 from webui.app import create_app
@@ -57,3 +59,18 @@ def test_the_picture() -> None:
     assert "over the best" in pick_text(record, 0)
     one = SizeList(("M",), ((5,),))
     assert one.text((5,)) == "M=5"
+
+
+def test_a_record_under_an_older_key_is_found_by_what_it_computes(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        kept = stored(believable(TARGET), "zen")
+        store.families.add(replace(kept, key="0" * 64, record={**kept.record, "what": {"op": "gone"}}))
+        store.families.add(replace(kept, key="1" * 64))
+        client = TestClient(create_app(store), base_url="http://127.0.0.1")
+        found = client.get(
+            "/api/v1/families/best", params={"family": kept.key, "target": TARGET, "device_class": "zen"}
+        )
+        assert found.status_code == 200
+        assert found.json()["key"] == kept.key
+        other = client.get("/api/v1/families/best", params={"family": "dense:M,8,8", "target": TARGET})
+        assert other.status_code == 404
