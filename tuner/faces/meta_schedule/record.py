@@ -19,28 +19,16 @@ from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
 
 
-@dataclass(frozen=True)
-class TensorInfo:
-    """An argument's dtype and shape."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    def as_json(self) -> list[Any]:
-        """Return it as a record has it: ["TENSOR", dtype, shape]."""
-        return ["TENSOR", self.dtype, list(self.shape)]
-
-
 class ArgInfo:
     """What the arguments of a function are; the names of the field's constructors."""
 
     @staticmethod
-    def from_json(data: Sequence[Any]) -> TensorInfo:
+    def from_json(json_obj: Sequence[Any]) -> TensorInfo:
         """The inverse of `TensorInfo.as_json`. Raises TuningError."""
-        match data:
+        match json_obj:
             case ["TENSOR", str(dtype), [*shape]] if all(isinstance(extent, int) for extent in shape):
                 return TensorInfo(dtype, tuple(shape))
-        raise TuningError(f"{data!r} is no argument of a record", hint='expected ["TENSOR", dtype, shape]')
+        raise TuningError(f"{json_obj!r} is no argument of a record", hint='expected ["TENSOR", dtype, shape]')
 
     @staticmethod
     def from_prim_func(func: n.PrimFunc) -> list[TensorInfo]:
@@ -59,6 +47,21 @@ class ArgInfo:
         """The arguments of the module's "main" or only function. Raises TuningError."""
         del remove_preproc  # there is no preprocessing function to take off here
         return ArgInfo.from_prim_func(entry(mod))
+
+
+@dataclass(frozen=True)
+class TensorInfo(ArgInfo):
+    """An argument's dtype and shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f'TensorInfo("{self.dtype}", {list(self.shape)})'
+
+    def as_json(self) -> list[Any]:
+        """Return it as a record has it: ["TENSOR", dtype, shape]."""
+        return ["TENSOR", self.dtype, list(self.shape)]
 
 
 def entry(mod: IRModule | n.PrimFunc) -> n.PrimFunc:
