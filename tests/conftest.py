@@ -95,6 +95,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: order.get(names.get(item.path, ""), -1))
 
 
+def pytest_runtest_setup() -> None:
+    """What tests make up at random without a seed of their own is the same each time."""
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With a failure goes what the processes of the test's farms said: it is often there that it began."""

@@ -168,4 +168,4 @@ def test_no_message_ends_a_tracker():
                 while sock.poll(20):
                     sock.recv_multipart()
         assert tracker.is_alive
-        connect_tracker("127.0.0.1", tracker.port).close()
+        connect_tracker("127.0.0.1", tracker.port, timeout_s=60).close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 FUZZ_CASES = int(os.environ.get("FUZZ_CASES", "0"))
 _A_FIFTH = 5  # hypothesis thinks long about each of its examples
@@ -21,5 +21,6 @@ def examples(usual: int) -> int:
 
 def load_profile() -> None:
     """What hypothesis does where a test does not say: nothing that depends on the day or on a busy machine."""
-    settings.register_profile("tunefarm", derandomize=not FUZZ_CASES, deadline=None)
+    slow = [HealthCheck.too_slow]  # it measures how long examples take to make
+    settings.register_profile("tunefarm", derandomize=not FUZZ_CASES, deadline=None, suppress_health_check=slow)
     settings.load_profile("tunefarm")

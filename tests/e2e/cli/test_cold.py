@@ -14,7 +14,8 @@ from tuner.records.store import RecordStore
 MODULES = {command.where.partition(":")[0]: name for name, command in COMMANDS.items()}
 
 EACH_FIRST = """
-import os, runpy, sys
+import gc, os, runpy, sys
+gc.disable()  # all that is imported stays
 import click, llvmlite.binding, msgspec, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.orm, zmq
 assert not {"compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui"} & set(sys.modules)
 for name in sys.argv[1:]:

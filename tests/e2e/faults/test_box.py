@@ -190,7 +190,7 @@ def test_clock_jumps_end_nothing_and_prolong_nothing(tmp_path, monkeypatch):
         address = ("127.0.0.1", tracker.port)
         with (
             Server(port=0, silent=True, tracker_addr=address, key="cpu", name="box"),
-            connect_tracker(*address, user="ann") as session,
+            connect_tracker(*address, user="ann", timeout_s=60) as session,
         ):
             remote = session.request("cpu", wait_s=60)
             end = time.monotonic() + timing.grace_s + 2.0

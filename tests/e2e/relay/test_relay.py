@@ -191,7 +191,7 @@ def apart(tmp_path_factory):
 
         folder = tmp_path_factory.mktemp("apart")
         with keyed_farm(folder, network.here, start_box) as (parties, tracker, relay):
-            with connect_tracker(*tracker, keys=parties["ann"].ring) as session:
+            with connect_tracker(*tracker, keys=parties["ann"].ring, timeout_s=60) as session:
                 until(lambda: state(session) == "ready", "the box is ready")
             yield parties, tracker, relay
 
@@ -199,7 +199,7 @@ def apart(tmp_path_factory):
 def test_a_box_behind_nat_is_used_end_to_end(apart):
     parties, tracker, _ = apart
     with (
-        connect_tracker(*tracker, keys=parties["ann"].ring) as session,
+        connect_tracker(*tracker, keys=parties["ann"].ring, timeout_s=60) as session,
         session.request("cpu", wait_s=60) as remote,
     ):
         a, b = arrays(remote)
@@ -212,7 +212,10 @@ def test_a_box_behind_nat_is_used_end_to_end(apart):
 def test_a_pass_is_no_use_to_another_key(apart):
     """Encryption goes from the client to the box: the box turns the key away, whoever knows the pass."""
     parties, tracker, _ = apart
-    with connect_tracker(*tracker, keys=parties["ann"].ring) as session, session.lease("cpu", wait_s=60) as lease:
+    with (
+        connect_tracker(*tracker, keys=parties["ann"].ring, timeout_s=60) as session,
+        session.lease("cpu", wait_s=60) as lease,
+    ):
         assert lease.box_key == parties["nat"].public
         for name in ("mallory", "bob"):
             with pytest.raises(ConnectError, match="does not know this machine's key"):
@@ -226,7 +229,7 @@ def test_a_pass_is_no_use_to_another_key(apart):
 
 def test_a_pass_does_not_outlive_its_lease(apart):
     parties, tracker, _ = apart
-    with connect_tracker(*tracker, keys=parties["ann"].ring) as session:
+    with connect_tracker(*tracker, keys=parties["ann"].ring, timeout_s=60) as session:
         old = session.lease("cpu", wait_s=60)
         place = {"host": old.host, "port": old.port, "keys": parties["ann"].ring, "server_key": old.box_key}
         old.release()

@@ -64,12 +64,15 @@ def test_a_tracker(monkeypatch):
         with Server(port=0, silent=True, tracker_addr=address, key="cpu", name="box"):
 
             def newcomer():
-                with connect_tracker(*address, user="new") as session, session.request("cpu", wait_s=60) as remote:
+                with (
+                    connect_tracker(*address, user="new", timeout_s=60) as session,
+                    session.request("cpu", wait_s=60) as remote,
+                ):
                     remote.cpu().sync()
 
             samples = recorded(monkeypatch, channel.Channel, "_send", as_frames)
             newcomer()
-            with connect_tracker(*address, user="admin") as session:
+            with connect_tracker(*address, user="admin", timeout_s=60) as session:
                 session.devices()
                 session.queue()
                 with pytest.raises(UnknownDeviceError):  # who may take a device out is for keys to say, not for this
@@ -77,7 +80,7 @@ def test_a_tracker(monkeypatch):
             monkeypatch.undo()
             assert len(samples) > 5
             samples.append(first_words_of_a_box())
-            with connect_tracker(*address, user="ann") as session:
+            with connect_tracker(*address, user="ann", timeout_s=60) as session:
                 unharmed(tracker.pid, tracker.port, samples, session.devices, newcomer)
 
 

@@ -279,7 +279,7 @@ def test_no_tracker_there_is_a_clear_error() -> None:
 
 def test_what_is_no_tracker_is_named_as_such(shared: Farm) -> None:
     with pytest.raises(ConnectError, match="no tracker"):
-        connect_tracker("127.0.0.1", shared.boxes["one"].port)
+        connect_tracker("127.0.0.1", shared.boxes["one"].port, timeout_s=60)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(ConnectError, match="does not speak"):
@@ -319,7 +319,7 @@ def test_an_open_tracker_and_box_find_each_others_addresses() -> None:
             silent=True,
         )
         try:
-            with connect_tracker("127.0.0.1", tracker.port) as session:
+            with connect_tracker("127.0.0.1", tracker.port, timeout_s=60) as session:
                 with session.request("cpu", wait_s=PATIENCE_S) as remote:
                     use(remote)
                 (device,) = session.devices()

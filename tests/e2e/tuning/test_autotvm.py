@@ -119,7 +119,7 @@ def test_tuned_on_a_farm(tmp_path):
     with Tracker("127.0.0.1", port=0, silent=True, timing=CALM) as tracker:
         address = ("127.0.0.1", tracker.port)
         with Server("127.0.0.1", port=0, silent=True, tracker_addr=address, key="board") as server:
-            with connect_tracker(*address) as session:
+            with connect_tracker(*address, timeout_s=60) as session:
                 until(session.devices)
             runner = autotvm.RPCRunner("board", *address, n_parallel=1, **QUICK)
             builder = autotvm.LocalBuilder(n_parallel=1, **PATIENT)

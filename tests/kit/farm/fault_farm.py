@@ -178,7 +178,7 @@ class FaultFarm:
         self.workers[name].wait()
 
     def connect(self, user: str = "ann") -> TrackerSession:
-        return connect_tracker("127.0.0.1", self.port, user=user)
+        return connect_tracker("127.0.0.1", self.port, user=user, timeout_s=60)
 
     def mend(self) -> None:
         """Start again what a test left dead."""

@@ -128,6 +128,13 @@ class PretendedBox:
         message = HereIAm("pretended", tuple(given.text for given in passes))
         self._control.send_multipart(to_relay.encode(message, MessageKind.NOTE))
 
+    def is_called(self, over: Callable[[], bool]) -> bool:
+        """Whether the relay says something before it is `over`."""
+        while not self._control.poll(50):
+            if over():
+                return False
+        return True
+
     def called(self) -> RelayPass:
         """What to call back with, when the relay asks."""
         while True:

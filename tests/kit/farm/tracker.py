@@ -124,7 +124,7 @@ def client_process(farm: Farm, then: str) -> subprocess.Popen[str]:
     code = (
         "import sys, time\n"
         "from tracker.client import connect_tracker\n"
-        f"session = connect_tracker('127.0.0.1', {farm.tracker.port}, user='other')\n"
+        f"session = connect_tracker('127.0.0.1', {farm.tracker.port}, user='other', timeout_s=60)\n"
         "remote = session.request('cpu')\n"
         "print(remote.box, flush=True)\n"
         f"{then}\n"
