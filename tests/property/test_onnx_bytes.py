@@ -93,12 +93,12 @@ def test_damaged_files_cost_an_error() -> None:
     refused = 0
     for _ in range(cases(60)):
         given = damaged(content, rng)
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
             import_model(given)
         except CompileError:
             refused += 1
         except Exception as error:
             raise AssertionError(f"{type(error).__name__}: {error}\n{given.hex()}") from error
-        assert time.perf_counter() - begun < SLOW_S, given.hex()
+        assert time.process_time() - begun < SLOW_S, given.hex()
     assert refused
