@@ -1,5 +1,6 @@
 """Finds runs that nobody tunes any more, though their records say otherwise: their process was killed, and perhaps the
-web app with it. They are interrupted, so that the pages say so and they can be resumed."""
+web app with it. They are interrupted, so that the pages say so and they can be resumed. Profiles that nobody makes any
+more have failed."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ class LeftRuns(threading.Thread):
         self.join()
 
     def look(self) -> None:
-        """Interrupt those there are. Raises StoreUnavailable."""
+        """Interrupt the runs there are, and end the profiles. Raises StoreUnavailable."""
         for run_id in self._store.runs.left(is_gone):
             if self._store.runs.end_left(run_id, is_gone, MESSAGE):
                 _log.warning("run %d was left by its process; it can be resumed", run_id)
+        for job_id in self._store.models.left_jobs(is_gone):
+            self._store.models.end_job(job_id, message=MESSAGE)
+            _log.warning("profile %d was left by its process", job_id)

@@ -314,11 +314,11 @@ def tune_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: Tun
 
 
 @router.post("/models/{model_id}/profile", responses=CHANGE_ERRORS, status_code=202)
-def profile_model(context: Ctx, by: Tuner, model_id: Id, how: ProfileModel) -> ProfileJob:
+def profile_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: ProfileModel) -> ProfileJob:
     """Build a model with its best configs, run it on a device, and keep its time and profile. The store must hold the
     model's file, in ONNX: files of other kinds may run code."""
     launcher = launcher_of(context)
-    context.store.models.get(model_id, Viewer(name=by))
+    context.store.models.get(model_id, viewer_of(request))
     version = context.store.models.version_of(model_id, how.version)
     if launcher.has_tracker:
         context.fleet.target_of(parse_capability(how.key or "*"))  # says so where no device has the key

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm
 from tests.kit.records.plans import Plans
 from tuner.interchange import jsonl, transfer
+from tuner.process_identity import is_gone, process_name
+from tuner.records.db.schema_models import ProfileJobRow
+from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.model import NewWorkload, RunState
 from tuner.records.models.facts import (
     GraphCall,
+    JobState,
     KernelShare,
     NewModelTask,
     NewModelTime,
     NewModelVersion,
     Viewer,
 )
+from tuner.records.runs.stopping import QUIET_S
 from tuner.records.store import RecordStore
+from webui.left_runs import MESSAGE, LeftRuns
 
 FILE = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(FILE).hexdigest()
@@ -150,6 +159,30 @@ def test_times_and_profiles(farm: Farm) -> None:
         store.models.add_time(time(99, farm.zen3, 1.0))
 
 
+def test_profiles_that_nobody_makes_any_more_are_found(store: RecordStore) -> None:
+    made = store.models.register(version())
+    here, gone = process_name(), re.sub(r"begun \d+", "begun 1", process_name())
+    waiting, mine, dead, quiet, over = (store.models.add_job(made.id).id for _ in range(5))
+    store.models.renew_job(mine, here)
+    store.models.renew_job(mine, here)
+    store.models.renew_job(dead, gone)
+    store.models.renew_job(quiet, "a process on another machine")
+    store.models.end_job(over, message="no luck")
+    for job in (mine, over):
+        with pytest.raises(InvalidRecord):
+            store.models.renew_job(job, "somebody else")
+    assert store.models.left_jobs(is_gone) == (dead,)
+    with store._engine.begin() as connection:
+        long_ago = utcnow() - timedelta(seconds=QUIET_S + 1)
+        connection.execute(update(ProfileJobRow).where(ProfileJobRow.id == quiet).values(worker_until=long_ago))
+        connection.execute(update(ProfileJobRow).where(ProfileJobRow.id == waiting).values(asked_at=long_ago))
+    LeftRuns(store).look()
+    told = {job.id: (job.state, job.message) for job in store.models.jobs(made.id)}
+    assert told[mine] == (JobState.RUNNING, "")
+    assert told[over] == (JobState.FAILED, "no luck")
+    assert {told[job] for job in (waiting, dead, quiet)} == {(JobState.FAILED, MESSAGE)}
+
+
 def test_deleting_a_model_leaves_nothing_of_it_but_what_was_tuned(farm: Farm) -> None:
     store = farm.store
     made = store.models.register(version())
@@ -160,13 +193,14 @@ def test_deleting_a_model_leaves_nothing_of_it_but_what_was_tuned(farm: Farm) ->
     assert store.models.runs(made.id) == (run.id,)
     store.models.add_part(made.id, 0, FILE)
     store.models.add_time(time(made.id, farm.zen3, 1.0, kernels=(KernelShare(name="conv", calls=1, seconds=1.0),)))
+    store.models.add_job(made.id)
     store.models.remove_version(made.id)
     assert store.models.versions(made.model_id) == (kept,)
     store.models.remove(made.model_id)
     assert store.models.page() == ()
     with store._engine.connect() as connection:
         for table in ("models", "model_readers", "model_versions", "model_tasks", "model_runs", "model_times",
-                      "model_profiles", "model_parts"):  # fmt: skip
+                      "model_profiles", "model_parts", "profile_jobs"):  # fmt: skip
             assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0, table
     assert store.runs.get(run.id).trials == 1
     assert store.workloads.find(OTHER_KEY) is not None

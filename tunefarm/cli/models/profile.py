@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from compiler.errors import TunefarmError
 from tunefarm.cli.common import Whole
 from tunefarm.cli.completion import ReleaseName
 from tunefarm.cli.models.names import DB, ModelName, find_model
 from tunefarm.cli.models.run import run
 from tuner.kernels.stored import check_profilable
+from tuner.process_identity import process_name
 from tuner.records.models.facts import ModelVersion
+from tuner.records.models.jobs import LEASE_S
 from tuner.records.store import RecordStore
+
+_log = logging.getLogger(__name__)
 
 _EPILOG = """\b
 Examples:
@@ -43,7 +52,7 @@ def profile(
 ) -> None:  # fmt: skip
     """Time and profile a model whose ONNX file the store holds, with the best configs, and keep what was found."""
     address = db or ctx.obj.db
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _working(address, job):
         path = Path(folder, "model.onnx")
         with RecordStore.open(address) as store:
             version = store.models.version_of(find_model(store, which).id, digest)
@@ -57,6 +66,33 @@ def profile(
     if job is not None:
         with RecordStore.open(address) as store:
             store.models.end_job(job, made)
+
+
+@contextmanager
+def _working(address: str, job: int | None) -> Iterator[None]:
+    """Say in the store that this process works on a job, for as long as the block takes. Raises InvalidRecord."""
+    if job is None:
+        yield
+        return
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(LEASE_S / 3):
+            try:
+                with RecordStore.open(address) as store:
+                    store.models.renew_job(job, process_name())
+            except TunefarmError as error:
+                _log.debug("profile %d was not renewed: %s", job, error)
+
+    with RecordStore.open(address) as store:
+        store.models.renew_job(job, process_name())
+    thread = threading.Thread(target=renew, name=f"profile-{job}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _write(store: RecordStore, version: ModelVersion, path: Path) -> None:

@@ -134,7 +134,8 @@ class ModelProfileRow(Base):
 
 
 class ProfileJobRow(Base):
-    """A profile that somebody asked for on the dashboard, on a device of `key`. It gave the measurement `time_id`."""
+    """A profile that somebody asked for on the dashboard, on a device of `key`. It gave the measurement `time_id`.
+    The process `worker` works on it, and is to be heard of again before `worker_until`."""
 
     __tablename__ = "profile_jobs"
     __table_args__ = (Index("ix_profile_jobs_version", "version_id", "id"),)
@@ -148,6 +149,8 @@ class ProfileJobRow(Base):
     time_id: Mapped[int | None] = mapped_column(RowId)
     asked_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
+    worker: Mapped[str] = mapped_column(server_default="")
+    worker_until: Mapped[datetime | None]
 
 
 class ModelPartRow(Base):

@@ -17,7 +17,6 @@ from tuner.records.db.schema_models import (
     ModelTaskRow,
     ModelTimeRow,
     ModelVersionRow,
-    ProfileJobRow,
 )
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
@@ -25,14 +24,12 @@ from tuner.records.facts import from_columns
 from tuner.records.models.facts import (
     EVERYONE,
     GraphCall,
-    JobState,
     KernelShare,
     Model,
     ModelTask,
     ModelTime,
     ModelTimeFacts,
     ModelVersion,
-    ProfileJob,
     Viewer,
 )
 
@@ -226,14 +223,6 @@ def of_run(connection: Connection, viewer: Viewer, run_id: int) -> dict[str, int
         .where(ModelRunRow.run_id == run_id, may_see(viewer))
     )
     return {row.name: row.id for row in connection.execute(query)}
-
-
-def jobs(connection: Connection, version_id: int, limit: int) -> tuple[ProfileJob, ...]:
-    query = select(*ProfileJobRow.__table__.columns).where(ProfileJobRow.version_id == version_id)
-    return tuple(
-        ProfileJob(**{**row._mapping, "state": JobState(row.state)})
-        for row in connection.execute(query.order_by(ProfileJobRow.id.desc()).limit(limit))
-    )
 
 
 def parts(connection: Connection, version_id: int, after: int) -> Iterator[tuple[int, bytes]]:

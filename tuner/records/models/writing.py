@@ -27,12 +27,10 @@ from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.facts import to_columns
 from tuner.records.lookup.best import interval
 from tuner.records.models.facts import (
-    JobState,
     ModelTimeFacts,
     NewModelTask,
     NewModelTime,
     NewModelVersion,
-    ProfileJob,
 )
 from tuner.records.models.reading import no_version
 from tuner.records.runs import catalog
@@ -121,13 +119,13 @@ def set_readers(connection: Connection, model_id: int, readers: Sequence[str]) -
 
 def link_run(connection: Connection, version_id: int, run_id: int) -> None:
     """Say that a run tunes a version."""
-    _version(connection, version_id)
+    version_row(connection, version_id)
     if connection.scalar(select(RunRow.id).where(RunRow.id == run_id)) is None:
         raise RecordNotFound(f"there is no run {run_id}")
     catalog.insert_missing(connection, ModelRunRow, [{"version_id": version_id, "run_id": run_id}])
 
 
-def _version(connection: Connection, version_id: int, lock: bool = False) -> Any:
+def version_row(connection: Connection, version_id: int, lock: bool = False) -> Any:
     query = select(*ModelVersionRow.__table__.columns).where(ModelVersionRow.id == version_id)
     found = connection.execute(query.with_for_update() if lock else query).first()
     if found is None:
@@ -138,7 +136,7 @@ def _version(connection: Connection, version_id: int, lock: bool = False) -> Any
 def add_time(connection: Connection, new: NewModelTime) -> int:
     """Keep an end-to-end measurement, and its profile; return its id."""
     check_time(new)
-    version = _version(connection, new.version_id)
+    version = version_row(connection, new.version_id)
     device_class = connection.scalar(select(DeviceRow.device_class_id).where(DeviceRow.id == new.device_id))
     if device_class is None:
         raise InvalidRecord(f"there is no device {new.device_id}")
@@ -171,7 +169,7 @@ def add_part(connection: Connection, version_id: int, start: int, body: bytes) -
     Raises InvalidRecord for a piece that is not the next one, and for a whole that is not the file registered: what
     was kept of it is then gone.
     """
-    version = _version(connection, version_id, lock=True)
+    version = version_row(connection, version_id, lock=True)
     if start != version.kept_bytes:
         raise InvalidRecord(f"{version.kept_bytes} bytes are here, not {start}", hint="go on from there")
     end = start + len(body)
@@ -184,7 +182,7 @@ def add_part(connection: Connection, version_id: int, start: int, body: bytes) -
 
 def check_file(connection: Connection, version_id: int) -> bool:
     """Whether the whole file is the one registered; forget it where it is another."""
-    version = _version(connection, version_id, lock=True)
+    version = version_row(connection, version_id, lock=True)
     found = hashlib.sha256()
     parts = select(ModelPartRow.start).where(ModelPartRow.version_id == version_id).order_by(ModelPartRow.start)
     for start in connection.scalars(parts).all():
@@ -204,28 +202,9 @@ def forget_file(connection: Connection, version_id: int) -> None:
     connection.execute(update(ModelVersionRow).where(ModelVersionRow.id == version_id).values(kept_bytes=0))
 
 
-def add_job(connection: Connection, version_id: int, key: str, asked_by: str) -> ProfileJob:
-    """Keep that a profile was asked for."""
-    _version(connection, version_id)
-    values: dict[str, Any] = {
-        "version_id": version_id, "key": key, "asked_by": asked_by, "state": JobState.RUNNING, "message": "",
-        "time_id": None, "asked_at": utcnow(), "ended_at": None,
-    }  # fmt: skip
-    made: int = connection.execute(insert(ProfileJobRow).returning(ProfileJobRow.id), values).scalar_one()
-    return ProfileJob(id=made, **values)
-
-
-def end_job(connection: Connection, job_id: int, time_id: int | None, message: str) -> None:
-    """Keep how a job ended, unless it has ended before: with a measurement, or with a message."""
-    state = JobState.FAILED if time_id is None else JobState.DONE
-    open_one = (ProfileJobRow.id == job_id, ProfileJobRow.state == str(JobState.RUNNING))
-    values = {"state": str(state), "message": message, "time_id": time_id, "ended_at": utcnow()}
-    connection.execute(update(ProfileJobRow).where(*open_one).values(**values))
-
-
 def remove_version(connection: Connection, version_id: int) -> None:
     """Delete a version with its kernels, times, profiles and file. Workloads and what was tuned stay."""
-    _version(connection, version_id)
+    version_row(connection, version_id)
     times = select(ModelTimeRow.id).where(ModelTimeRow.version_id == version_id)
     connection.execute(delete(ModelProfileRow).where(ModelProfileRow.time_id.in_(times)))
     for table in (ModelTimeRow, ModelRunRow, ModelTaskRow, ModelPartRow, ProfileJobRow):

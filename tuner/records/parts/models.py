@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import Connection
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.errors import InvalidRecord
-from tuner.records.models import reading, writing
+from tuner.records.models import jobs, reading, writing
 from tuner.records.models.facts import (
     ANYONE,
     GraphCall,
@@ -138,15 +138,27 @@ class ModelRecords(StorePart):
 
     def add_job(self, version_id: int, key: str = "", asked_by: str = "") -> ProfileJob:
         """Keep that a profile of a version was asked for. Raises RecordNotFound."""
-        return self._write(lambda c: writing.add_job(c, version_id, key, asked_by))
+        return self._write(lambda c: jobs.add(c, version_id, key, asked_by))
 
     def end_job(self, job_id: int, time_id: int | None = None, message: str = "") -> None:
         """Keep how a job ended: with the measurement `time_id`, else with a message. The first end counts."""
-        self._write(lambda c: writing.end_job(c, job_id, time_id, message))
+        self._write(lambda c: jobs.end(c, job_id, time_id, message))
+
+    def renew_job(self, job_id: int, worker: str) -> None:
+        """Keep that the process of this name works on a job, and will say so again within `jobs.LEASE_S` seconds.
+
+        Raises InvalidRecord where the job has ended, or is another process's.
+        """
+        self._write(lambda c: jobs.renew(c, job_id, worker))
+
+    def left_jobs(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
+        """Jobs that have not ended though nobody works on them: their worker is gone, as `is_gone` says, or was not
+        heard of for some minutes."""
+        return self._read(lambda c: jobs.left(c, is_gone))
 
     def jobs(self, version_id: int, limit: int = 5) -> tuple[ProfileJob, ...]:
         """The newest profiles of a version that were asked for."""
-        return self._read(lambda c: reading.jobs(c, version_id, page_size(limit)))
+        return self._read(lambda c: jobs.newest(c, version_id, page_size(limit)))
 
     def remove(self, model_id: int, viewer: Viewer = ANYONE) -> None:
         """Delete a model with its versions, files, times and profiles. What was tuned for it stays. Raises
