@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from compiler.errors import TunefarmError, error_from_kind
+from tunefarm.client_replies import BestReply as BestReply
+from tunefarm.client_replies import (
+    CoveredKernelReply,
+    GraphCallReply,
+    KernelTimeReply,
+    ModelCoverageReply,
+    ModelTaskReply,
+    ModelTimeReply,
+    ModelVersionReply,
+    ProfileJobReply,
+    reply_of,
+)
+from tunefarm.client_replies import FamilyReply as FamilyReply
+from tunefarm.client_replies import ModelReply as ModelReply
+from tunefarm.client_replies import RunReply as RunReply
 from tuner.errors import TuningError as TuningError  # the errors that an app reports are rebuilt as their classes
 from tuner.records.errors import RecordError as RecordError
 
@@ -30,72 +45,6 @@ class ApiError(TunefarmError):
     """The web app does not answer, or not as the API says."""
 
     kind = "api"
-
-
-@dataclass(frozen=True)
-class BestReply:
-    """The answer to a best-config query. `match` is exact, compatible, nearest (the config of another workload,
-    adapted and never measured) or miss. `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for
-    nearest, too. `as_written`: the function itself was faster than the config, and is what to build."""
-
-    match: str
-    explain: tuple[str, ...]
-    trace: str | None
-    cost_s: float | None
-    device_class: str | None
-    digest: str | None
-    as_written: bool = False
-
-    @property
-    def hit(self) -> bool:
-        """Whether there is a trace to build with."""
-        return self.trace is not None
-
-    @property
-    def tuned(self) -> bool:
-        """Whether its config was measured for this very workload."""
-        return self.match in ("exact", "compatible")
-
-
-@dataclass(frozen=True)
-class FamilyReply:
-    """A tuned family as the store has it. `record` is what `tuner.families.record.FamilyRecord` reads; `digest` names
-    what is built of it."""
-
-    name: str
-    target: str
-    device_class: str
-    digest: str
-    record: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class RunReply:
-    """A tuning run. `state` is queued, running, finished, failed or interrupted."""
-
-    id: int
-    name: str
-    state: str
-    message: str
-    trials: int
-    failed: int
-    budget: int
-
-    @property
-    def ended(self) -> bool:
-        return self.state not in ("queued", "running")
-
-
-@dataclass(frozen=True)
-class ModelReply:
-    """A model. `latest` is the digest of its newest version."""
-
-    id: int
-    name: str
-    owner: str
-    readers: tuple[str, ...]
-    versions: int
-    latest: str
 
 
 class Client:
@@ -181,7 +130,7 @@ class Client:
         if response.status_code == 404 and _error_kind(response) == "no_config":
             return None
         data = self._data(response)
-        return FamilyReply(**{field.name: data[field.name] for field in fields(FamilyReply)})
+        return reply_of(FamilyReply, data)
 
     def devices(self) -> list[Mapping[str, Any]]:
         """The fleet as the web app sees it."""
@@ -199,23 +148,23 @@ class Client:
     def start_run(self, workloads: Sequence[str], **options: Any) -> RunReply:
         """Have the web app begin a run: `key` of the devices, `target` (by default theirs), `trials`, `strategy`,
         `seed`."""
-        return _run_reply(self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
+        return reply_of(RunReply, self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
 
     def run(self, run_id: int) -> RunReply:
         """How a run stands."""
-        return _run_reply(self.get(f"/api/v1/runs/{run_id}"))
+        return reply_of(RunReply, self.get(f"/api/v1/runs/{run_id}"))
 
     def cancel_run(self, run_id: int) -> RunReply:
         """Ask for a run's end, which takes some seconds."""
-        return _run_reply(self.post(f"/api/v1/runs/{run_id}/cancel"))
+        return reply_of(RunReply, self.post(f"/api/v1/runs/{run_id}/cancel"))
 
     def resume_run(self, run_id: int, trials: int | None = None) -> RunReply:
         """Go on with a run that was interrupted or failed, with another budget when `trials` says so."""
-        return _run_reply(self.post(f"/api/v1/runs/{run_id}/resume", {"trials": trials}))
+        return reply_of(RunReply, self.post(f"/api/v1/runs/{run_id}/resume", {"trials": trials}))
 
     def models(self) -> list[ModelReply]:
         """The newest models that this client may see, newest first."""
-        return [_model_reply(data) for data in self.get("/api/v1/models", limit=500)["models"]]
+        return [reply_of(ModelReply, data) for data in self.get("/api/v1/models", limit=500)["models"]]
 
     def register_model(
         self,
@@ -255,7 +204,7 @@ class Client:
                 ],
             },
         )  # fmt: skip
-        made = _model_reply(data)
+        made = reply_of(ModelReply, data)
         if upload:
             self._upload(f"/api/v1/models/{made.id}/versions/{source.digest}/file", source.path.read_bytes())
         return made
@@ -281,6 +230,81 @@ class Client:
         data = self._get_once(f"/api/v1/models/{model}/configs", {k: v for k, v in query.items() if v})
         return {answer["workload"]: _best_reply(answer) for answer in data["answers"]}
 
+    def model(self, model: int) -> ModelReply:
+        """One model."""
+        return reply_of(ModelReply, self.get(f"/api/v1/models/{model}"))
+
+    def model_versions(self, model: int) -> list[ModelVersionReply]:
+        """Its newest versions, newest first."""
+        data = self.get(f"/api/v1/models/{model}/versions", limit=500)
+        return [reply_of(ModelVersionReply, version) for version in data["versions"]]
+
+    def model_tasks(self, model: int, version: str) -> list[ModelTaskReply]:
+        """The kernels of a version (a digest, or its first digits), for all kinds of targets."""
+        data = self.get(f"/api/v1/models/{model}/versions/{version}")
+        return [reply_of(ModelTaskReply, task) for task in data["tasks"]]
+
+    def model_graph(self, model: int, version: str) -> list[GraphCallReply]:
+        """The calls of a version's graph, in order; nothing is sent twice while nothing changed."""
+        data = self._get_once(f"/api/v1/models/{model}/versions/{version}/graph", {})
+        return [reply_of(GraphCallReply, call) for call in data["calls"]]
+
+    def model_coverage(
+        self, model: int, device_class: str, target: str | Target | None = None, *, version: str = ""
+    ) -> ModelCoverageReply:
+        """How well a model is tuned on a device class, and what tuning should still save. `target` None is this
+        machine."""
+        query = {"target": _target(target), "device_class": device_class, "version": version}
+        data = self.get(f"/api/v1/models/{model}/coverage", **query)
+        return reply_of(
+            ModelCoverageReply, {**data, "kernels": [reply_of(CoveredKernelReply, each) for each in data["kernels"]]}
+        )
+
+    def model_times(self, model: int, device_class: str = "", version: str = "") -> Iterator[ModelTimeReply]:
+        """Its end-to-end times, newest first, a page at a time."""
+        query = {name: text for name, text in (("device_class", device_class), ("version", version)) if text}
+        times = self.pages(f"/api/v1/models/{model}/times", "times", cursor="before", **query)
+        return (reply_of(ModelTimeReply, time) for time in times)
+
+    def model_profile(self, model: int, time: int) -> list[KernelTimeReply]:
+        """Where the time of a measured run went; empty where nobody looked."""
+        data = self.get(f"/api/v1/models/{model}/times/{time}/profile")
+        return [reply_of(KernelTimeReply, kernel) for kernel in data["kernels"]]
+
+    def profile_model(self, model: int, key: str = "", version: str = "") -> ProfileJobReply:
+        """Have the web app time and profile a model, whose file it must have, on a device of `key`."""
+        return reply_of(ProfileJobReply, self.post(f"/api/v1/models/{model}/profile", {"key": key, "version": version}))
+
+    def profile_jobs(self, model: int, version: str = "") -> list[ProfileJobReply]:
+        """The newest profiles of a version that were asked for, and how they ended."""
+        data = self.get(f"/api/v1/models/{model}/profiles", version=version)
+        return [reply_of(ProfileJobReply, job) for job in data["jobs"]]
+
+    def set_model_readers(self, model: int, readers: Sequence[str]) -> ModelReply:
+        """Say which tokens may see a model of one's own; "*" is all."""
+        return reply_of(ModelReply, self.post(f"/api/v1/models/{model}/readers", {"readers": list(readers)}))
+
+    def remove_model(self, model: int) -> ModelReply:
+        """Delete a model of one's own with its versions, files, times and profiles; returns what it was."""
+        return reply_of(ModelReply, self.post(f"/api/v1/models/{model}/remove"))
+
+    def model_file(self, model: int, version: str) -> Iterator[bytes]:
+        """A version's file, in pieces as they come."""
+        path = f"/api/v1/models/{model}/versions/{version}/file"
+        with self._streamed(path, {}) as response:
+            yield from response.iter_bytes()
+
+    def model_events(self, model: int, after: int | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """What happens to a model, as it happens: the kind of event (time, version, run, problem), and what it says."""
+        with self._streamed(f"/api/v1/models/{model}/events", {} if after is None else {"after": after}) as response:
+            kind = ""
+            for line in response.iter_lines():
+                name, _, text = line.partition(": ")
+                if name == "event":
+                    kind = text
+                elif name == "data":
+                    yield kind, json.loads(text)
+
     def add_model_time(self, model: int, version: str, samples_s: Sequence[float], **what: Any) -> Mapping[str, Any]:
         """Keep an end-to-end time of a model: `device`, `device_class`, `target`, and what else the API takes."""
         body = {"version": version, "samples_s": list(samples_s), **what}
@@ -288,7 +312,7 @@ class Client:
 
     def tune_model(self, model: int, **options: Any) -> RunReply:
         """Have the web app tune a model's kernels: `key` of the devices, `trials` a kernel, `version`, `target`."""
-        return _run_reply(self.post(f"/api/v1/models/{model}/tune", options))
+        return reply_of(RunReply, self.post(f"/api/v1/models/{model}/tune", options))
 
     def _get_once(self, path: str, query: Mapping[str, Any]) -> Mapping[str, Any]:
         """A GET whose answer is kept with its ETag, and sent again by the app only when it changed."""
@@ -310,18 +334,34 @@ class Client:
         """Any POST of the API, as parsed JSON."""
         return self._data(self._send("POST", path, json=body))
 
-    def pages(self, path: str, name: str, **query: Any) -> Iterator[Mapping[str, Any]]:
-        """What all pages of a list hold under `name`, whose cursor is `after`."""
+    def pages(self, path: str, name: str, cursor: str = "after", **query: Any) -> Iterator[Mapping[str, Any]]:
+        """What all pages of a list hold under `name`; `cursor` is "before" where the newest come first."""
         while True:
             data = self.get(path, **query)
             yield from data[name]
             if data["next"] is None:
                 return
-            query["after"] = data["next"]
+            query[cursor] = data["next"]
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
-        try:
+        with self._reached():
             return self._http.request(method, path, **content)
+
+    @contextmanager
+    def _streamed(self, path: str, query: Mapping[str, Any]) -> Iterator[httpx.Response]:
+        """An answer that comes in pieces; the time between two of them is not limited."""
+        timeout = httpx.Timeout(self._http.timeout.connect, read=None)
+        with self._reached(), self._http.stream("GET", path, params=query, timeout=timeout) as response:
+            if not response.is_success:
+                response.read()
+                self._data(response)
+            yield response
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Errors of the connection as ApiErrors."""
+        try:
+            yield
         except httpx.UnsupportedProtocol as error:
             raise ApiError(f"{self._http.base_url} is no address of a web app: {error}", hint=_ADDRESS_HINT) from None
         except httpx.HTTPError as error:
@@ -398,15 +438,6 @@ def _best_reply(answer: Mapping[str, Any]) -> BestReply:
     names = ("match", "trace", "cost_s", "device_class", "digest")
     as_written = bool(answer.get("as_written", False))  # an older server doesn't say
     return BestReply(explain=tuple(answer["explain"]), as_written=as_written, **{name: answer[name] for name in names})
-
-
-def _model_reply(data: Mapping[str, Any]) -> ModelReply:
-    values = {field.name: data[field.name] for field in fields(ModelReply)}
-    return ModelReply(**{**values, "readers": tuple(data["readers"])})
-
-
-def _run_reply(data: Mapping[str, Any]) -> RunReply:
-    return RunReply(**{field.name: data[field.name] for field in fields(RunReply)})
 
 
 def _target(target: str | Target | None) -> str:

@@ -299,9 +299,8 @@ def add_model_time(context: Ctx, by: Tuner, request: Request, model_id: Id, new:
 @router.post("/models/{model_id}/tune", responses=CHANGE_ERRORS, status_code=202)
 def tune_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: TuneModel) -> Run:
     """Begin a run of a model's kernels. It is `queued` until its process has a device; follow its events."""
+    version = _version(context, request, model_id, how.version)
     launcher = launcher_of(context)
-    context.store.models.get(model_id, viewer_of(request))
-    version = context.store.models.version_of(model_id, how.version)
     if launcher.has_tracker:
         target = how.target or context.fleet.target_of(parse_capability(how.key or "*"))
     elif how.key:
@@ -317,9 +316,8 @@ def tune_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: Tun
 def profile_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: ProfileModel) -> ProfileJob:
     """Build a model with its best configs, run it on a device, and keep its time and profile. The store must hold the
     model's file, in ONNX: files of other kinds may run code."""
+    version = _version(context, request, model_id, how.version)
     launcher = launcher_of(context)
-    context.store.models.get(model_id, viewer_of(request))
-    version = context.store.models.version_of(model_id, how.version)
     if launcher.has_tracker:
         context.fleet.target_of(parse_capability(how.key or "*"))  # says so where no device has the key
     elif how.key:

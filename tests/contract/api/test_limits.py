@@ -88,6 +88,8 @@ def test_a_token_of_a_model_sees_no_other(ask: Callable[..., Ask]) -> None:
     assert mine.is_success, mine.text
     assert [model["name"] for model in phone("GET", "/api/v1/models").json()["models"]] == ["resnet"]
     assert phone("GET", "/api/v1/models/1").status_code == 404
+    for change in ("profile", "tune"):
+        assert phone("POST", f"/api/v1/models/1/{change}", json={}).status_code == 404
     assert phone("GET", "/api/v1/runs").status_code == 403
 
 

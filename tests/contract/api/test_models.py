@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from compiler.tir.text.print_func import workload_key
 from tests.kit import patient_http
@@ -15,6 +19,7 @@ from tests.kit.records.seed import TARGET, ZEN3, FakeTracker, Seeded
 from tests.kit.records.seed_models import NEW, OLD
 from tests.kit.web import running_app
 from tunefarm.client import Client
+from tuner.records.errors import RecordNotFound
 from tuner.records.farm.model_farm import Role
 from tuner.records.models.facts import ANYONE, ProfileJob
 from tuner.records.store import RecordStore
@@ -198,6 +203,49 @@ def test_a_model_is_profiled_once_the_store_has_its_file(
     other = body(form="pt2", file_digest=DIGEST)
     made = ada.post("/models", json=other).json()["id"]
     assert "may run code" in ada.post(f"/models/{made}/profile", json=asked).json()["error"]["message"]
+
+
+def test_the_client_has_every_route_of_models(
+    address: str, people: dict[str, httpx.Client], launcher: Kept, ids: Seeded, store: RecordStore, tmp_path: Path
+) -> None:
+    ada, asked = people["ada"], list[str]()
+    file = tmp_path / "square.onnx"
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [32, 32]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    with Client(address, token=ada.headers["Authorization"].removeprefix("Bearer "), timeout_s=60) as client:
+        client._http.event_hooks["request"].append(lambda sent: asked.append(f"{sent.method} {sent.url.path}"))
+        mine = client.register_model(str(file), upload=True)
+        assert client.model(mine.id) == mine
+        assert {model.id for model in client.models()} == {mine.id, ids.model}
+        [version] = client.model_versions(mine.id)
+        assert (version.digest, version.kept_bytes, version.sizes) == (mine.latest, file.stat().st_size, {})
+        assert b"".join(client.model_file(mine.id, version.digest)) == file.read_bytes()
+        assert [task.calls for task in client.model_tasks(ids.model, NEW)] == [16, 2, 1, 1]
+        assert client.model_graph(ids.model, NEW)[1].inputs == (0,)
+        assert len(client.model_configs(ids.model, TARGET, ZEN3)) == 4
+        covered = client.model_coverage(ids.model, ZEN3, TARGET)
+        assert [kernel.config for kernel in covered.kernels] == ["hit", "hit", "untuned", "untuned"]
+        times = list(client.model_times(ids.model, ZEN3))
+        assert [time.id for time in times] == sorted((time.id for time in times), reverse=True)
+        assert client.model_profile(ids.model, times[0].id)[0].name == "fused_conv2d_add_relu"
+        where = {"device": "box", "device_class": ZEN3, "target": TARGET}
+        added = client.add_model_time(mine.id, version.digest, [1.0, 2.0], **where)
+        kind, event = next(client.model_events(mine.id, after=0))
+        assert (kind, event["id"]) == ("time", added["id"])
+        run = client.tune_model(mine.id, key="cpu", trials=3)
+        job = client.profile_model(mine.id, "cpu")
+        assert launcher.started == [(run.id, "cpu"), (job.id, "cpu")]
+        store.models.end_job(job.id, added["id"])
+        assert [(job.ended, job.time) for job in client.profile_jobs(mine.id)] == [(True, added["id"])]
+        assert client.set_model_readers(mine.id, ["eve"]).readers == ("eve",)
+        with pytest.raises(RecordNotFound):
+            next(client.model_file(999, version.digest))
+        assert client.remove_model(mine.id).readers == ("eve",)
+    routes = ada.get("/openapi.json").json()["paths"]
+    wanted = {f"{verb.upper()} {path}" for path, verbs in routes.items() if "/models" in path for verb in verbs}
+    templates = {route: re.compile(re.sub(r"\{\w+\}", "[^/]+", route)) for route in wanted}
+    assert {route for route in wanted if not any(templates[route].fullmatch(one) for one in asked)} == set()
 
 
 def test_what_happens_to_a_model_is_told(people: dict[str, httpx.Client], ids: Seeded, store: RecordStore) -> None:
