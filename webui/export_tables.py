@@ -78,6 +78,8 @@ def _runs(context: Context, filters: Filters) -> Iterator[Row]:
                 "untuned_s": task.baseline_cost,
                 "best_s": task.best_cost,
                 "flops": task.workload.flops,
+                "run_held_s": run.use.held_s,
+                "run_busy_s": run.use.busy_s,
             }
 
 

@@ -89,7 +89,7 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class RunEntry(_Entry, frozen=True, kw_only=True, tag="run"):
     """`ref` is the run's identity (`run_ref`), the same in every store the run is in.
 
-    What `RunFacts` has is in it too.
+    What `RunFacts` has is in it too. Devices were held for it for `held_s` seconds, and measured in `busy_s` of them.
     """
 
     ref: str
@@ -99,6 +99,8 @@ class RunEntry(_Entry, frozen=True, kw_only=True, tag="run"):
     options: Mapping[str, Any] = {}
     started_at: datetime
     finished_at: datetime | None = None
+    held_s: float = 0.0
+    busy_s: float = 0.0
     tasks: tuple[TaskEntry, ...]
 
 
@@ -131,7 +133,7 @@ class ModelTaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ModelEntry(_Entry, frozen=True, kw_only=True, tag="model"):
-    """A version of a model, without its file: weights stay where their owner put them."""
+    """A version of a model, without its file: weights stay where their owner put them. `runs` tuned it."""
 
     owner: str = ""
     name: str
@@ -144,6 +146,7 @@ class ModelEntry(_Entry, frozen=True, kw_only=True, tag="model"):
     created_by: str = ""
     graph: tuple[Mapping[str, Any], ...] = ()
     tasks: tuple[ModelTaskEntry, ...]
+    runs: tuple[str, ...] = ()
 
 
 @lines_with(ModelTimeFacts)
@@ -226,9 +229,9 @@ def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTria
 
 
 def model_entry(
-    model: Model, version: ModelVersion, tasks: Sequence[ModelTask], graph: Sequence[GraphCall]
+    model: Model, version: ModelVersion, tasks: Sequence[ModelTask], graph: Sequence[GraphCall], runs: Sequence[str]
 ) -> ModelEntry:
-    """The line for a version of a model."""
+    """The line for a version of a model, which the runs of these identities tuned."""
     return ModelEntry(
         owner=model.owner,
         name=model.name,
@@ -244,6 +247,7 @@ def model_entry(
             ModelTaskEntry(workload=task.workload_key, kind=task.kind, names=task.names, calls=task.calls)
             for task in tasks
         ),
+        runs=tuple(runs),
     )
 
 

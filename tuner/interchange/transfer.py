@@ -39,6 +39,7 @@ from tuner.records.model import (
     Run,
     RunFacts,
     RunState,
+    RunUse,
     Trial,
     Workload,
     WorkloadFacts,
@@ -122,7 +123,8 @@ def _models(store: RecordStore, workloads: set[str], devices: set[str]) -> Itera
                 if key not in workloads and (workload := store.workloads.find(key)) is not None:
                     workloads.add(key)
                     yield _workload_entry(workload)
-            yield model_entry(model, version, tasks, store.models.graph(version.id))
+            runs = [run_ref(store.runs.get(number)) for number in reversed(store.models.runs(version.id, 1000))]
+            yield model_entry(model, version, tasks, store.models.graph(version.id), runs)
             for time in reversed(list(_all_times(store, model.id, version.id))):
                 device = known[time.device, time.device_class]
                 if (ref := device_ref(device)) not in devices:
@@ -175,6 +177,8 @@ def _run_entry(run: Run) -> RunEntry:
         message=run.message,
         started_at=run.started_at,
         finished_at=run.finished_at,
+        held_s=run.use.held_s,
+        busy_s=run.use.busy_s,
         tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget) for t in run.tasks),
     )
 
@@ -279,6 +283,9 @@ class _Writer:
         for new in new_versions(entry, self.lines):
             self.version = self.store.models.register(new)
         assert self.version is not None
+        for ref in entry.runs:
+            if ref in self.known:
+                self.store.models.link_run(self.version.id, self.known[ref])
         known = _all_times(self.store, self.version.model_id, self.version.id)
         self.times = {(time.device, time.measured_at) for time in known}
         self.absorbed.models += 1
@@ -357,6 +364,7 @@ class _Writer:
                 state if state.ended else RunState.INTERRUPTED,
                 self.entry.message,
                 at=self.entry.finished_at,
+                use=RunUse(held_s=self.entry.held_s, busy_s=self.entry.busy_s) if self.own else None,
             )
         self.entry = self.run = None
 

@@ -166,7 +166,7 @@ class RunTask:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUse:
     """What a run has used: the seconds that devices were held for it, all together, and those in which they measured.
-    Of a run from a file of records both are 0."""
+    Both are 0 for a run from somebody else's file of records, which takes nothing of anybody's quota."""
 
     held_s: float = 0.0
     busy_s: float = 0.0

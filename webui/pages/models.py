@@ -210,7 +210,9 @@ def compare_models(
 
 
 def _side(context: Context, model_id: int, digest: str, device_class: str) -> ModelSide:
+    """A version's newest time on a device class; on that of its newest time where none is named."""
     version = context.store.models.version_of(model_id, digest)
-    times = context.store.models.times(model_id, device_class, version.id, 1)
+    times = context.store.models.times(model_id, device_class or None, version.id, 1)
+    device_class = device_class or (times[0].device_class if times else "")
     _, kernels = context.store.models.newest_profile(version.id, device_class)
     return ModelSide(version, device_class, times[0] if times else None, {share.name: share for share in kernels})

@@ -18,7 +18,7 @@ from tuner.process_identity import is_gone, process_name
 from tuner.records.db.schema_models import ProfileJobRow
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.model import NewWorkload, RunState
+from tuner.records.model import NewWorkload, RunState, RunUse
 from tuner.records.models.facts import (
     GraphCall,
     JobState,
@@ -223,6 +223,9 @@ def test_models_go_to_another_store_without_their_files(farm: Farm, tmp_path: Pa
     farm.store.models.register(version(owner="ada", kind="cuda"))
     farm.store.models.add_part(made.id, 0, FILE)
     kernels = (KernelShare(name="conv", calls=3, seconds=0.5, workload=KEY),)
+    run = farm.run()
+    farm.store.models.link_run(made.id, run.id)
+    farm.store.runs.set_state(run.id, RunState.FINISHED, use=RunUse(held_s=9.0, busy_s=6.0))
     for seconds in (1.0, 2.0):
         farm.store.models.add_time(time(made.id, farm.zen3, seconds, kernels=kernels, release="r1"))
     lines = tmp_path / "models.jsonl"
@@ -240,9 +243,15 @@ def test_models_go_to_another_store_without_their_files(farm: Farm, tmp_path: Pa
         assert [(t.kind, t.workload_key, t.calls, t.names) for t in other.models.tasks(copied.id)] == [
             (t.kind, t.workload_key, t.calls, t.names) for t in farm.store.models.tasks(made.id)
         ]
+        [tuned] = other.models.runs(copied.id)
+        assert other.runs.get(tuned).use == RunUse()  # somebody else's file
         times = other.models.times(model.id)
         assert [t.samples for t in times] == [(2.0,), (1.0,)]
         assert other.models.profile(times[0].id) == kernels
+    with RecordStore.open(tmp_path / "merged.db", create=True) as merged:
+        transfer.copy(farm.store, merged)
+        [tuned] = merged.models.runs(merged.models.version_of(merged.models.find("net").id).id)
+        assert merged.runs.get(tuned).use == RunUse(held_s=9.0, busy_s=6.0)
     without = lines.read_bytes().replace(b'"entry":"workload"', b'"entry":"workloads"', 1)
     lines.write_bytes(without)
     with pytest.raises(InvalidRecord, match="line 2"):

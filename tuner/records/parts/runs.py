@@ -35,10 +35,13 @@ class RunRecords(StorePart):
 
         return self._write(start)
 
-    def set_state(self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None) -> Run:
+    def set_state(
+        self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None,
+        use: RunUse | None = None,
+    ) -> Run:  # fmt: skip
         """Change a run's state, as of `at` (default: now). An ended state sets `finished_at`; RUNNING (a resumed
-        run) clears it. None keeps the message. Raises RecordNotFound."""
-        return self._write(lambda c: runs.set_state(c, run_id, state, message, at))
+        run) clears it. None keeps the message, and what the run used. Raises RecordNotFound."""
+        return self._write(lambda c: runs.set_state(c, run_id, state, message, at, use))
 
     def set_budgets(self, run_id: int, budgets: Mapping[int, int]) -> Run:
         """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""

@@ -65,7 +65,10 @@ def _check_references(connection: Connection, new: NewRun) -> None:
             raise InvalidRecord(f"{table.__tablename__} has no row {min(missing)}")
 
 
-def set_state(connection: Connection, run_id: int, state: RunState, message: str | None, at: datetime | None) -> Run:
+def set_state(
+    connection: Connection, run_id: int, state: RunState, message: str | None, at: datetime | None,
+    use: RunUse | None = None,
+) -> Run:  # fmt: skip
     now = at or utcnow()
     values: dict[str, Any] = {
         "state": str(state),
@@ -74,6 +77,8 @@ def set_state(connection: Connection, run_id: int, state: RunState, message: str
     }
     if message is not None:
         values["message"] = message
+    if use is not None:
+        values |= {"held_s": use.held_s, "busy_s": use.busy_s}
     changed = connection.execute(update(RunRow).where(RunRow.id == run_id).values(**values))
     if changed.rowcount == 0:
         raise no_run(run_id)
