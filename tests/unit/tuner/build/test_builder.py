@@ -42,12 +42,12 @@ def builder() -> Iterator[LocalBuilder]:
     made.close()
 
 
-def request(source: Source, timeout_s: float = 30.0) -> BuildRequest:
+def request(source: Source, timeout_s: float = 120.0) -> BuildRequest:
     return BuildRequest(source, build_makers.TARGET, timeout_s=timeout_s)
 
 
-def run(builder: LocalBuilder, source: Source, timeout_s: float = 30.0) -> BuildResult:
-    return builder.submit(request(source, timeout_s)).result(timeout=120)
+def run(builder: LocalBuilder, source: Source, timeout_s: float = 120.0) -> BuildResult:
+    return builder.submit(request(source, timeout_s)).result(timeout=300)
 
 
 def loads(result: BuildResult) -> bool:
@@ -80,7 +80,7 @@ def test_what_goes_wrong_is_said_and_costs_nobody_else_anything(builder: LocalBu
     for make in wrong:
         outcomes.append(builder.submit(request(MakeSource(make))))
         outcomes.append(builder.submit(request(MakeSource(build_makers.add_one))))
-    results = [outcome.result(timeout=120) for outcome in outcomes]
+    results = [outcome.result(timeout=300) for outcome in outcomes]
     for (kind, text), result in zip(wrong.values(), results[::2]):
         assert (result.artifact, result.failure) == (None, kind)
         assert text in result.text
@@ -159,7 +159,7 @@ for line in open(f"/proc/{forkserver._forkserver._forkserver_pid}/status"):
     if line.startswith("SigBlk:"):
         print(int(line.split()[1], 16) >> 1 & 1)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("1\n", "")  # from its first instruction on
 
 
