@@ -23,6 +23,7 @@ from tuner.model.types import Floats
 _SPILL = 3.0
 _GATHER = 2.0
 _LINE = 64  # bytes of a line of the cache
+_LATE = 50.0  # cycles that the first line of a piece of memory is late, with others on their way
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,14 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
     cycles = _largest([compute, *memory], core.overlap) + copies + overhead
     score: Floats = -np.log2(cycles / (of["balance"] * machine.threads))
     return score
+
+
+def late(draft: Floats, pieces: Floats, at_once: Floats) -> Floats:
+    """What is to be added to a `draft` where an operation writes so many pieces of memory that are in no cache. So many
+    operations are done `at_once`, by all threads."""
+    cycles = np.exp2(-draft) * at_once
+    added: Floats = -np.log2(1.0 + _LATE * pieces / cycles)
+    return added
 
 
 def _largest(times: Sequence[Floats], overlap: float) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.model.draft import draft
+from tuner.model.draft import draft, late
 from tuner.model.machine import LINE_BYTES, MachineModel
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
@@ -67,11 +67,17 @@ class SketchFeatures:
 
     def matrix(self, points: Sequence[Sequence[int]] | Ints) -> Floats:
         """An array of (points, len(NAMES)) for decision vectors of shape (points, decisions)."""
+        return self.described(points)[0]
+
+    def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
+        """The matrix, and what is to be added to a score of speed for results that do not stay in a cache. No
+        measurement tells that: it writes to the same memory again and again."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
         columns["draft"] = draft(columns, self.nest, self.machine)
-        return np.stack([columns[name] for name in NAMES], axis=1)
+        matrix = np.stack([columns[name] for name in NAMES], axis=1)
+        return matrix, late(columns["draft"], population.pieces_written(), columns["balance"] * self.machine.threads)
 
 
 def _log(values: Floats | Ints | float) -> Floats:
@@ -276,6 +282,26 @@ class _Population:
             pieces = np.where(whole, 1.0, pieces * span)
             whole = whole & (span >= dim.extent)
         return pieces
+
+    def pieces_written(self) -> Floats:
+        """In how many pieces of memory the result is written, for an operation: of each, the first line is late. A
+        piece is what tiles of one row write one after another. None where the result fits the second-level cache, or
+        what is computed from it before does."""
+        [written] = [access for access in self.nest.accesses if access.written]
+        size = float(np.prod([dim.extent for dim in written.dims]))
+        if not self.nest.writes_result or size * written.item_bytes <= self.machine.l2_bytes:
+            return self._all(0.0)
+        loops = self.nest.loops
+        start = next((at for at, loop in enumerate(loops) if self._reduces(loop)), len(loops))
+        rows = self._pieces(written, self.tiles[start])
+        piece, goes_on = self._product(self._spans(written, self.tiles[start])) / rows, np.ones(self.count, bool)
+        for depth in range(start - 1, -1, -1):
+            if loops[depth].kind is n.ForKind.PARALLEL:
+                break
+            goes_on = goes_on & (self._pieces(written, self.tiles[depth]) == rows)
+            longer = self._product(self._spans(written, self.tiles[depth])) / rows
+            piece = np.where(goes_on, longer, piece)
+        return size / piece / self._ops
 
     def _tails(self) -> dict[str, Floats]:
         fill, vector_fill = np.ones(self.count), np.ones(self.count)

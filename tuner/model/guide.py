@@ -70,8 +70,8 @@ class Guide:
         features = self._features.get(id(sketch))
         if features is None:
             return rows, np.array([sketch.score(point) for point in points])
-        matrix = features.matrix(where)
-        return np.concatenate([rows, matrix], axis=1), self._prior(matrix)
+        matrix, late = features.described(where)
+        return np.concatenate([rows, matrix], axis=1), self._prior(matrix) + late
 
     def _prior(self, matrix: Floats) -> Floats:
         """Speeds are of operations: a sketch that needs fewer of them for the same result gains by as much."""

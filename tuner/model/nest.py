@@ -91,7 +91,8 @@ class NestAccess:
 @dataclass(frozen=True)
 class Nest:
     """`ops`: operations of one iteration of the block. `tables[i]`: what each decision of the i-th sampling step makes
-    of its outputs, a row a decision. `steps`: how often the trace has each primitive. `blocks`: in all the function."""
+    of its outputs, a row a decision. `steps`: how often the trace has each primitive. `blocks`: in all the function.
+    `writes_result`: whether a tile, when it is summed, is written to an argument."""
 
     loops: tuple[NestLoop, ...]
     axes: tuple[NestAxis, ...]
@@ -103,6 +104,7 @@ class Nest:
     tables: tuple[Ints, ...]
     steps: dict[str, int]
     blocks: int
+    writes_result: bool
 
     def extents(self, points: Ints) -> dict[n.Var, Ints]:
         """The extent of every loop for each of the points, an array of (points, decisions)."""
@@ -213,7 +215,15 @@ class _Reader:
             tables=tables,
             steps=counts,
             blocks=len(leaves),
+            writes_result=self._writes_result(main, leaves),
         )
+
+    def _writes_result(self, main: _Leaf, leaves: list[_Leaf]) -> bool:
+        """Whether the main block or the one that copies its tiles writes an argument."""
+        [made] = [region.buffer for region in main.block.writes]
+        copying = [leaf for leaf in leaves if leaf is not main and any(r.buffer is made for r in leaf.block.reads)]
+        results = set(self.func.buffer_map.values())
+        return any(write.buffer in results for leaf in (main, *copying) for write in leaf.block.writes)
 
     # -- the trace, once
 

@@ -52,7 +52,7 @@ class CPUTuningBackend(TuningBackend):
 
     def sketches(self, func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
         blocks = blocks_of(func)
-        if not any(_shared_both_ways(b) for b in blocks):
+        if not any(_shared_both_ways(b) or _slides(b) for b in blocks):
             by_rows = row_sketches(func, Hardware.of(target, blocks[-1].output.buffer.dtype))
             if by_rows:
                 return by_rows
@@ -135,6 +135,13 @@ def _across_memory(info: BlockInfo) -> bool:
     """A reduction whose neighbouring results add up neighbours in memory, such as a sum of columns."""
     last = info.spatial[-1].position if info.spatial else None
     return bool(info.reduced) and bool(info.inputs) and all(last in i.innermost for i in info.inputs)
+
+
+def _slides(info: BlockInfo) -> bool:
+    """A reduction of windows that move along memory, as those of pooling do: neighbouring results are a vector. There
+    are more of them in a row than a window has, else a window is the row."""
+    along = [a for a in info.reduced if any(a.position in i.innermost for i in info.inputs)]
+    return _across_memory(info) and bool(along) and info.spatial[-1].extent > max(a.extent for a in along)
 
 
 def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:

@@ -37,6 +37,8 @@ class Judge:
             return False
         if self.shape.padded and not self._whole_tiles(values):
             return False
+        if len(self.info.inputs) == 1 and not self._masks_known(values):
+            return False
         if self._width(values) >= 2 * self.roles.v.extent and values.get("panel", 1) > 1:
             return False
         if values.get("chunk", 1) > 1 and rows * values["chunk"] >= 2 * self._rows_extent():
@@ -64,6 +66,14 @@ class Judge:
         if self.hardware.registers < _MANY_REGISTERS or not shared or 1 in (rows, vectors):
             return 1
         return vectors + 1
+
+    def _masks_known(self, values: Values) -> bool:
+        """Every second element is loaded fast by a mask that is constant, or for one vector at a time. Pooling does
+        little else."""
+        tile = values["vectors"] * self.hardware.lanes
+        return (
+            self._step() == 1 or values["vectors"] == 1 or self.roles.v.extent % tile == 0 or tile > self.roles.v.extent
+        )
 
     def _step(self) -> int:
         """How far apart what neighbouring columns read is: rows of a window are as far apart."""

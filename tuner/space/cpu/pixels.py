@@ -31,6 +31,7 @@ from tuner.space.loops import fuse_all
 
 _GATHERED_BYTES = 64  # of a vector
 _LEAST_GATHERED = 4  # bytes of an element
+_LONG_ROW = 4  # vectors of a row that are copied as such, sooner than gathered
 STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
 
@@ -86,7 +87,7 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bo
     dropped = [a for a in info.reduced if a not in steps] if len(steps) == 1 else []
     read = [a for a in info.axes if a.position in operand.axes]
     dense = is_dense(info, roles)
-    by_pixels = dense or (packed and _gathers(operand, lanes))
+    by_pixels = dense or (packed and roles.v.extent < _LONG_ROW * lanes and _gathers(operand, lanes))
     try:
         columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
         sch.reindex(block, ("write", 0))

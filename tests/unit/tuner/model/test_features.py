@@ -238,3 +238,17 @@ def test_a_guide_with_a_model_listens_to_the_draft_as_well():
     _, drafted = Guide.of(sketches, of.func, of.target).describe(sketch, points)
     _, scores = Guide.of(sketches, of.func, of.target, lambda: model).describe(sketch, points)
     np.testing.assert_allclose(scores, (learnt + drafted) / 2)
+
+
+def test_a_result_beyond_the_caches_is_better_written_in_long_pieces():
+    """A tile's row is as many pixels as a panel has. The fewer there are, the more often memory is late."""
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4 -num-cores=1")
+    large, small = (TuningTask.from_spec(f"conv2d:1,3,{size},{size},64,3,3,2,0", target) for size in (223, 35))
+    for of, panels in ((large, (1, 4, 32)), (small, (1,))):
+        sketch = next(s for s in generate(of.func, target) if s.name == "panels+flat")
+        points = [
+            [d.values.index({"rows": 6, "vectors": 2}.get(d.name, panel)) for d in sketch.decisions] for panel in panels
+        ]
+        _, late = SketchFeatures.of(sketch, of.func, target).described(points)
+        assert (np.diff(late) > 0).all()
+        assert (late < 0).all() if of is large else (late == 0).all()
