@@ -26,6 +26,7 @@ QUICK = {
     "compile": "--rounds 1 --candidates 1 --only matmul",
     "convergence": "--workload matmul:64,64,64 --long 8 --trials 4 --seeds 1 --rounds 1",
     "families": "--only small --trials 4 --rounds 1",
+    "decoder": "--quick",
     "farm": "--boxes 20 --clients 5 --seconds 0.3",
     "gpu": "--small --trials 2",
     "graphs": "--rounds 1 --only resnet",
