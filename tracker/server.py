@@ -29,7 +29,8 @@ from rpc_server.service import (
     stoppable,
 )
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
-from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.budget import Budget
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.sockets import has_message, prepare, receive_frames, send_frames
 from rpc_server.wire.tracker_messages import (
     TO_TRACKER,

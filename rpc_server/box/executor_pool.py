@@ -21,6 +21,9 @@ class ExecutorState(Enum):
     DYING = auto()
 
 
+_ON_HAND = (ExecutorState.STARTING, ExecutorState.WARM)
+
+
 @dataclass(slots=True)
 class Executor:
     """`since`: when it was started, and once DYING when it was killed. `session` stays set while it dies."""
@@ -156,5 +159,7 @@ class ExecutorPool:
     def _missing(self, wanted: WantedExecutor, *, spares: bool) -> int:
         if self._stopped:
             return 0
-        on_hand = self.count(ExecutorState.STARTING) + self.count(ExecutorState.WARM)
+        on_hand = 0
+        for executor in self._executors.values():
+            on_hand += executor.state in _ON_HAND
         return max(wanted.sessions + max(wanted.clients, self.config.warm if spares else 0) - on_hand, 0)

@@ -58,7 +58,8 @@ from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, MessageKind, check_frames, encode_error, total_size
-from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.budget import Budget
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
 from rpc_server.wire.messages import (
@@ -94,7 +95,8 @@ _BURST = 64  # messages taken from one source before the others get a turn,
 _LONGEST_BURST_S = 0.005  # or fewer that take long
 
 
-BUDGET = Budget(connections=1024, per_address=512, stranger_bytes=1 << 16)  # a session is asked for first
+# A session is asked for first.
+BUDGET = Budget(connections=1024, per_address=512, stranger_bytes=1 << 16, first_words_s=0.002)
 
 
 def watch_connections(front: zmq.Socket[bytes]) -> ConnectionGuard:

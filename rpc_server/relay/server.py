@@ -28,7 +28,8 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
-from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.budget import Budget
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.keys import KeyRing, KeyRole, Principal
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT, prepare_control
 

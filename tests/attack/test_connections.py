@@ -20,7 +20,7 @@ from rpc_server.relay.passes import GREETING_SIZE, Greeting
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.guard import connection_guard
-from rpc_server.wire.guard.connection_guard import Budget
+from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
 from tests.kit.farm.attack import COMMAND, LONG, MORE, RawPeer, guarded_router, zmtp_frame

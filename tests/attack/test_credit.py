@@ -11,7 +11,7 @@ import time
 import pytest
 import zmq
 
-from rpc_server.wire.guard.connection_guard import Budget
+from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.kernel_facts import bytes_of
 from rpc_server.wire.guard.socket_filter import (
     FIRST_PAYLOAD,
@@ -60,6 +60,32 @@ def test_a_service_that_gets_no_time_takes_no_more_in(size, known):
         assert received(guard) < (budget.credit if known else budget.stranger_bytes) + PACKET
         starved.end()
         hostile.close()
+
+
+def test_a_connection_that_says_nothing_at_first_is_bounded_soon():
+    budget = Budget(credit=3 * MIB, stranger_bytes=MIB // 2, silent_s=60, first_words_s=0.01)
+    starved = Starved()
+    with guarded_router(budget, starved=starved) as (port, guard):
+        hostile = RawPeer(port)
+        until(lambda: len(guard) == 1 and all(peer.granted for peer in guard._by_fd.values()))
+        starved.begin()
+        hostile.sock.settimeout(1)
+        hostile.flood(zmtp_frame(bytes(1), MORE) * 1000, MIB // 1000)
+        assert received(guard) < budget.stranger_bytes + PACKET
+        starved.end()
+        hostile.close()
+
+
+def test_the_first_words_are_heard_before_the_kernel_bounds_a_connection():
+    budget = Budget(credit=3 * MIB, stranger_bytes=MIB // 2, silent_s=60, first_words_s=60.0)
+    with guarded_router(budget) as (port, guard):
+        honest = RawPeer(port)
+        until(lambda: len(guard) == 1)
+        (peer,) = guard._by_fd.values()
+        assert peer.granted == 0
+        honest.send(b"hello")
+        until(lambda: peer.granted > budget.credit)
+        honest.close()
 
 
 def test_a_connection_that_the_service_has_not_seen_yet_brings_little():

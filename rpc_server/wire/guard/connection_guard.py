@@ -29,8 +29,9 @@ import zmq
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Buffer
+from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.kernel_facts import bytes_of, identify, last_given_id, resident_bytes, waiting_in_kernel
-from rpc_server.wire.guard.socket_filter import let_in, open_again, prepare_listener, refuse_from
+from rpc_server.wire.guard.socket_filter import first_number, let_in, open_again, prepare_listener, refuse_from
 from rpc_server.wire.sockets import Monitor, came_before
 
 logger = logging.getLogger("rpc_server")
@@ -53,38 +54,6 @@ _SHORT_HEAD, _LONG_HEAD = 2, 9
 _ENCRYPTED = 33  # what CurveZMQ adds to a frame
 _HANDSHAKE = 4096  # bytes of a connection that belong to no message: at its beginning,
 _HEARTBEATS = 128  # and in a second
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Sizes in bytes. A *stranger* is a connection that has not yet sent a message which makes sense.
-
-    `unfinished`: what a connection may have sent of a message that is not whole. `credit`: what the kernel takes in of
-    it beyond the messages that were heard, whether those behind it are whole or not; `stranger_bytes`: both of these
-    for a stranger. An honest peer that sends more than its credit before the service gets to read it is slowed down, by
-    some tenths of a second. `unread`: answers it has not taken.
-    `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
-    in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `growth`: how much the process may
-    grow by messages that are not whole, of all connections. `burst`: connections that an address may open at once;
-    `rate`: and so many a second from then on.
-    """
-
-    connections: int = 4096
-    per_key: int = 256
-    per_address: int = 1024
-    strangers: int = 128
-    silent_s: float = 10.0
-    unfinished: int = 6 << 20
-    credit: int = 10 << 20
-    stranger_bytes: int = 256 << 10
-    strangers_total: int = 16 << 20
-    unfinished_total: int = 64 << 20
-    growth: int = 256 << 20
-    unread: int = 64 << 20
-    unread_total: int = 256 << 20
-    errors: int = 64
-    burst: int = 2048
-    rate: float = 50.0
 
 
 def seed_routing_ids() -> None:
@@ -157,6 +126,7 @@ class ConnectionGuard:
         self._by_fd: dict[int, Peer] = {}
         self._by_conn: dict[bytes, Peer] = {}
         self._strangers: dict[Peer, None] = {}  # the oldest first
+        self._unbounded: dict[Peer, None] = {}  # of which the kernel does not know yet; the oldest first
         self._held: dict[str, int] = {}  # connections by holder
         self._next_look = 0.0
         self._in_turn: list[Peer] = []  # those still to be looked at in this round
@@ -187,14 +157,16 @@ class ConnectionGuard:
     def _opened(self, fd: int, now: float) -> None:
         self._accepted += 1
         self._forget(self._by_fd.get(fd))
-        seen = identify(fd, granted := _HANDSHAKE + self.budget.stranger_bytes)
+        seen = identify(fd)
         if seen is None:  # it is gone already; who is fast at it anyway pays
             if self._fastest:
                 self._slow_down(self._fastest, now)
             return
-        inode, holder, first = seen
-        peer = Peer(fd, inode, holder, now)
-        peer.first, peer.granted, peer.grant_at = first, granted, self.budget.stranger_bytes // 8
+        peer = Peer(fd, *seen, now)
+        peer.grant_at = self.budget.stranger_bytes // 8
+        self._unbounded[peer] = None
+        if not self.budget.first_words_s:
+            self._grant(peer, now)
         if not self._by_fd and not self._refused:  # a look that nobody needed until now is not due at once
             self._next_look = now + _LOOK_AT_STRANGERS_S
         self._by_fd[fd] = peer
@@ -261,6 +233,7 @@ class ConnectionGuard:
             return
         del self._by_fd[peer.fd]
         self._strangers.pop(peer, None)
+        self._unbounded.pop(peer, None)
         self._count(peer.holder, -1)
         if peer.conn is not None and self._by_conn.get(peer.conn) is peer:
             del self._by_conn[peer.conn]
@@ -287,15 +260,21 @@ class ConnectionGuard:
 
     def _grant(self, peer: Peer, now: float) -> None:
         """Have the kernel take in as much again as a connection may send before it is heard."""
-        if peer.first is None:
+        is_new = peer in self._unbounded
+        if is_new:
+            del self._unbounded[peer]
+        elif peer.first is None:
             return
         credit = self.budget.credit if peer.known else self.budget.stranger_bytes
         beside = _HANDSHAKE + int((now - peer.opened_at) * _HEARTBEATS)
         granted = peer.wire + beside + credit
         worth = peer.granted + (credit // 8 if peer.granted else 0)
         if granted > worth and (sock := open_again(peer.fd, peer.inode)) is not None:
-            with sock:
+            if is_new:
+                peer.first = first_number(sock)
+            if peer.first is not None:
                 let_in(sock, peer.first, granted)
+            sock.close()
             peer.granted = granted
         peer.grant_at = peer.wire + credit // 8
 
@@ -390,10 +369,18 @@ class ConnectionGuard:
 
     def due(self) -> float | None:
         """Return when to call `look` next (monotonic seconds)."""
+        if self._unbounded:
+            return min(self._next_look, next(iter(self._unbounded)).opened_at + self.budget.first_words_s)
         return self._next_look if self._by_fd or self._refused else None
 
     def look(self, now: float) -> None:
         """Cut off who has been silent for too long, or sends a message that never ends."""
+        for peer in list(self._unbounded):
+            if now < peer.opened_at + self.budget.first_words_s:
+                break
+            self._grant(peer, now)
+        if self.budget.first_words_s and now < self._next_look:
+            return
         self._next_look = now + (_LOOK_AT_STRANGERS_S if self._strangers else _LOOK_S)
         if self._refused:
             self._accept_again(now)
@@ -467,8 +454,9 @@ class ConnectionGuard:
         noticed; then it is forgotten."""
         self._strangers.pop(peer, None)
         if (sock := open_again(peer.fd, peer.inode)) is not None:
-            with sock, contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
         self._tell(f"a connection of {peer.holder} was cut off: {why}")
 
     def _tell(self, text: str) -> None:

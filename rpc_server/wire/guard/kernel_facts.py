@@ -11,7 +11,7 @@ import termios
 
 import zmq
 
-from rpc_server.wire.guard.socket_filter import first_number, let_in
+from rpc_server.wire.guard.socket_filter import handle_on
 
 _TCP_INFO_SIZE = 136
 _BYTES = struct.Struct("=QQ")  # tcpi_bytes_acked, tcpi_bytes_received
@@ -34,25 +34,26 @@ def last_given_id(sock: zmq.Socket[bytes]) -> int | None:
     return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
 
 
-def identify(fd: int, granted: int) -> tuple[int, str, int | None] | None:
-    """The inode of a connection's socket, the address of its other end, and the number of its first byte; the kernel
-    takes in `granted` bytes of it then. A number of None: it bounds nothing."""
+def identify(fd: int) -> tuple[int, str] | None:
+    """The inode of a connection's socket, and the address of its other end; None when it is gone."""
     try:
-        # Python asks the kernel for a family that is not said; the one with the longest addresses serves for all.
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=os.dup(fd)) as sock:
-            address = sock.getpeername()
-            host = str(address[0]) if isinstance(address, tuple) else "this machine"
-            if (first := first_number(sock)) is not None:
-                let_in(sock, first, granted)
-            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first
+        sock = handle_on(os.dup(fd))
     except OSError:
         return None
+    try:
+        address = sock.getpeername()
+        host = str(address[0]) if isinstance(address, tuple) else "this machine"
+        return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:")
+    except OSError:
+        return None
+    finally:
+        sock.close()
 
 
 def bytes_of(fd: int) -> tuple[int, int] | None:
     """Bytes that the other end has acknowledged, and bytes that came from it; None where that cannot be known."""
     try:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
+        sock = handle_on(fd)
     except OSError:
         return None
     try:

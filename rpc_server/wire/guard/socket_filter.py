@@ -18,6 +18,7 @@ import socket
 import struct
 from array import array
 from collections.abc import Collection
+from socket import SocketType
 
 MOST = 32
 """Refused addresses at a time: a packet is compared with each, and jumps of a filter reach 255 instructions."""
@@ -93,7 +94,7 @@ _CREDIT_BEGIN = b"".join(
 _CREDIT_END = _if_any_bit(_HALF, 1, 0) + _return(0) + _return(_WHOLE)  # before it, modulo 2**32
 
 
-def prepare_listener(sock: socket.socket) -> bool:
+def prepare_listener(sock: SocketType) -> bool:
     """Call before a socket listens, so that `first_number` is known of its connections, and big packets wait until they
     have been given a filter. False where the kernel cannot."""
     try:
@@ -116,7 +117,7 @@ def refuse_from(listener: int, addresses: Collection[str]) -> bool:
         sock.detach()
 
 
-def first_number(sock: socket.socket) -> int | None:
+def first_number(sock: SocketType) -> int | None:
     """The number that the first byte of an accepted connection has in TCP's headers. None where it cannot be known:
     `prepare_listener` was not called, or the kernel answered the first packet from memory (SYN cookies)."""
     try:
@@ -132,13 +133,13 @@ def first_number(sock: socket.socket) -> int | None:
     return (number + 1) % _NUMBERS
 
 
-def let_in(sock: socket.socket, first: int, size: int) -> bool:
+def let_in(sock: SocketType, first: int, size: int) -> bool:
     """Have the kernel take in the first `size` bytes of a connection, and drop packets that begin behind those. `first`
     is its `first_number`. False where the kernel cannot."""
     return _attach(sock, credit_program(first + size))
 
 
-def let_all_in(sock: socket.socket) -> bool:
+def let_all_in(sock: SocketType) -> bool:
     """Drop nothing of a connection."""
     return _attach(sock, _return(_WHOLE))
 
@@ -170,7 +171,7 @@ def listener_program(addresses: Collection[str]) -> bytes:
     return b"".join([*code, *_PAYLOAD, _if_greater(FIRST_PAYLOAD, 0, 1), _return(0), _return(_WHOLE)])
 
 
-def _attach(sock: socket.socket, program: bytes) -> bool:
+def _attach(sock: SocketType, program: bytes) -> bool:
     kept = array("B", program)
     head = _PROGRAM.pack(len(program) // _INSTRUCTION.size, kept.buffer_info()[0])
     try:
@@ -189,15 +190,23 @@ def _numeric(text: str) -> str:
     return bare
 
 
-def open_again(fd: int, inode: int) -> socket.socket | None:
-    """Another handle on the socket behind a descriptor, if it is still the one with that inode."""
+def handle_on(fd: int) -> SocketType:
+    """A descriptor as a socket, which owns it then. What `socket.socket` adds to it takes longer than what it is asked.
+
+    Python asks the kernel for a family that is not said; the one with the longest addresses serves for all.
+    """
+    return SocketType(socket.AF_INET6, socket.SOCK_STREAM, 0, fd)
+
+
+def open_again(fd: int, inode: int) -> SocketType | None:
+    """Another handle on the socket behind a descriptor, if it is still the one with that inode: close it."""
     try:
         copy = os.dup(fd)
     except OSError:
         return None
     try:
         if os.fstat(copy).st_ino == inode:
-            return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=copy)  # so that nothing is asked
+            return handle_on(copy)
     except OSError:
         pass
     os.close(copy)

@@ -12,7 +12,8 @@ import zmq
 
 from rpc_server.service import bind
 from rpc_server.wire.guard import connection_guard
-from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.budget import Budget
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.sockets import Liveness, prepare
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
