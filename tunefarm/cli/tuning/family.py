@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.table import Table
@@ -10,7 +11,8 @@ from rich.text import Text
 
 from tunefarm.cli.tuning.display import seconds
 from tuner.engine.progress import Snapshot
-from tuner.families.family import family_key
+from tuner.families.family import family_key, spec_from_json
+from tuner.families.library import library_times
 from tuner.families.plan import FamilySearch, finals_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
@@ -18,10 +20,13 @@ from tuner.records.parts.families import NewFamily
 from tuner.records.store import RecordStore
 
 
-def keep_families(store: RecordStore, families: Sequence[FamilySearch], snapshot: Snapshot) -> tuple[FamilyRecord, ...]:
+def keep_families(
+    store: RecordStore, families: Sequence[FamilySearch], snapshot: Snapshot, is_here: bool = False
+) -> tuple[FamilyRecord, ...]:
     """Choose each family's portfolio and rule, and write them to the store; one of which no config works is left out.
 
-    The families' sizes are the last of the run's tasks, in order.
+    The families' sizes are the last of the run's tasks, in order. `is_here`: they were measured on this machine, so a
+    library's times here are of use beside them.
     """
     found = []
     finals = finals_of(store, snapshot.run_id) if families else {}
@@ -34,6 +39,8 @@ def keep_families(store: RecordStore, families: Sequence[FamilySearch], snapshot
             record = family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
         except FamilyError:  # its tasks tell what failed
             continue
+        if is_here and ("op" in record.what or "function" in record.what):
+            record = replace(record, library=library_times(spec_from_json(record.what), record.sizes))
         device_class = next((t.device_class for t in store.trials.all(snapshot.run_id) if t.device_class), "")
         new = NewFamily(
             key=family_key(record.what),
@@ -58,7 +65,7 @@ def family_table(record: FamilyRecord) -> Table:
     table.add_column("size", no_wrap=True)
     table.add_column("traffic", justify="right")
     table.add_column("config", overflow="fold")
-    for name in ("time", "over best"):
+    for name in ("time", "over best", *record.library):
         table.add_column(name, justify="right", no_wrap=True)
     for at, size in enumerate(record.sizes.sizes):
         pick = record.rule.known[size]
@@ -67,7 +74,8 @@ def family_table(record: FamilyRecord) -> Table:
         over = f"{100 * (time / best - 1):.1f} %" if time is not None and best is not None else "–"
         config = str(record.configs[pick]) if pick >= 0 else "the general kernel"
         share = f"{100 * record.sizes.weights[at]:.0f} %"
-        table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over)
+        libraries = [seconds(own) if (own := times[at]) else "–" for times in record.library.values()]
+        table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over, *libraries)
     exact = "no other choice is better" if record.exact else "chosen greedily, with swaps"
     table.caption = Text(f"{100 * (record.loss - 1):.1f} % over each size's best (geometric mean); {exact}")
     table.caption_justify = "left"

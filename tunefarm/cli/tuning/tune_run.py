@@ -77,7 +77,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, limited, given)
-        records = keep_families(store, families, snapshot)
+        records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
     if limited != options and snapshot.held_s >= 3600 * limited.device_hours:
         again = _resume_command(ledger.run_id, given)
         click.echo(f"stopped: the quota of device hours is used up. When there are more, go on with: {again}", err=True)
