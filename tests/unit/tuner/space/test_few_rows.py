@@ -92,7 +92,7 @@ def test_only_products_that_read_both_operands_along_the_sum_have_it():
 
 
 def test_it_is_drafted_where_packing_takes_longer_than_the_product():
-    for rows in (2, 4, 12, 17):
+    for rows in (2, 4, 8):
         func = product(f"dense:{rows},3072,768")
         found = drafted_candidate(func, ZEN, generate(func, ZEN))
         assert found is not None
