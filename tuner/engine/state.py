@@ -307,7 +307,7 @@ class EngineState:
         return commands
 
     def _choose(self, able: Sequence[TaskState]) -> TaskState | None:
-        if len(able) < 2:
+        if not able or (len(able) == 1 and self._chooser is None):
             return able[0] if able else None
         views = [t.view(len(self.jobs.slots), self.limits.builders) for t in self.tasks]
         among = [views[t.index] for t in able]
