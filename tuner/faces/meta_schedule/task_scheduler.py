@@ -21,6 +21,11 @@ class TaskScheduler:
     """A run's tasks, database, callbacks and cost model. A kind of its own says which task is next."""
 
     policy = Policy.GRADIENT
+    # A subclass need not call our __init__: a run sets these.
+    tasks: Sequence[TuneContext] = ()
+    database: Database | None = None
+    callbacks: Sequence[MeasureCallback] = ()
+    cost_model: CostModel | None = None
 
     def __init__(
         self,
@@ -29,13 +34,13 @@ class TaskScheduler:
         callbacks: Sequence[MeasureCallback] = (),
         cost_model: CostModel | None = None,
     ) -> None:
-        self.tasks = list(tasks)
+        self.tasks = tuple(tasks)
         self.database = database
-        self.callbacks = list(callbacks)
+        self.callbacks = tuple(callbacks)
         self.cost_model = cost_model
 
     @property
-    def tasks_(self) -> list[TuneContext]:
+    def tasks_(self) -> Sequence[TuneContext]:
         """The tasks, under the field's name."""
         return self.tasks
 
@@ -45,7 +50,7 @@ class TaskScheduler:
         return self.database
 
     @property
-    def measure_callbacks_(self) -> list[MeasureCallback]:
+    def measure_callbacks_(self) -> Sequence[MeasureCallback]:
         """The callbacks, under the field's name."""
         return self.callbacks
 

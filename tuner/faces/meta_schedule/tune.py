@@ -140,10 +140,11 @@ def tune_tasks(
     for context in tasks:
         assert context.mod is not None
         kept.commit_workload(context.mod)
-    told.tasks, told.database, told.callbacks = list(tasks), kept, _callbacks(measure_callbacks)
+    callbacks = _callbacks(measure_callbacks)
     told.cost_model = cost_model if isinstance(cost_model, CostModel) else None
     if told.cost_model is not None and isinstance(measure_callbacks, str):
-        told.callbacks.append(UpdateCostModel())
+        callbacks.append(UpdateCostModel())
+    told.tasks, told.database, told.callbacks = list(tasks), kept, callbacks
     options = _options(tasks, made_builder, made_runner, max_trials_global, max_trials_per_task, told)
     chooser = told.choose if isinstance(told, PyTaskScheduler) else None
     searches = [_search(context, weight, cost_model) for context, weight in zip(tasks, task_weights)]
