@@ -33,13 +33,14 @@ class _Core:
     `latency`: accumulators in flight that keep two multiply-add units busy, also where operands are late. `loads`:
     of two, less what meets in one bank, crosses a line or waits for a register. Bytes that come `into_l1`,
     `into_l2`, or `from_memory`; that are `copied` in vectors, or `copied_singly`: what is shared across vectors is
-    transposed on the way. `step`: cycles of a loop's counters and jumps, which go on beside the arithmetic.
-    `straight`: vector operations written out, as a logarithm, before some registers are stored and loaded between;
-    each doubling of them takes `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm,
-    before their pages and lines are in the way. Each doubling takes `apart`, and each by which they are too many
-    for their sets of the second level `crowded`. `ragged`: what loads take of rows that begin inside of lines.
-    `overlap`: times of which the largest counts are added up at this power; the higher, the less the others matter.
-    `edges`: whether what a panel lacks beside whole tiles is told from what a tile lacks.
+    transposed on the way. A matrix whose rows become columns of vectors is `turned`. Partial sums that are `added` up
+    one by one. `step`: cycles of a loop's counters and jumps, which go on beside the arithmetic. `straight`: vector
+    operations written out, as a logarithm, before some registers are stored and loaded between; each doubling of them
+    takes `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm, before their pages and lines
+    are in the way. Each doubling takes `apart`, and each by which they are too many for their sets of the second level
+    `crowded`. `ragged`: what loads take of rows that begin inside of lines. `overlap`: times of which the largest
+    counts are added up at this power; the higher, the less the others matter. `edges`: whether what a panel lacks
+    beside whole tiles is told from what a tile lacks.
     """
 
     latency: float = 12.0
@@ -49,6 +50,8 @@ class _Core:
     from_memory: float = 5.0
     copied: float = 16.0
     copied_singly: float = 7.0
+    turned: float = 10.0
+    added: float = 1.0
     step: float = 0.25
     straight: float = 3.5
     longer: float = 0.1
@@ -62,8 +65,8 @@ class _Core:
 
 _DESKTOP = _Core()
 _SERVER = _Core(
-    latency=20.0, loads=0.8, into_l1=58.0, into_l2=24.0, from_memory=4.0, copied=12.0, copied_singly=3.5, step=0.4,
-    longer=0.0, runs=10.0, crowded=5.0, ragged=1.4, overlap=2.0,
+    latency=20.0, loads=0.8, into_l1=58.0, into_l2=24.0, from_memory=4.0, copied=12.0, copied_singly=3.5, turned=6.0,
+    step=0.4, longer=0.0, runs=10.0, crowded=5.0, ragged=1.4, overlap=2.0,
     edges=True,
 )  # fmt: skip
 """With vectors of a whole line and 32 registers: unrolled code has room, columns come from the second level in each
@@ -91,9 +94,11 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
         np.exp2(of["l3_traffic"]) / core.from_memory,
     ]
     singly = np.exp2(of["copied_singly"]) - 1.0
-    copies = (np.exp2(of["copied"]) - 1.0 - singly) / core.copied + singly / core.copied_singly
+    straight_on = np.exp2(of["copied"]) - 1.0 - singly - of["turned"]
+    copies = straight_on / core.copied + singly / core.copied_singly + of["turned"] / core.turned
+    sums = of["added"] / core.added
     overhead = core.step * np.exp2(of["loop_steps"]) / nest.ops
-    cycles = _largest([compute, *memory], core.overlap) + copies + overhead
+    cycles = _largest([compute, *memory], core.overlap) + copies + sums + overhead
     score: Floats = -np.log2(cycles / (of["balance"] * machine.threads))
     return score
 

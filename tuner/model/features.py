@@ -89,6 +89,7 @@ class _Population:
 
     def __init__(self, nest: Nest, machine: MachineModel, points: Ints) -> None:
         self.nest, self.machine, self.count = nest, machine, len(points)
+        through = [access.kept for access in nest.accesses]
         extents = nest.extents(points)
         self.last = nest.last_shares(points, extents)
         self.part = {p.var: extents[p.var].astype(float) for loop in nest.loops for p in loop.parts}
@@ -96,7 +97,7 @@ class _Population:
         self.outer = [self._product(self.extent[:depth]) for depth in range(len(nest.loops) + 1)]
         self.tiles = [self._tile(depth) for depth in range(len(nest.loops) + 1)]
         self.footprints = [
-            [self._footprint(access, tile) for access in nest.accesses] for tile in self.tiles
+            [self._footprint(access, tile) for access in through] for tile in self.tiles
         ]  # by depth, then by access, in bytes
         self.working = [np.sum(of, axis=0) for of in self.footprints]
 
@@ -287,7 +288,7 @@ class _Population:
         """In how many pieces of memory the result is written, for an operation: of each, the first line is late. A
         piece is what tiles of one row write one after another. None where the result fits the second-level cache, or
         what is computed from it before does."""
-        [written] = [access for access in self.nest.accesses if access.written]
+        [written] = [access.kept for access in self.nest.accesses if access.written]
         size = float(np.prod([dim.extent for dim in written.dims]))
         if not self.nest.writes_result or size * written.item_bytes <= self.machine.l2_bytes:
             return self._all(0.0)
@@ -331,7 +332,7 @@ class _Population:
         machine = self.machine
         parallel = self._kinds(n.ForKind.PARALLEL)
         inside = self.working[parallel[-1] + 1] if parallel else self.working[0]
-        copied, singly, copied_bytes = self._all(0.0), self._all(0.0), self._all(0.0)
+        copied, singly, turned, copied_bytes = (self._all(0.0) for _ in range(4))
         along = {p.axis for at in self._kinds(n.ForKind.VECTORIZED) for p in self.nest.loops[at].parts}
         for number, access in enumerate(self.nest.accesses):
             if access.filled_at is not None:
@@ -340,6 +341,8 @@ class _Population:
                 copied, copied_bytes = copied + share, copied_bytes + piece
                 if _walk_of(access, along) == "broadcast":
                     singly = singly + share
+                elif access.turned:
+                    turned = turned + share
         return {
             "l1_traffic": _log(self._traffic(machine.l1_bytes)),
             "l2_traffic": _log(self._traffic(machine.l2_bytes)),
@@ -350,7 +353,18 @@ class _Population:
             "copied": np.log2(1.0 + copied),
             "copied_bytes": np.log2(1.0 + copied_bytes),
             "copied_singly": np.log2(1.0 + singly),
+            "turned": turned,
+            "added": self._added(),
         }
+
+    def _added(self) -> Floats:
+        """Partial sums that are added up one by one, for an operation."""
+        [written] = [access for access in self.nest.accesses if access.written]
+        if not written.summed:
+            return self._all(0.0)
+        axes = {axis for at in written.summed for axis, _ in written.dims[at].axes}
+        each = self._product([self.part[p.var] for loop in self.nest.loops for p in loop.parts if p.axis in axes])
+        return each * float(np.prod([dim.extent for dim in written.kept.dims])) / self._ops
 
     def _traffic(self, size: int) -> Floats:
         """Bytes an operation that come from beyond a cache of `size` bytes. The outermost tile that fits is loaded anew

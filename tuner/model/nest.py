@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import TunefarmError
 from compiler.ir.base import Node
 from compiler.ir.visit import children
+from compiler.lower.blocks.split_preproc import PREPROC
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Step
@@ -80,12 +81,21 @@ class Dim:
 
 @dataclass(frozen=True)
 class NestAccess:
-    """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument."""
+    """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
+    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `summed`: dimensions of what
+    is written that are added up before the next tile."""
 
     dims: tuple[Dim, ...]
     item_bytes: int
     written: bool
     filled_at: int | None
+    turned: bool = False
+    summed: frozenset[int] = frozenset()
+
+    @property
+    def kept(self) -> NestAccess:
+        """The access without the dimensions that are added up before the next tile: what goes through the caches."""
+        return replace(self, dims=tuple(dim for at, dim in enumerate(self.dims) if at not in self.summed))
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,8 @@ class _Reader:
         originals = _original_axes(self.func, main.block)
         loops = tuple(self._loop(loop, main, originals) for loop in main.path)
         fillers = {w.buffer: leaf for leaf in leaves if leaf is not main for w in leaf.block.writes}
-        accesses = [self._access(region, main, fillers, written) for region, written in _regions(main.block)]
+        users = [leaf for leaf in leaves if leaf is not main and _reads(leaf.block, main.block.writes[0].buffer)]
+        accesses = [self._access(region, main, fillers, users, written) for region, written in _regions(main.block)]
         counts: dict[str, int] = {}
         for step in self.sketch.trace.steps:
             counts[step.prim] = counts.get(step.prim, 0) + 1
@@ -221,7 +232,7 @@ class _Reader:
     def _writes_result(self, main: _Leaf, leaves: list[_Leaf]) -> bool:
         """Whether the main block or the one that copies its tiles writes an argument."""
         [made] = [region.buffer for region in main.block.writes]
-        copying = [leaf for leaf in leaves if leaf is not main and any(r.buffer is made for r in leaf.block.reads)]
+        copying = [leaf for leaf in leaves if leaf is not main and _reads(leaf.block, made)]
         results = set(self.func.buffer_map.values())
         return any(write.buffer in results for leaf in (main, *copying) for write in leaf.block.writes)
 
@@ -297,7 +308,14 @@ class _Reader:
         others = (other for other, of in self.roots.items() if root is not None and of is root)
         return next((axis for other in others if (axis := _bound_axis(other, main)) is not None), None)
 
-    def _access(self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], written: bool) -> NestAccess:
+    def _access(
+        self,
+        region: n.BufferRegion,
+        main: _Leaf,
+        fillers: dict[n.Buffer, _Leaf],
+        users: Sequence[_Leaf],
+        written: bool,
+    ) -> NestAccess:
         axes = [iv.var for iv in main.block.iter_vars]
         dims = []
         for index, extent in zip(region.region, region.buffer.shape):
@@ -305,7 +323,9 @@ class _Reader:
             dims.append(Dim(tuple((a, c) for a, c in enumerate(strides) if c), as_int(extent) or 1))
         filler = None if written else fillers.get(region.buffer)
         shared = None if filler is None else _common(filler.path, main.path)
-        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared)
+        turned = filler is not None and _is_turned(filler)
+        summed = _summed(region, main, users) if written else frozenset()
+        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared, turned, summed)
 
 
 def _plain(factor: object) -> bool:
@@ -401,6 +421,42 @@ def _strides(index: n.PrimExpr, axes: Sequence[n.Var]) -> list[float]:
 def _bound_axis(var: n.Var, main: _Leaf) -> int | None:
     """The axis whose value the loop is part of."""
     return next((axis for axis, value in enumerate(main.realize.iter_values) if var in free_vars(value)), None)
+
+
+def _reads(block: n.Block, buffer: n.Buffer) -> bool:
+    return any(region.buffer is buffer for region in block.reads)
+
+
+def _is_turned(copy: _Leaf) -> bool:
+    """Whether a block that copies at each call takes neighbours from different rows of an array."""
+    if PREPROC in copy.block.annotations or not copy.path:
+        return False
+    axes = [iv.var for iv in copy.block.iter_vars]
+    inner = [copy.path[-1].loop_var]
+    steps = [_strides(value, inner)[0] for value in copy.realize.iter_values]
+
+    def moves(index: n.PrimExpr) -> bool:
+        return any(step and stride for step, stride in zip(steps, _strides(index, axes)))
+
+    places = [[moves(dim.min) for dim in region.region] for region in copy.block.reads]
+    return any(any(place) and not place[-1] for place in places)
+
+
+def _summed(written: n.BufferRegion, main: _Leaf, users: Sequence[_Leaf]) -> frozenset[int]:
+    """The dimensions that the one block which uses what is written adds up, inside of all loops that both share."""
+    if len(users) != 1:
+        return frozenset()
+    [user] = users
+    added = [iv.var for iv in user.block.iter_vars if iv.iter_type is n.IterType.COMM_REDUCE]
+    around = [loop.loop_var for loop in main.path[: _common(user.path, main.path)]]
+    own = {iv.var: value for iv, value in zip(main.block.iter_vars, main.realize.iter_values)}
+    read = next(region for region in user.block.reads if region.buffer is written.buffer)
+    found = set()
+    for dim, (taken, made) in enumerate(zip(read.region, written.region)):
+        inside = not any(free_vars(own[var]) & set(around) for var in free_vars(made.min) if var in own)
+        if inside and any(var in free_vars(taken.min) for var in added):
+            found.add(dim)
+    return frozenset(found)
 
 
 def _common(a: Sequence[n.For], b: Sequence[n.For]) -> int:

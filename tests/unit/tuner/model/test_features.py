@@ -21,6 +21,7 @@ from tuner.model.nest import nest_of
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 
+WIDE = "llvm -mcpu=sapphirerapids -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
 SPECS = ["matmul:64,64,64", "matmul:37,61,29", "dense:16,48,40", "batch_matmul:3,16,40,24", "conv2d:1,8,14,14,16,3,3"]
 
 
@@ -96,6 +97,29 @@ def test_what_is_copied_element_by_element_is_told_from_what_is_copied_in_vector
             assert not found["copied_singly"].any()
 
 
+def test_a_matrix_that_is_turned_while_it_is_packed_takes_longer():
+    """Unless that is done ahead of all calls."""
+    drafts = {}
+    for text in ("dense:64,64,64", "matmul:64,64,64", "ahead"):
+        of = task("dense:64,64,64" if text == "ahead" else text)
+        func = of.func.with_attr("layout_free_buffers", [1]) if text == "ahead" else of.func
+        sketch = next(s for s in generate(func, of.target) if s.name.startswith("panels+pack"))
+        values = {"rows": 4, "vectors": 2, "panel": 1, "bands": 1, "unroll": 1}
+        point = [d.values.index(values[d.name]) for d in sketch.decisions]
+        drafts[text] = SketchFeatures.of(sketch, func, of.target).matrix([point])[0, NAMES.index("draft")]
+    assert min(drafts["ahead"], drafts["matmul:64,64,64"]) > drafts["dense:64,64,64"]
+
+
+def test_partial_sums_that_are_added_up_in_the_tile_move_no_memory():
+    of = TuningTask.from_spec("dense:16,3072,768", Target(WIDE))
+    sketch = next(s for s in generate(of.func, of.target) if s.name == "rows+few")
+    point = sketch.random(np.random.default_rng(0))
+    found, late = SketchFeatures.of(sketch, of.func, of.target).described([point])
+    bytes_each = 4 * (16 * 768 + 3072 * 768 + 2 * 16 * 3072) / (2 * 16 * 3072 * 768)
+    assert 2.0 ** found[0, NAMES.index("l3_traffic")] == pytest.approx(bytes_each, rel=0.01)
+    assert late[0] == 0.0
+
+
 @pytest.mark.parametrize("spec", ["matmul:512,512,512", "matmul:1024,1024,1024", "matmul:509,1021,257"])
 def test_of_a_large_product_the_draft_tries_packed_columns_and_many_accumulators_first(spec):
     of = task(spec)
@@ -108,9 +132,6 @@ def test_of_a_large_product_the_draft_tries_packed_columns_and_many_accumulators
     for _, name, values in sorted(scored, key=lambda found: -found[0])[:8]:
         assert "pack" in name
         assert 10 <= values["rows"] * values["vectors"] < of.target.vector_registers
-
-
-WIDE = "llvm -mcpu=sapphirerapids -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
 
 
 @pytest.mark.parametrize("spec", ["matmul:512,512,512", "matmul:1024,1024,1024", "conv2d:1,512,28,28,128,1,1,1,0"])
