@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 
 from rpc_server.wire.trial_messages import FailureKind
+from tuner.families.record import FamilyRecord
+from tuner.families.sizes import FamilyError
 from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
@@ -42,6 +44,7 @@ from tuner.records.models.facts import (
     NewModelTime,
     NewModelVersion,
 )
+from tuner.records.parts.families import NewFamily, StoredFamily
 
 FORMAT = "tunefarm.records"
 VERSION = 1
@@ -163,6 +166,20 @@ class ModelTimeEntry(_Entry, frozen=True, kw_only=True, tag="model_time"):
     samples: tuple[float, ...]
 
 
+class FamilyEntry(_Entry, frozen=True, kw_only=True, tag="family"):
+    """A function at many sizes as it was tuned, by the run of this identity where one is known."""
+
+    key: str
+    name: str
+    target: str
+    device_class: str
+    digest: str
+    loss: float
+    created_at: datetime
+    run: str | None = None
+    record: Mapping[str, Any]
+
+
 class EndEntry(_Entry, frozen=True, kw_only=True, tag="end"):
     """The last line; a file without it was cut short."""
 
@@ -170,7 +187,17 @@ class EndEntry(_Entry, frozen=True, kw_only=True, tag="end"):
     trials: int
 
 
-Entry = HeaderEntry | WorkloadEntry | DeviceEntry | RunEntry | TrialEntry | ModelEntry | ModelTimeEntry | EndEntry
+Entry = (
+    HeaderEntry
+    | WorkloadEntry
+    | DeviceEntry
+    | RunEntry
+    | TrialEntry
+    | FamilyEntry
+    | ModelEntry
+    | ModelTimeEntry
+    | EndEntry
+)
 
 
 def run_ref(run: Run) -> str:
@@ -225,6 +252,41 @@ def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTria
         started_at=entry.started_at,
         finished_at=entry.finished_at,
         **copied(TrialFacts, entry),
+    )
+
+
+def family_entry(family: StoredFamily, run: str | None) -> FamilyEntry:
+    """The line for a family, which the run of this identity tuned."""
+    return FamilyEntry(
+        key=family.key,
+        name=family.name,
+        target=family.target,
+        device_class=family.device_class,
+        digest=family.digest,
+        loss=family.loss,
+        created_at=family.created_at,
+        run=run,
+        record=family.record,
+    )
+
+
+def new_family(entry: FamilyEntry, run_id: int | None) -> NewFamily:
+    """Return what the line says. Raises InvalidRecord for a record that is none, or was changed."""
+    try:
+        found = FamilyRecord.from_json(entry.record)
+    except FamilyError as error:
+        raise InvalidRecord(f"the family {entry.name}: {error.message}") from None
+    if (found.digest, found.target) != (entry.digest, entry.target):
+        raise InvalidRecord(f"the digest of {entry.name} is not {entry.digest}: one of them was changed")
+    return NewFamily(
+        key=entry.key,
+        name=entry.name,
+        target=entry.target,
+        device_class=entry.device_class,
+        run_id=run_id,
+        digest=entry.digest,
+        loss=entry.loss,
+        record=entry.record,
     )
 
 

@@ -19,12 +19,14 @@ from tuner.interchange.entries import (
     DeviceEntry,
     EndEntry,
     Entry,
+    FamilyEntry,
     HeaderEntry,
     ModelEntry,
     ModelTimeEntry,
     RunEntry,
     TrialEntry,
     WorkloadEntry,
+    new_family,
     new_model_time,
     new_trial,
     new_versions,
@@ -154,6 +156,9 @@ class _Checker:
                 self.models += 1
             case ModelTimeEntry():
                 self._model_time(entry)
+            case FamilyEntry():
+                parse_target(entry.target)
+                new_family(entry, None)
             case EndEntry():
                 self.ended = True
                 if (entry.runs, entry.trials) != (len(self.runs), self.trials):

@@ -11,6 +11,7 @@ from tuner.interchange.entries import (
     DeviceEntry,
     EndEntry,
     Entry,
+    FamilyEntry,
     HeaderEntry,
     ModelEntry,
     ModelTimeEntry,
@@ -19,8 +20,10 @@ from tuner.interchange.entries import (
     TrialEntry,
     WorkloadEntry,
     device_ref,
+    family_entry,
     model_entry,
     model_time_entry,
+    new_family,
     new_model_time,
     new_trial,
     new_versions,
@@ -45,6 +48,7 @@ from tuner.records.model import (
     WorkloadFacts,
 )
 from tuner.records.models.facts import Model, ModelTime, ModelVersion
+from tuner.records.parts.families import StoredFamily
 from tuner.records.store import RecordStore
 
 BATCH = 500
@@ -91,6 +95,7 @@ def read(store: RecordStore, selection: Selection = Selection(), written_by: str
     yield HeaderEntry(written_by=written_by)
     workloads: set[str] = set()
     devices: dict[int, str] = {}
+    refs: dict[int, str] = {}
     runs = trials = 0
     for run in selected_runs(store, selection):
         for task in run.tasks:
@@ -98,6 +103,7 @@ def read(store: RecordStore, selection: Selection = Selection(), written_by: str
                 workloads.add(task.workload.key)
                 yield _workload_entry(task.workload)
         yield _run_entry(run)
+        refs[run.id] = run_ref(run)
         runs += 1
         position = {(task.workload.key, task.target): task.position for task in run.tasks}
         for trial in store.trials.all(run.id):
@@ -108,6 +114,10 @@ def read(store: RecordStore, selection: Selection = Selection(), written_by: str
             task_at = position[trial.workload_key, trial.target]
             yield trial_entry(trial, task_at, None if trial.device_id is None else devices[trial.device_id])
             trials += 1
+    for family in reversed(list(_all_families(store))):
+        ref = None if family.run_id is None else refs.get(family.run_id)
+        if ref is not None or selection == Selection():
+            yield family_entry(family, ref)
     if selection == Selection():
         yield from _models(store, workloads, set(devices.values()))
     yield EndEntry(runs=runs, trials=trials)
@@ -131,6 +141,13 @@ def _models(store: RecordStore, workloads: set[str], devices: set[str]) -> Itera
                     devices.add(ref)
                     yield _device_entry(device)
                 yield model_time_entry(time, ref, store.models.profile(time.id))
+
+
+def _all_families(store: RecordStore, key: str | None = None) -> Iterator[StoredFamily]:
+    before = None
+    while page := store.families.newest(_PAGE, before, key):
+        yield from page
+        before = page[-1].id
 
 
 def _all_models(store: RecordStore) -> Iterator[Model]:
@@ -190,7 +207,8 @@ def _run_entry(run: Run) -> RunEntry:
 class Absorbed:
     """What came into a store: `runs` and `trials` that were new, and those `known` already.
 
-    `models` counts versions of models that came, `model_times` measurements of them that were new.
+    `models` counts versions of models that came, `model_times` measurements of them that were new, `families` functions
+    tuned at many sizes.
     `diverged` are the store's numbers of runs that went on in both places: theirs are kept, the others left out.
     """
 
@@ -202,6 +220,7 @@ class Absorbed:
     left_out: int = 0
     models: int = 0
     model_times: int = 0
+    families: int = 0
 
 
 def write(
@@ -258,6 +277,9 @@ class _Writer:
                 self._begin_run(entry)
             case TrialEntry():
                 self._trial(entry)
+            case FamilyEntry():
+                self._end_run()
+                self._family(entry)
             case ModelEntry():
                 self._end_run()
                 self._model(entry)
@@ -278,6 +300,14 @@ class _Writer:
                 features=entry.features,
             )
             self.devices[entry.ref] = self.store.devices.upsert(new).id
+
+    def _family(self, entry: FamilyEntry) -> None:
+        same = (entry.digest, entry.target, entry.device_class, entry.created_at)
+        known = _all_families(self.store, entry.key)
+        if same not in ((f.digest, f.target, f.device_class, f.created_at) for f in known):
+            run = None if entry.run is None else self.known.get(entry.run)
+            self.store.families.add(new_family(entry, run), entry.created_at)
+            self.absorbed.families += 1
 
     def _model(self, entry: ModelEntry) -> None:
         for new in new_versions(entry, self.lines):

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.records.runs import BEGAN, TARGET, Lab
+from tests.kit.tuner.family_records import made_up, stored
 from tuner.interchange import jsonl, transfer
 from tuner.interchange.entries import run_ref
 from tuner.interchange.transfer import Selection, copy, read, write
@@ -66,6 +67,19 @@ class TestTransfer:
         assert before is not None
         assert after is not None
         assert after.cost < before.cost
+
+    def test_families_come_along_once_and_the_newest_stays_in_use(self, source, store):
+        run, record = source.whole_run(), made_up("dense:M,8,16", ["M=1,4"])
+        theirs = source.store.families.add(dataclasses.replace(stored(record), run_id=run.id))
+        assert copy(source.store, store).families == 1
+        [copied] = store.families.newest()
+        assert copied == dataclasses.replace(theirs, id=copied.id, run_id=store.runs.newest()[0].id)
+        assert copy(source.store, store).families == 0
+        mine = store.families.add(stored(record))
+        source.store.families.add(stored(record), theirs.created_at - timedelta(days=1))
+        assert copy(source.store, store).families == 1
+        assert store.families.in_use(mine.key, mine.target) == mine
+        assert [f.current for f in store.families.newest()] == [False, True, False]
 
     def test_copying_again_adds_nothing(self, source, store):
         source.whole_run()

@@ -249,8 +249,8 @@ def merge(
 ) -> None:
     """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once.
 
-    Only runs are merged, not releases, benchmarks, tokens, models or device events. The command says where SOURCE has
-    some.
+    Runs, families and what is known of models are merged, not releases, benchmarks, tokens, files of models or device
+    events. The command says where SOURCE has some.
     """
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
@@ -299,6 +299,8 @@ def _report(absorbed: Absorbed, as_json: bool) -> None:
     click.echo(f"{absorbed.runs} new runs, {absorbed.trials} new trials")
     if absorbed.models:
         click.echo(f"{absorbed.models} versions of models, {absorbed.model_times} new times of them")
+    if absorbed.families:
+        click.echo(f"{absorbed.families} functions tuned at many sizes")
     if absorbed.known_runs:
         click.echo(f"{absorbed.known_runs} runs and {absorbed.known_trials} trials were there already")
     if absorbed.diverged:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, and_, func, insert, or_, select, update
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.schema_farm import FamilyRow
@@ -47,8 +47,9 @@ class StoredFamily(NewFamily):
 class FamilyRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
-    def add(self, new: NewFamily) -> StoredFamily:
-        """Keep a family as the newest of its key, target and device class. Raises InvalidRecord for one too large."""
+    def add(self, new: NewFamily, created_at: datetime | None = None) -> StoredFamily:
+        """Keep a family as the newest of its key, target and device class. One from elsewhere, that was made before the
+        one in use, is kept beside it. Raises InvalidRecord for one too large."""
         size = len(json.dumps(new.record))
         if size > MOST_BYTES:
             raise InvalidRecord(f"a family's record has at most {MOST_BYTES} bytes, not {size}")
@@ -62,16 +63,21 @@ class FamilyRecords(StorePart):
             "loss": new.loss,
             "record": dict(new.record),
             "current": True,
-            "created_at": utcnow(),
+            "created_at": created_at or utcnow(),
         }
 
         def put(connection: Connection) -> int:
             before = (FamilyRow.key == new.key, FamilyRow.target == new.target)
             same = and_(*before, FamilyRow.device_class == new.device_class, FamilyRow.current)
-            connection.execute(update(FamilyRow).where(same).values(current=False))
-            return connection.scalars(insert(FamilyRow).returning(FamilyRow.id), values).one()
+            newest = connection.scalar(select(func.max(FamilyRow.created_at)).where(same))
+            kept = dict(values)
+            if created_at is not None and newest is not None and newest > created_at:
+                kept["current"] = False
+            else:
+                connection.execute(update(FamilyRow).where(same).values(current=False))
+            return connection.scalars(insert(FamilyRow).returning(FamilyRow.id), kept).one()
 
-        return StoredFamily(id=self._write(put), **values)
+        return self.get(self._write(put))
 
     def get(self, family_id: int) -> StoredFamily:
         """One family. Raises RecordNotFound."""
@@ -82,7 +88,7 @@ class FamilyRecords(StorePart):
 
     def in_use(self, key: str, target: str, device_class: str | None = None) -> StoredFamily | None:
         """The newest record of a family for a target, and a device class where one is given."""
-        query = _FAMILIES.where(FamilyRow.key == key, FamilyRow.target == target)
+        query = _FAMILIES.where(FamilyRow.key == key, FamilyRow.target == target, FamilyRow.current.is_(True))
         if device_class is not None:
             query = query.where(FamilyRow.device_class == device_class)
         row = self._read(lambda c: c.execute(query.order_by(FamilyRow.id.desc()).limit(1)).first())

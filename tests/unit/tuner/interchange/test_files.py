@@ -11,6 +11,7 @@ from compiler.schedule.core.trace import Trace
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.cli.run import run_cli
 from tests.kit.records.runs import Lab
+from tests.kit.tuner.family_records import made_up, stored
 from tuner.interchange import jsonl, t4
 from tuner.interchange.decisions import parameters, parameters_of
 from tuner.interchange.transfer import read
@@ -47,6 +48,23 @@ def edited(line, **changes):
 
 def test_what_was_written_is_read(lab, lines, tmp_path):
     assert load(tmp_path, lines) == list(read(lab.store))
+
+
+def test_a_family_is_checked(lab, tmp_path):
+    lab.store.families.add(stored(made_up("dense:M,8,16", ["M=1,4"])))
+    path = tmp_path / "families.jsonl"
+    with path.open("wb") as out:
+        jsonl.dump(read(lab.store), out)
+    assert list(jsonl.load(path)) == list(read(lab.store))
+    *before, line, last = path.read_bytes().splitlines(keepends=True)
+    record = json.loads(line)["record"]
+    for wrong, message in (
+        ({"record": {}}, "no record of a family"),
+        ({"record": {**record, "traces": [None, None]}}, "one of them was changed"),
+        ({"target": "warp-drive"}, "warp-drive"),
+    ):
+        with pytest.raises(InvalidRecord, match=message):
+            load(tmp_path, [*before, edited(line, **wrong), last])
 
 
 @pytest.mark.parametrize("cut", range(13))
