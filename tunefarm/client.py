@@ -147,7 +147,7 @@ class Client:
 
     def start_run(self, workloads: Sequence[str], **options: Any) -> RunReply:
         """Have the web app begin a run: `key` of the devices, `target` (by default theirs), `trials`, `strategy`,
-        `seed`."""
+        `seed`; for families `shapes`, `traffic` (CSV text) and `portfolio`."""
         return reply_of(RunReply, self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
 
     def run(self, run_id: int) -> RunReply:

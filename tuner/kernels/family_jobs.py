@@ -11,9 +11,10 @@ from compiler.size_rule import Size
 from compiler.target.target import Target
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge
+from tuner.engine.queued_runs import QueuedFamily
 from tuner.families.family import AnySpec, Family, FamilySpec, spec_from_json
 from tuner.families.plan import PORTFOLIO, FamilySearch, family_search, shared
-from tuner.families.sizes import FamilyError, SizeList, parse_shapes, parse_traffic
+from tuner.families.sizes import MOST_SIZES, FamilyError, SizeList, parse_shapes, parse_traffic
 from tuner.kernels.kernel import Kernel, kernel_search
 
 
@@ -106,6 +107,29 @@ def asked_families(
     if asked is None:
         raise FamilyError(f"{specs[0]} has no sizes to be tuned for", hint=f"--shapes {specs[0].symbols[0]}=1,16,128")
     return tuple(family_item(spec, asked.sizes, asked.portfolio) for spec in specs)
+
+
+def queued_families(
+    words: Iterable[str], shapes: Sequence[str], traffic: str, portfolio: int | None, target: str
+) -> tuple[QueuedFamily, ...]:
+    """The families that a client asks a service to tune; `traffic` is the text of a file of counts, not its name.
+
+    Raises FamilyError.
+    """
+    specs = [FamilySpec.parse(word) for word in words]
+    asked = asked_families(map(str, specs), shapes, None, portfolio)
+    if (count := sum(len(item.sizes.sizes) for item in asked)) > MOST_SIZES:
+        raise FamilyError(f"{count} sizes are more than the {MOST_SIZES} of all families that a run may have")
+    if traffic and not asked:
+        raise FamilyError("traffic goes with a workload that has a symbol", hint="for example dense:M,3072,768")
+    found = []
+    for spec, item in zip(specs, asked, strict=True):
+        sizes = item.sizes
+        if traffic:
+            sizes = sizes.with_traffic(parse_traffic(traffic, sizes.symbols))
+        record = family_record(spec.to_json(), sizes, item.portfolio)
+        found.append(QueuedFamily(str(spec), Family(spec, sizes).tasks(target), record))
+    return tuple(found)
 
 
 def weighed(sizes: SizeList, traffic: Path | None) -> SizeList:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter
 from pydantic import Field
 
@@ -9,6 +11,9 @@ from tracker.capability import parse_capability
 from tuner.devices.supplies import local_target
 from tuner.engine.options import RunOptions
 from tuner.engine.queued_runs import key_of, queue_run
+from tuner.families.family import FamilySpec
+from tuner.families.plan import TRIALS as FAMILY_TRIALS
+from tuner.kernels.family_jobs import queued_families
 from tuner.records.errors import RunBusy
 from tuner.records.model import IMPORTED, RunState
 from webui.access import Tuner
@@ -24,16 +29,20 @@ router = APIRouter(tags=["runs"], responses={**ERRORS, **CHANGE_ERRORS})
 
 
 class NewRun(Body):
-    """What to tune: operators with their sizes, as `tunefarm tune` takes them (files are not read). `key` chooses the
-    tracker's devices; without a tracker this machine measures. `target` is what to build for, by default what the first
-    of the devices is."""
+    """What to tune: operators with their sizes, as `tunefarm tune` takes them (files are not read). A workload with a
+    name for a size is tuned for all `shapes`, as `--shapes` lists them. `traffic` is the text of a file of counts.
+    `key` chooses the tracker's devices; without a tracker this machine measures. `target` is what to build for, by
+    default what the first of the devices is."""
 
     workloads: list[str] = Field(min_length=1, max_length=200)
     target: str = Field(default="", max_length=4000)
     key: str = Field(default="", max_length=1000)
-    trials: int = Field(default=RunOptions.trials, ge=1, le=1_000_000)
+    trials: int | None = Field(default=None, ge=1, le=1_000_000)
     strategy: str = Field(default=RunOptions.strategy, max_length=100)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    shapes: list[Annotated[str, Field(max_length=4000)]] = Field(default_factory=list, max_length=20)
+    traffic: str = Field(default="", max_length=100_000)
+    portfolio: int | None = Field(default=None, ge=1, le=100)
 
 
 @router.post("/runs", status_code=202)
@@ -49,18 +58,28 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
         raise NoLauncher("this web app has no tracker to lease devices from", hint="leave the key out")
     else:
         target = new.target or local_target()
+    symbolic = [word for word in new.workloads if FamilySpec.is_family(word)]
+    families = queued_families(symbolic, new.shapes, new.traffic, new.portfolio, target)
     made = queue_run(
         context.store,
-        new.workloads,
+        [word for word in new.workloads if word not in symbolic],
         target,
-        trials=new.trials,
+        trials=new.trials or (FAMILY_TRIALS if families else RunOptions.trials),
         strategy=new.strategy,
         seed=new.seed,
         key=new.key,
         user=by,
+        families=families,
+        flags=_flags(new),
     )
     launcher.start(made.id, new.key)
     return Run.of(made)
+
+
+def _flags(new: NewRun) -> list[str]:
+    """What the command that repeats a run says of its families; their traffic is in no file."""
+    flags = [word for shapes in new.shapes for word in ("--shapes", shapes)]
+    return flags if new.portfolio is None else [*flags, "--portfolio", str(new.portfolio)]
 
 
 @router.post("/runs/{run_id}/cancel", status_code=202)
@@ -89,7 +108,7 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
         raise BadRequest(f"run {run_id} is finished", hint="more `trials` than it had go further")
     if IMPORTED in run.options:
         raise BadRequest(f"run {run_id} came from a file of records: it is not resumed here")
-    if any("file" in record for record in run.options.get("workloads", [])):
+    if any("file" in record.get("family", record) for record in run.options.get("workloads", [])):
         hint = f"where they are: tunefarm tune --resume {run_id}"
         raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
     queued = context.store.runs.set_state(run_id, RunState.QUEUED, "")

@@ -10,6 +10,7 @@ from tests.kit import patient_http
 from tests.kit.records.seed import TARGET, XEON, ZEN3, Seeded
 from tests.kit.web import running_app
 from tunefarm.client import Client
+from tuner.kernels.files import recorded_job
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun, Role
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -183,6 +184,31 @@ class TestRuns:
             ):
                 assert patient_http.post(url, json=body).status_code == 400, body
             assert len(launcher.started) == 2
+
+    def test_a_family(self, store: RecordStore, ids: Seeded) -> None:
+        with running_app(store, launcher=Launched()) as address, Client(address, timeout_s=60) as client:
+            asked = {"key": "cpu", "target": TARGET, "shapes": ["M=1,4"], "traffic": "M,count\n4,3\n1,1\n"}
+            run = client.start_run(["dense:M,8,16", "matmul:8,8,8"], portfolio=2, **asked)
+            kept = store.runs.get(run.id)
+            assert [task.workload.name for task in kept.tasks] == [
+                "matmul:8,8,8:float32", "dense:1,8,16:float32", "dense:4,8,16:float32"
+            ]  # fmt: skip
+            assert "dense:M,8,16:float32 --shapes M=1,4 --portfolio 2" in kept.command
+            assert run.budget == 3 * 21
+            [family] = recorded_job(kept.options["workloads"]).families
+            assert (family.sizes.weights, family.portfolio) == ((0.25, 0.75), 2)
+            place = {"workloads": ["dense:M,8,16"], "key": "cpu", "target": TARGET}
+            for more, message in (
+                ({}, "no sizes to be tuned for"),
+                ({"shapes": ["M=1"], "traffic": "M,count\n2,1\n"}, "traffic for M=2"),
+                ({"shapes": ["M=1", "M=2"]}, "given sizes twice"),
+                ({"shapes": ["M=0"]}, "at least 1"),
+                ({"shapes": ["M=1,2", "N=1"]}, "sizes for N, which"),
+                ({"shapes": ["M=1"], "portfolio": 0}, "portfolio"),
+                ({"workloads": ["matmul:8,8,8"], "traffic": "M,count\n1,1\n"}, "traffic goes with"),
+            ):
+                refused = patient_http.post(f"{address}/api/v1/runs", json={**place, **more})
+                assert (refused.status_code, message in refused.text) == (400, True), refused.text
 
     def test_an_app_that_starts_none(self, api: httpx.Client) -> None:
         reply = api.post("/runs", json={"workloads": ["matmul:8,8,8"]})
