@@ -242,22 +242,22 @@ class FamilyKernel:
         self._asked = time.monotonic()
         try:
             data = self._fetch(self._maker, self.target)
-            source = "fetched"
+            record, source = None if data is None else FamilyRecord.from_json(data), "fetched"
             if data is not None:
                 self._cache.keep_record(self._place, data)
         except ApiError as error:
-            data, source = self._cache.record(self._place), "cached"
-            if data is None and self._state is not None:
+            record, source = self._cache.record(self._place), "cached"
+            if record is None and self._state is not None:
                 return False
-            if data is None:
+            if record is None:
                 warnings.warn(f"{error.message}; nothing was fetched before", UntunedWarning, stacklevel=3)
-        record = None if data is None else FamilyRecord.from_json(data)
         return self._use(record, source)
 
     def _use(self, record: FamilyRecord | None, source: str) -> bool:
         before = self._state
         digest = _untuned_digest(self._maker) if record is None else record.digest
         if before is not None and before.digest == digest:
+            self.source = "untuned" if record is None else source
             return False
         if record is None:
             artifact = self._cache.artifact(digest, self.target, lambda: self._maker.untuned(self.target))
@@ -397,13 +397,13 @@ class _Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def record(self, place: str) -> Mapping[str, Any] | None:
+    def record(self, place: str) -> FamilyRecord | None:
         """The record fetched last for a place."""
         try:
             found = json.loads((self._folder / f"{place}.json").read_text())
+            return FamilyRecord.from_json(found) if isinstance(found, dict) else None
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
 
     def keep_record(self, place: str, data: Mapping[str, Any]) -> None:
         self._write(f"{place}.json", json.dumps(data).encode())

@@ -127,8 +127,12 @@ COMPILER: list[tuple[str, str]] = [
         """,
     ),
     (
-        "an internal of TVM's reader of hybrid functions; `te.hybrid.script` reads them, see docs/te.md",
-        "te.hybrid.calls te.hybrid.parser te.hybrid.preprocessor te.hybrid.utils",
+        "write the operation with `te.extern` and `tir.ir_builder`, see docs/te.md",
+        "te.HybridOp te.hybrid",
+    ),
+    (
+        "gradients are taken of graphs: `relax.transform.Gradient`, see docs/relax.md",
+        "te.gradient",
     ),
     (
         "one function serves many shapes; a variant for one shape is built from `PrimFunc.specialize`",

@@ -116,7 +116,7 @@ class FamilyRecord:
                 trials=int(data["trials"]),
                 library={str(name): _times(times) for name, times in data["library"].items()},
             )
-        except (KeyError, TypeError, ValueError, ArtifactError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, ArtifactError) as error:
             raise FamilyError(f"a record of a family is damaged: {error}") from None
         record._check()
         return record

@@ -87,11 +87,13 @@ def make_dispatch(sizes: SizeList, timings: TimeTable, portfolio: Portfolio) -> 
 def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Explanation:
     """Say which kernel a size gets, why, and how sure that is. `names` are those of the members.
 
-    Raises FamilyError for a size of the wrong length or below 1.
+    Raises FamilyError for a size of the wrong length or below 0.
     """
     rule, asked = dispatch.rule, tuple(size)
-    if len(asked) != len(rule.symbols) or min(asked, default=0) < 0:
+    if len(asked) != len(rule.symbols):
         raise FamilyError(f"a size has {len(rule.symbols)} numbers for {', '.join(rule.symbols)}, got {asked}")
+    if min(asked) < 0:
+        raise FamilyError(f"a size is not negative: {', '.join(map(str, asked))}")
     pick = rule.pick(asked)
     what = "the general kernel" if pick == GENERAL else f"config {names[pick]}"
     if asked in rule.known:

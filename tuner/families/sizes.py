@@ -61,8 +61,9 @@ class SizeList:
         return ", ".join(f"{symbol}={extent}" for symbol, extent in zip(self.symbols, size))
 
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
-        """The same sizes, weighed by how often each was asked for; a size that was not is left its least share, that of
-        one call. Raises FamilyError for traffic of sizes that are not there."""
+        """The same sizes, weighed by how often each was asked for. A size that was not is left the least share: that of
+        one call, or of the rarest size where counts are shares. Raises FamilyError for traffic of sizes that are not
+        there, counts that are none, and traffic of no call at all."""
         if unknown := sorted(set(traffic) - set(self.sizes)):
             raise FamilyError(
                 f"there is traffic for {self.text(unknown[0])}, which is none of the family's sizes",
@@ -70,7 +71,11 @@ class SizeList:
             )
         if negative := [size for size, count in traffic.items() if not (math.isfinite(count) and count >= 0)]:
             raise FamilyError(f"the traffic of {self.text(negative[0])} is no count: {traffic[negative[0]]}")
-        return SizeList(self.symbols, self.sizes, tuple(max(1.0, traffic.get(size, 0.0)) for size in self.sizes))
+        asked = [count for count in traffic.values() if count > 0]
+        if not asked:
+            raise FamilyError("the traffic has no call of any size", hint="give counts above 0, or no traffic at all")
+        least = min(1.0, *asked)
+        return SizeList(self.symbols, self.sizes, tuple(max(least, traffic.get(size, 0.0)) for size in self.sizes))
 
     def of(self, symbols: Sequence[str]) -> SizeList:
         """The sizes of some of the symbols, each once, with the traffic of all that have it. Raises FamilyError."""
@@ -109,6 +114,8 @@ def parse_shapes(texts: Sequence[str]) -> SizeList:
     symbols = tuple(symbol for names, _ in parts for symbol in names)
     if double := _double(symbols):
         raise FamilyError(f"{double} is given sizes twice", hint="list all of a symbol's sizes in one place")
+    if (count := math.prod(len(sizes) for _, sizes in parts)) > MOST_SIZES:
+        raise FamilyError(f"{count} sizes are more than the {MOST_SIZES} a family may have")
     combined = itertools.product(*(sizes for _, sizes in parts))
     return SizeList(symbols, tuple(tuple(itertools.chain(*size)) for size in combined))
 

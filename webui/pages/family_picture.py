@@ -90,7 +90,7 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
 
 
 def pick_text(record: FamilyRecord, at: int) -> str:
-    """Return what is picked at a size, its time, and how far that is from the best there."""
+    """Return what is picked at a size, its time, how far that is from the best there, and what others take."""
     size = record.sizes.sizes[at]
     pick = record.rule.known.get(size, GENERAL)
     name = "the general kernel" if pick == GENERAL else str(record.configs[pick])
@@ -104,6 +104,7 @@ def pick_text(record: FamilyRecord, at: int) -> str:
         for number, (config, row) in enumerate(zip(record.configs, record.seconds))
         if number != pick and row[at] is not None
     ]
+    others += [f"{name}: {duration(own)}" for name, times in record.library.items() if (own := times[at]) is not None]
     return "\n".join([f"{said}, {duration(time)}{over}", *others])
 
 

@@ -32,8 +32,15 @@ def test_the_list_and_a_family(client: TestClient) -> None:
     assert page.status_code == 200
     assert page.text.count('class="column"') == 10
     assert page.text.count("<title>M=16: ") == 1
-    assert "OpenBLAS" in page.text
+    assert ">OpenBLAS</th>" in page.text
     assert client.get("/families/9").status_code == 404
+
+
+def test_a_family_without_a_library_says_so(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        store.families.add(stored(replace(believable(TARGET), library={}), "zen"))
+        page = TestClient(create_app(store), base_url="http://127.0.0.1").get("/families/1")
+    assert "No library was timed" in page.text
 
 
 @pytest.mark.parametrize(
@@ -57,6 +64,7 @@ def test_the_picture() -> None:
     assert all(a.x2 == b.x1 for a, b in zip(picture.columns, picture.columns[1:]))
     assert all(column.y is not None for column in picture.columns)
     assert "over the best" in pick_text(record, 0)
+    assert "OpenBLAS: " in pick_text(record, 0)
     one = SizeList(("M",), ((5,),))
     assert one.text((5,)) == "M=5"
 

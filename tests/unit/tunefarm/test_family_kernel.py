@@ -164,9 +164,10 @@ def test_a_cache_that_is_damaged_is_made_anew(record: FamilyRecord, tmp_path: Pa
     def nobody(*_: object) -> None:
         raise ApiError("nobody answers")
 
-    for file in tmp_path.glob("*.json"):
-        file.write_text("{")
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
-        spec = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
-        assert not FamilyKernel(spec, nobody, Target(local_target()), _Cache(tmp_path)).tuned
+    spec = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
+    for text in ("{", "[]", '{"format": "tunefarm.family", "version": 1}'):
+        for file in tmp_path.glob("*.json"):
+            file.write_text(text)
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            assert not FamilyKernel(spec, nobody, Target(local_target()), _Cache(tmp_path)).tuned

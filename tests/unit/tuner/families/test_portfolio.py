@@ -115,6 +115,9 @@ def test_families_read_and_build() -> None:
     assert SizeList.from_json(both.to_json()) == both
     traffic = parse_traffic("M, count\n1, 30\n4,10\n4,5\n", ("M",))
     assert family.sizes.with_traffic(traffic).weights == pytest.approx((30 / 46, 15 / 46, 1 / 46))
+    shares = family.sizes.with_traffic({(1,): 0.6, (4,): 0.3, (16,): 0.1}).weights
+    assert shares == pytest.approx((0.6, 0.3, 0.1))
+    assert family.sizes.with_traffic({(1,): 0.75, (4,): 0.25}).weights == pytest.approx((0.6, 0.2, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -144,6 +147,8 @@ def test_bad_families_are_refused() -> None:
         Family(FamilySpec.parse("conv2d:1,4,H,H,4,5,5"), parse_shapes(["H=8,1"]))
     with pytest.raises(FamilyError, match="traffic for M=3"):
         parse_shapes(["M=1,2"]).with_traffic({(3,): 1.0})
+    with pytest.raises(FamilyError, match="no call of any size"):
+        parse_shapes(["M=1,2"]).with_traffic({(1,): 0.0})
     with pytest.raises(FamilyError, match="columns"):
         parse_traffic("N,count\n1,1\n", ("M",))
     with pytest.raises(FamilyError, match="line 3"):

@@ -1,1 +1,0 @@
-"""Tensor operations written as Python functions: the names of Apache TVM's `te.hybrid`."""
