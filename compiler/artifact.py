@@ -33,6 +33,7 @@ MAX_NDIM = 32
 MAX_CONSTANTS = 1 << 22
 # Kept to be read by people and tools; running the artifact does not need them.
 TEXT_BLOBS = frozenset({"ll", "asm", "tir"})
+PYTHON = "python"  # the source of functions in Python, in place of "object"
 LINKED = "linked."  # and a number: objects to be linked to "object"
 # What the names of two entries end with that do the work of one (see `compiler.lower.blocks.split_preproc`).
 PREPACK, PREPACKED = "_weight_prepack", "_prepacked"

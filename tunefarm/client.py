@@ -159,7 +159,7 @@ class Client:
         return reply_of(RunReply, self.post(f"/api/v1/runs/{run_id}/cancel"))
 
     def resume_run(self, run_id: int, trials: int | None = None) -> RunReply:
-        """Go on with a run that was interrupted or failed, with another budget when `trials` says so."""
+        """Go on with a run that was interrupted, failed or ran out of quota; `trials` changes its budget."""
         return reply_of(RunReply, self.post(f"/api/v1/runs/{run_id}/resume", {"trials": trials}))
 
     def models(self) -> list[ModelReply]:

@@ -54,7 +54,7 @@ class FamilyReply:
 
 @dataclass(frozen=True)
 class RunReply:
-    """A tuning run. `state` is queued, running, finished, failed or interrupted."""
+    """A tuning run. `state` is queued, running, finished, failed, interrupted or out_of_quota."""
 
     id: int
     name: str

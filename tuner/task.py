@@ -22,6 +22,7 @@ class TuningTask:
     """`func` is unscheduled TensorIR; `spec` says how to make it again where it came from a named workload.
 
     `operations` of a call, where the function does not show them: it stands for a kernel in another language.
+    `baseline` is what times are compared with, where that is not the function as written but a library of the user's.
     """
 
     name: str
@@ -29,6 +30,7 @@ class TuningTask:
     target: Target
     spec: WorkloadSpec | None = None
     operations: float | None = None
+    baseline: str = ""
 
     @staticmethod
     def from_spec(spec: WorkloadSpec | str, target: Target | str) -> TuningTask:

@@ -144,6 +144,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
             "low_s": config.low,
             "high_s": config.high,
             "untuned_s": config.untuned,
+            "baseline": config.baseline,
             "flops": config.flops,
             "run": config.run_id,
             "trial": config.trial_id,

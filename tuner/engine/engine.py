@@ -134,7 +134,7 @@ class TuningRun:
         self._fleet = fleet
         self._builder = builder
         self._ledger = ledger
-        self._options = options
+        self._asked, self._options = options, ledger.within_quota(options)
         self._watcher = watcher or Silent()
         self._inbox: queue.SimpleQueue[tuple[float, _News]] = queue.SimpleQueue()  # with the time it came
         self._slots: dict[int, fl.Slot] = {}
@@ -144,7 +144,7 @@ class TuningRun:
         self._stopping = threading.Event()
         self._wants_out = False
         plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
-        self._state = EngineState(plans, options.limits(builder.workers), objective)
+        self._state = EngineState(plans, self._options.limits(builder.workers), objective)
         self._usage = Usage()
         self._outlook = Outlook()
         self._activity = Activity()
@@ -173,7 +173,7 @@ class TuningRun:
                 self._step()
             results = self._ledger.results()
             self._note_use(time.monotonic())
-            self._ledger.finish("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
+            self._end("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
         except KeyboardInterrupt:
             self._note_use(time.monotonic())
             self._ledger.interrupt("stopped by the user")
@@ -190,6 +190,16 @@ class TuningRun:
         snapshot = snapshot.with_results(results)
         self._watcher.update(snapshot)
         return snapshot
+
+    def _end(self, problems: str) -> None:
+        """Record that the run is over, and whether its user's quota is why."""
+        limit_s = 3600 * self._options.device_hours
+        if self._options != self._asked and self._ledger.use.held_s >= limit_s:
+            asked = self._asked.limits(self._builder.workers)
+            if self._state.would_go_on(asked, besides=self._errors.keys()):
+                self._ledger.out_of_quota(problems)
+                return
+        self._ledger.finish(problems)
 
     def stop(self) -> None:
         """Make `run` end soon, between two events. Safe in signal handlers and other threads."""

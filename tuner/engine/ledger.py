@@ -6,7 +6,7 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from compiler.runtime.measure.statistics import summarise
@@ -39,6 +39,7 @@ from tuner.toolchain import toolchain
 
 EXPECTED = "expected_s"
 """Under which a trial's environment has the time that the search's model expected of the candidate."""
+_LEAST_HOURS = 1e-9  # of a limit: 0 would be none
 _NOISY_LOAD = 1.5  # load average per core above which a measurement is flagged
 _NOISY_SPREAD = 0.1  # spread of the samples, relative to their least, above which it is
 _NOISY_STOLEN = 0.05  # share of a core that the hypervisor gave to others
@@ -68,7 +69,8 @@ def write_down(
         workload = store.workloads.upsert(workload_row(task))
         target = store.targets.upsert(str(task.target))
         budget = options.trials or options.total_trials
-        rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
+        row = NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget, baseline=task.baseline)
+        rows.append(row)
     return store.runs.start(
         NewRun(
             tasks=tuple(rows),
@@ -132,10 +134,28 @@ class Ledger:
         """How devices were used in this session so far, to be kept with what is written next."""
         self.use = self.use_before + session
 
+    def within_quota(self, options: RunOptions) -> RunOptions:
+        """Return the options with a limit of the device hours that the run's user has left, where a quota says so.
+
+        A run counts what its earlier sessions used.
+        """
+        left = self._store.quotas.hours_left(self._run.user)
+        if left is None:
+            return options
+        most = max(left, _LEAST_HOURS) + self.use_before.held_s / 3600
+        return replace(options, device_hours=min(options.device_hours or most, most))
+
     def finish(self, problems: str) -> None:
         """The run is over; `problems` names tasks that gave up."""
         state = RunState.FAILED if problems else RunState.FINISHED
         self._store.runs.leave(self.run_id, self._owner, state, problems, self.use)
+
+    def out_of_quota(self, problems: str) -> None:
+        """The run's user may hold devices no longer: it goes on another day. `problems` names tasks that gave up."""
+        quota = self._store.quotas.of(self._run.user)
+        of = f" of {quota.device_hours:g} device hours within {quota.days} days" if quota and quota.device_hours else ""
+        message = "; ".join(filter(None, [f"the quota{of} is used up", problems]))
+        self._store.runs.leave(self.run_id, self._owner, RunState.OUT_OF_QUOTA, message, self.use)
 
     def interrupt(self, reason: str) -> None:
         self._store.runs.leave(self.run_id, self._owner, RunState.INTERRUPTED, reason, self.use)

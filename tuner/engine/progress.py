@@ -20,7 +20,8 @@ class TaskProgress:
     """Costs are seconds per call, or joules by `unit`; `flops` operations per call. `best_cost` is the lowest so far,
     and the run's result (`tuner.records.lookup.result`) once it ended. `budget` is a guess where only time is limited.
     `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last.
-    `model`: the one that calls the kernel `calls` times."""
+    `model`: the one that calls the kernel `calls` times. `baseline`: what is measured in place of the untuned function,
+    by name."""
 
     name: str
     done: int
@@ -36,6 +37,7 @@ class TaskProgress:
     model: str = ""
     calls: float = 1.0
     unit: str = "s"
+    baseline: str = ""
 
     @property
     def drift(self) -> float | None:
@@ -246,6 +248,7 @@ def task_progress(
         model=search.model,
         calls=search.weight,
         unit=options.goal.unit,
+        baseline=search.task.baseline,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from rpc_server.wire.trial_messages import FailureKind
@@ -55,6 +55,11 @@ class EngineState:
     def in_flight(self, task: int) -> int:
         """The task's jobs that are claimed, built, waiting or measured."""
         return sum(job.task == task for job in self.jobs.under_way())
+
+    def would_go_on(self, limits: BudgetLimits, besides: Collection[int] = ()) -> bool:
+        """Whether a task, none of `besides`, could go on searching within other limits."""
+        left = [t for t in self.tasks if t.index not in besides and not t.exhausted]
+        return any(limits.allow(t, self.tasks, self._elapsed, self._device_s) for t in left)
 
     def restore(self, task: int, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
         """Take up a task where an earlier session left it; call before `start`."""

@@ -81,11 +81,12 @@ class DeviceEntry(_Entry, frozen=True, kw_only=True, tag="device"):
 
 
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task of a run: the workload's key, the target's text and the budget in trials."""
+    """A task of a run: the workload's key, the target's text, the budget in trials, and the name of a baseline."""
 
     workload: str
     target: str
     budget: int
+    baseline: str = ""
 
 
 @lines_with(RunFacts)

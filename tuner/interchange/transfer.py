@@ -196,7 +196,9 @@ def _run_entry(run: Run) -> RunEntry:
         finished_at=run.finished_at,
         held_s=run.use.held_s,
         busy_s=run.use.busy_s,
-        tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget) for t in run.tasks),
+        tasks=tuple(
+            TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget, baseline=t.baseline) for t in run.tasks
+        ),
     )
 
 
@@ -348,6 +350,7 @@ class _Writer:
                 workload_id=self.workloads[task.workload],
                 target_id=self.store.targets.upsert(task.target).id,
                 budget=task.budget,
+                baseline=task.baseline,
             )
             for task in entry.tasks
         )

@@ -111,7 +111,7 @@ def _known(task: ModelTask, lookup: BestLookup, profiled: Mapping[str, tuple[flo
     seconds, untuned = seen, None
     how = "untuned"
     if config is not None:
-        as_written = config.slower_than_untuned and config.untuned is not None
+        as_written = config.as_written and config.untuned is not None
         each = config.untuned if as_written and config.untuned is not None else config.cost
         seconds = task.calls * each
         untuned = None if config.untuned is None else task.calls * config.untuned

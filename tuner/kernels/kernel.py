@@ -16,6 +16,7 @@ from tuner.build.worker import FuncSource, MakeSource, Source, pack_func
 from tuner.engine.plan import TaskSearch
 from tuner.errors import TuningError
 from tuner.kernels.csource import CSource
+from tuner.kernels.python_source import PythonSource
 from tuner.kernels.space import Config, ConfigSketch, KernelSpace, config_of
 from tuner.search.base import Candidate, Proposal
 from tuner.search.registry import make_strategy
@@ -52,14 +53,15 @@ class FunctionKernel:
 class CKernel:
     """C source with parameters. `reference` is a config whose result is right and whose time is the baseline; `flops`
     the operations of a call, from which its speed is told. `rival` is a function that does the same: with it, results
-    and times are compared with that."""
+    and times are compared with that. Reports call it `rival_name`, or as its function is called."""
 
     name: str
     source_code: CSource
     space: KernelSpace
     reference: Config
     flops: float | None = None
-    rival: CSource | None = None
+    rival: CSource | PythonSource | None = None
+    rival_name: str = ""
 
     def __post_init__(self) -> None:
         self.space.check(self.reference)
@@ -68,7 +70,9 @@ class CKernel:
 
     def task(self, target: Target) -> TuningTask:
         """The engine's task; its function only names the source and its arguments."""
-        return TuningTask(self.name, _signature(self.name, self.source_code), target, operations=self.flops)
+        baseline = "" if self.rival is None else self.rival_name or self.rival.entry
+        func = _signature(self.name, self.source_code)
+        return TuningTask(self.name, func, target, operations=self.flops, baseline=baseline)
 
     def source(self, target: Target, config: Config | None) -> Source:
         """Return what to build for `config`, or for the reference."""

@@ -17,6 +17,7 @@ from tuner.families.sizes import SizeList, parse_shapes
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.includes import Header
 from tuner.kernels.kernel import CKernel
+from tuner.kernels.python_source import PythonSource
 from tuner.kernels.space import Config, KernelSpace, number
 from tuner.workloads import WorkloadSpec
 
@@ -29,8 +30,9 @@ _KERNEL_KEYS = (
     "name", "source", "entry", "compiler", "args", "reference", "constraints", "space", "flops", "baseline",
     *_SIZED_KEYS,
 )  # fmt: skip
-_BASELINE_KEYS = ("source", "entry", "compiler")
+_BASELINE_KEYS = ("source", "entry", "compiler", "name")
 _MOST_SOURCES = 100
+_LONGEST_NAME = 100  # of a baseline
 _ARGUMENT_KEYS = ("name", "dtype", "shape", "output")
 _RUN_TYPES: dict[str, type] = {f.name: type(f.default) for f in fields(RunOptions) if f.name != "workloads"}
 _REQUIRED = object()
@@ -63,12 +65,20 @@ class FamilyTable:
 
 @dataclass(frozen=True)
 class RivalTable:
-    """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same."""
+    """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same, in C or in Python, and what
+    reports call it."""
 
     source: str
     entry: str
     compiler: str
     where: str
+    name: str
+
+    def made(self, text: str, arguments: tuple[Argument, ...]) -> CSource | PythonSource:
+        """Return the function, given the text of its file. Raises TuningError."""
+        if self.source.endswith(".py"):
+            return PythonSource(text, self.entry, arguments)
+        return CSource(text, self.entry, arguments, self.compiler)
 
 
 @dataclass(frozen=True)
@@ -122,10 +132,12 @@ class CTable:
         )
         rival = None
         if (table := self.rival) is not None:
-            rival = _checked(table.where, lambda: CSource(texts.rival, table.entry, self.arguments, table.compiler))
+            rival = _checked(table.where, lambda: table.made(texts.rival, self.arguments))
         return _checked(
             f"{self.where}: reference",
-            lambda: CKernel(self.name, source, self.space, self.reference, self.flops, rival),
+            lambda: CKernel(
+                self.name, source, self.space, self.reference, self.flops, rival, "" if table is None else table.name
+            ),
         )
 
 
@@ -304,11 +316,19 @@ def _rival(table: object, where: str) -> RivalTable:
     if not isinstance(table, dict):
         raise SpecError(f"{where} is a table", hint='source = "plain.c" and entry = "plain"')
     _known(table, _BASELINE_KEYS, where)
+    entry = _get(table, "entry", str, where)
+    name = _get(table, "name", str, where, entry)
+    if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+        raise SpecError(f"{where}: {name!r} is no name", hint='name = "OpenBLAS"')
+    source = _get(table, "source", str, where)
+    if source.endswith(".py") and "compiler" in table:
+        raise SpecError(f"{where}: {source} is Python, which has no compiler")
     return RivalTable(
-        source=_get(table, "source", str, where),
-        entry=_get(table, "entry", str, where),
+        source=source,
+        entry=entry,
         compiler=_get(table, "compiler", str, where, CSource.compiler),
         where=where,
+        name=name,
     )
 
 

@@ -17,17 +17,24 @@ from tuner.records.lookup.best import Verdict
 
 
 class RunState(StrEnum):
-    """QUEUED has not begun; INTERRUPTED may be resumed; FAILED ended with an error (in `Run.message`)."""
+    """QUEUED has not begun; INTERRUPTED may be resumed, and OUT_OF_QUOTA once its user may take more; FAILED ended with
+    an error (in `Run.message`)."""
 
     QUEUED = "queued"
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    OUT_OF_QUOTA = "out_of_quota"
 
     @property
     def ended(self) -> bool:
         return self not in (RunState.QUEUED, RunState.RUNNING)
+
+    @property
+    def words(self) -> str:
+        """The state as it is said: "out of quota"."""
+        return self.value.replace("_", " ")
 
 
 class TrialPurpose(StrEnum):
@@ -110,11 +117,13 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRunTask:
-    """`budget` is how many search trials the task may use."""
+    """`budget` is how many search trials the task may use. `baseline` names what it is compared with; "" for the
+    function as written."""
 
     workload_id: int
     target_id: int
     budget: int
+    baseline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +159,8 @@ class NewRun(RunFacts):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTask:
     """`trials` search trials are done, `failed` of them failed. Costs are seconds per call: of the untuned
-    function, and of the fastest verified search trial so far."""
+    function, and of the fastest verified search trial so far. A `baseline` that has a name was measured in place of the
+    untuned function."""
 
     id: int
     position: int
@@ -161,6 +171,7 @@ class RunTask:
     failed: int
     baseline_cost: float | None
     best_cost: float | None
+    baseline: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +324,7 @@ class BestConfig:
     `samples` are all that were measured of this candidate there; `cost` is their median and `low` to `high` the
     95 % interval of that median. `trial_id`, `run_id` and `device` tell where it was first measured;
     `since` when it became best. `untuned`: seconds a call of the function as written, where that run
-    began with it on a device of the same class.
+    began with it on a device of the same class; or of the `baseline` it began with, a library of the user's by name.
     """
 
     id: int
@@ -335,6 +346,7 @@ class BestConfig:
     since: datetime
     updated_at: datetime
     untuned: float | None
+    baseline: str
 
     @property
     def sample_count(self) -> int:
@@ -342,8 +354,13 @@ class BestConfig:
 
     @property
     def slower_than_untuned(self) -> bool:
-        """Whether the function as written is faster than all of the interval: it is better built without a config."""
+        """Whether the function as written, or the baseline, is faster than all of the interval."""
         return self.untuned is not None and self.untuned < self.low
+
+    @property
+    def as_written(self) -> bool:
+        """Whether it is better built without a config. No build makes a library that is faster."""
+        return self.slower_than_untuned and not self.baseline
 
 
 Match = Literal["exact", "compatible", "nearest", "miss"]

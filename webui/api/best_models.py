@@ -42,13 +42,11 @@ class BestReply(Reply):
             trace=found.trace,
             config=None if near else config,
             source=config if near else None,
-            as_written=not near and found.config.slower_than_untuned,
+            as_written=not near and found.config.as_written,
         )
 
 
-@shows(
-    model.RunnerUp, renamed={"cost": "cost_s", "low": "low_s", "high": "high_s", "sample_count": "samples"}
-)
+@shows(model.RunnerUp, renamed={"cost": "cost_s", "low": "low_s", "high": "high_s", "sample_count": "samples"})
 class RunnerUp(Shown):
     """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap."""
 
@@ -123,7 +121,7 @@ class Answer(Reply):
             target=config.target,
             device_class=config.device_class,
             toolchain=config.toolchain,
-            as_written=isinstance(config, model.BestConfig) and not near and config.slower_than_untuned,
+            as_written=isinstance(config, model.BestConfig) and not near and config.as_written,
         )
 
 

@@ -97,8 +97,8 @@ class Resume(Body):
 
 @router.post("/runs/{run_id}/resume", status_code=202)
 def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -> Run:
-    """Go on with a run that was interrupted or failed, or, with more `trials`, is finished, on devices of the key it
-    began with."""
+    """Go on with a run on devices of the key it began with: one that was interrupted, failed or ran out of its user's
+    quota, or, with more `trials`, one that is finished."""
     launcher = launcher_of(context)
     run = context.store.runs.get(run_id)
     trials = None if how is None else how.trials
@@ -111,7 +111,7 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
     if any("file" in record.get("family", record) for record in run.options.get("workloads", [])):
         hint = f"where they are: tunefarm tune --resume {run_id}"
         raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
-    queued = context.store.runs.set_state(run_id, RunState.QUEUED, "")
+    queued = context.store.runs.queue(run_id)
     launcher.start(run_id, key_of(run), trials)
     return Run.of(queued)
 

@@ -6,12 +6,14 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from compiler.errors import TunefarmError
 from tests.kit import patient_http
 from tests.kit.records.seed import TARGET, XEON, ZEN3, Seeded
 from tests.kit.web import running_app
 from tunefarm.client import Client
 from tuner.kernels.files import recorded_job
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun, Role
+from tuner.records.farm.quotas import Quota
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from webui.access import FailureLimit
@@ -171,7 +173,13 @@ class TestRuns:
             assert "--key cpu" in store.runs.get(run.id).command
             assert client.cancel_run(run.id).state == "interrupted"
             assert client.resume_run(run.id).state == "queued"
-            assert launcher.started[1:] == [(run.id, "cpu")]
+            store.quotas.put(Quota(user=store.runs.get(run.id).user, runs=0))
+            client.cancel_run(run.id)
+            with pytest.raises(TunefarmError, match="the quota is 0 at the same time"):
+                client.resume_run(run.id)
+            store.quotas.remove(store.runs.get(run.id).user)
+            assert client.resume_run(run.id).state == "queued"
+            assert launcher.started[1:] == 2 * [(run.id, "cpu")]
             url = f"{address}/api/v1/runs"
             assert patient_http.post(f"{url}/{run.id}/resume").status_code == 409
             for body in (
@@ -183,7 +191,7 @@ class TestRuns:
                 {"workloads": ["matmul:8,8,8"], "key": "cpu", "target": TARGET, "strategy": "luck"},
             ):
                 assert patient_http.post(url, json=body).status_code == 400, body
-            assert len(launcher.started) == 2
+            assert len(launcher.started) == 3
 
     def test_a_family(self, store: RecordStore, ids: Seeded) -> None:
         with running_app(store, launcher=Launched()) as address, Client(address, timeout_s=60) as client:

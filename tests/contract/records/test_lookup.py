@@ -8,7 +8,7 @@ import pytest
 
 from compiler.errors import TargetError
 from rpc_server.wire.trial_messages import FailureKind
-from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed
+from tests.kit.records.farm import KEY, OTHER_KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed
 from tuner.records.errors import RecordNotFound
 from tuner.records.lookup.keys import workload_family
 from tuner.records.model import (
@@ -49,6 +49,19 @@ class TestBest:
         assert (found.config.untuned, found.config.slower_than_untuned) == (seconds, slower)
         assert any("as written is faster" in line for line in found.explain) is slower
         assert len(farm.store.best.near(workload_family("def f"), V3, ZEN3)) == (not slower)
+
+    def test_a_library_that_is_faster_is_named(self, farm: Farm) -> None:
+        """No build makes it, so builds take the best config all the same."""
+        task = NewRunTask(workload_id=farm.workload.id, target_id=farm.v3.id, budget=1, baseline="OpenBLAS")
+        run = farm.store.runs.start(NewRun(tasks=(task,), toolchain=TOOLCHAIN))
+        farm.baseline(run, 0.5)
+        farm.trial(run, "a", 1.0, 1.1, 1.2)
+        found = farm.store.best.look_up(KEY, V3, ZEN3)
+        assert found.config is not None
+        config = found.config
+        assert (config.baseline, config.slower_than_untuned, config.as_written) == ("OpenBLAS", True, False)
+        assert f"OpenBLAS is faster, 500 ms in run {run.id}" in found.explain
+        assert not any("as written" in line for line in found.explain)
 
     def test_the_function_as_written_counts_where_it_was_measured(self, farm: Farm) -> None:
         """Not on another device class, and not as a run without a baseline could take its first trial for one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.tuner import byok_kernels
 from tuner.devices.supplies import LocalFleet
@@ -9,6 +11,7 @@ from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.kernel import CKernel, FunctionKernel, kernel_search
+from tuner.kernels.python_source import PythonSource
 from tuner.kernels.space import KernelSpace, config_of
 from tuner.records.store import RecordStore
 
@@ -38,16 +41,16 @@ def test_a_function_of_configs(tmp_path):
     assert sum(t.purpose == "search" for t in trials) == 8
 
 
-def test_c_source_and_the_users_compiler(tmp_path):
+@pytest.mark.parametrize("rival", ["", "def plain(x, y, out):\n    return 2 * x + y\n"], ids=["", "numpy"])
+def test_c_source_and_the_users_compiler(tmp_path, rival):
     vector = (4096,)
-    source = CSource(
-        byok_kernels.SAXPY,
-        "saxpy",
-        (Argument("x", "float32", vector), Argument("y", "float32", vector), Argument("out", "float32", vector, True)),
-        "cc -O3",
-    )
+    arguments = (
+        Argument("x", "float32", vector), Argument("y", "float32", vector), Argument("out", "float32", vector, True),
+    )  # fmt: skip
+    source = CSource(byok_kernels.SAXPY, "saxpy", arguments, "cc -O3")
+    plain = PythonSource(rival, "plain", arguments) if rival else None
     space = KernelSpace({"UNROLL": [1, 2, 4, 8], "SCALE": [2, 3]})
-    kernel = CKernel("saxpy", source, space, {"UNROLL": 1, "SCALE": 2})
+    kernel = CKernel("saxpy", source, space, {"UNROLL": 1, "SCALE": 2}, rival=plain)
     outcome, trials, failures = run(tmp_path, kernel)
     (best,) = outcome.best
     assert best is not None

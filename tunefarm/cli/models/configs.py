@@ -50,7 +50,7 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
         cost_s=None if config is None or near else config.cost,
         device_class=None if config is None else config.device_class,
         digest=None if config is None or near else config.digest,
-        as_written=isinstance(config, BestConfig) and not near and config.slower_than_untuned,
+        as_written=isinstance(config, BestConfig) and not near and config.as_written,
     )
 
 

@@ -48,5 +48,6 @@ def tune_missing(
         run = client.run(run.id)
     if run.state != "finished":
         raise TunefarmError(
-            f"run {run.id} {run.state}: {run.message}", hint=f"the web app's page /runs/{run.id} has more"
+            f"run {run.id} {run.state.replace('_', ' ')}: {run.message}",
+            hint=f"the web app's page /runs/{run.id} has more",
         )

@@ -27,7 +27,7 @@ from tuner.interchange.foreign import Brought, Kept, LeftOut
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
 from tuner.records.errors import RecordError
-from tuner.records.model import Run, Trial
+from tuner.records.model import Run, RunState, Trial
 from tuner.records.runs.stats import StoreStats
 from tuner.records.store import RecordStore
 
@@ -334,7 +334,7 @@ def _print_stats(address: str, found: StoreStats) -> None:
     if not found.runs:
         click.echo("no runs yet; start one: tunefarm tune matmul:512,512,512:float32")
         return
-    states = ", ".join(f"{count} {state}" for state, count in found.runs_by_state.items())
+    states = ", ".join(f"{count} {RunState(state).words}" for state, count in found.runs_by_state.items())
     click.echo(f"{found.runs} runs ({states}), from {found.first_run:%Y-%m-%d} to {found.last_change:%Y-%m-%d} (UTC)")
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.failures.items())
     click.echo(f"{found.trials} search trials, {found.failed} failed" + (f" ({kinds})" if kinds else ""))
@@ -363,7 +363,9 @@ A run that holds a best config is kept, and so is one under way.
 @_RUN
 @_WORKLOAD
 @click.option("--older-than", type=Span(), help="Only runs that ended longer ago than this, such as 90d.")
-@click.option("--state", type=click.Choice(["finished", "failed", "interrupted"]), help="Only runs that ended so.")
+@click.option(
+    "--state", type=click.Choice([str(each) for each in RunState if each.ended]), help="Only runs that ended so."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--compact", is_flag=True, help="Give the space back to the disk (SQLite).")

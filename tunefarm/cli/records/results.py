@@ -23,7 +23,7 @@ from tuner.number_text import duration
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
-from tuner.records.model import BestConfig, BestLookup, Run
+from tuner.records.model import IMPORTED, BestConfig, BestLookup, Run, RunState
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.transfer.nearest import nearby
@@ -35,6 +35,7 @@ Examples:
 \b
 Exit status: 0, 1 an error, 2 wrong usage.
 """
+_STOPPED_SHOWN = 5  # runs whose end is explained below the table
 _BEST_EPILOG = """\b
 Examples:
   tunefarm best matmul:512,512,512:float32
@@ -55,7 +56,7 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     with RecordStore.open(db or settings.db) as store:
         found = store.runs.newest(limit=limit)
     if as_json:
-        click.echo(json.dumps([_run_json(r) for r in found]))
+        click.echo(json.dumps([_run_json(r, db) for r in found]))
         return
     if not found:
         click.echo("no runs yet; start one: tunefarm tune matmul:512,512,512:float32")
@@ -64,16 +65,27 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     for run in found:
         table.add_row(
             str(run.id),
-            str(run.state),
+            run.state.words,
             f"{run.started_at:%Y-%m-%d %H:%M}",
             f"{run.trials}/{run.budget}",
             str(run.failed),
             run.name,
         )
     show_table(table, "workloads")
+    stopped = [run for run in found if run.state in (RunState.INTERRUPTED, RunState.OUT_OF_QUOTA)]
+    for run in stopped[:_STOPPED_SHOWN]:
+        if again := _resume(run, db):
+            click.echo(f"run {run.id} {run.state.words}: {run.message or 'no reason is known'}; go on with: {again}")
 
 
-def _run_json(run: Run) -> dict[str, Any]:
+def _resume(run: Run, db: str | None) -> str | None:
+    """The command that goes on with a run that did not finish; None where there is none."""
+    if not run.state.ended or run.state is RunState.FINISHED or IMPORTED in run.options:
+        return None
+    return shown_command(["tunefarm", "tune", "--resume", str(run.id), *(["--db", db] if db else [])])
+
+
+def _run_json(run: Run, db: str | None) -> dict[str, Any]:
     return {
         "id": run.id,
         "name": run.name,
@@ -84,6 +96,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "trials": run.trials,
         "budget": run.budget,
         "failed": run.failed,
+        "resume": _resume(run, db),
     }
 
 
@@ -191,6 +204,7 @@ def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
             "low_s": config.low,
             "high_s": config.high,
             "untuned_s": config.untuned,
+            "baseline": config.baseline or None,
             "device": config.device,
             "device_class": config.device_class,
             "run": config.run_id,

@@ -119,7 +119,7 @@ def summary_table(snapshot: Snapshot) -> Fitted:
     held = snapshot.held_s
     notes = [f"devices were held for {seconds(held)} together: {held / 3600:.3f} device hours"] if held else []
     notes += [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
-    texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
+    texts = (text(task) for text in (baseline_text, drift_text, slower_text) for task in snapshot.tasks)
     table.caption = Text("\n".join([*models_text(snapshot), *notes, *filter(None, texts)]))
     table.caption_justify = "left"
     return Fitted(table, ["kernel"])
@@ -133,12 +133,18 @@ def _untuned(task: TaskProgress) -> Text:
     return Text(f"{first}\n→ {speed(task, last)}", style="yellow" if task.drift is not None else "")
 
 
+def baseline_text(task: TaskProgress) -> str:
+    """Say what the kernel is compared with, where that is not the function as written; else ""."""
+    return f"{task.name}: untuned is {task.baseline}" if task.baseline else ""
+
+
 def drift_text(task: TaskProgress) -> str:
     """Return what a change of the untuned kernel's time says of the run, or ""."""
     if task.drift is None:
         return ""
     more = "longer" if task.drift > 0 else "less time"
-    return f"{task.name}: untuned took {abs(task.drift):.0%} {more} at the end, so its times are noisy"
+    what = f"{task.baseline or 'untuned'} took {abs(task.drift):.0%} {more}"
+    return f"{task.name}: {what} at the end, so its times are noisy"
 
 
 def slower_text(task: TaskProgress) -> str:
@@ -146,6 +152,8 @@ def slower_text(task: TaskProgress) -> str:
     if task.speedup is None or task.speedup > 1 - DRIFT:
         return ""
     loss = f"builds that take its best config are slower ({task.speedup:.2f}x)"
+    if task.baseline:
+        return f"{task.name}: nothing was as fast as {task.baseline} ({task.speedup:.2f}x)"
     return f"{task.name}: nothing was as fast as untuned; {loss}"
 
 

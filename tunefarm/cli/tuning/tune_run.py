@@ -39,7 +39,6 @@ from tuner.kernels.family_jobs import asked_families, asked_sizes
 from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.model_version import version_of
-from tuner.process_identity import user_name
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -62,7 +61,6 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, job, given)
-            limited = _within_quota(store, options, given["resume"])  # for today: a resumed run asks again
             job = recorded_job(options.workloads, store) if resumed else job
             _tell_substitutes(job.items, options.target)
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
@@ -76,22 +74,13 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                     _register(store, job, ledger.run_id)
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
-                snapshot = _run(searches, fleet, builder, ledger, limited, given)
+                snapshot = _run(searches, fleet, builder, ledger, options, given)
+            ended = store.runs.get(ledger.run_id)
         records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
-    if limited != options and snapshot.held_s >= 3600 * limited.device_hours:
-        again = _resume_command(ledger.run_id, given)
-        click.echo(f"stopped: the quota of device hours is used up. When there are more, go on with: {again}", err=True)
-    _print(snapshot, searches, records, given["as_json"])
-
-
-def _within_quota(store: RecordStore, options: RunOptions, resumed: int | None) -> RunOptions:
-    """The options with a limit of the device hours that the run's user has left, where a quota says so."""
-    run = None if resumed is None else store.runs.get(resumed)
-    left = store.quotas.hours_left(user_name() if run is None else run.user)
-    if not left:  # no such quota, or one used up, which is told when the run begins
-        return options
-    most = left + (0.0 if run is None else run.use.held_s / 3600)  # a resumed run counts what it has used
-    return replace(options, device_hours=min(options.device_hours or most, most))
+    if ended.state is RunState.OUT_OF_QUOTA:
+        again = _resume_command(ended.id, given)
+        click.echo(f"stopped: {ended.message}. When there are more hours, go on with: {again}", err=True)
+    _print(snapshot, ended.state, searches, records, given["as_json"])
 
 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
@@ -240,9 +229,15 @@ def _resume_command(run_id: int, given: dict[str, Any]) -> str:
     return shown_command(words)
 
 
-def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], families: Sequence[FamilyRecord], as_json: bool) -> None:
+def _print(
+    snapshot: Snapshot,
+    state: RunState,
+    searches: Sequence[TaskSearch],
+    families: Sequence[FamilyRecord],
+    as_json: bool,
+) -> None:
     if as_json:
-        told = _as_json(snapshot, searches)
+        told = {"state": str(state), **_as_json(snapshot, searches)}
         click.echo(json.dumps({**told, "families": [f.to_json() for f in families]} if families else told))
     else:
         console().print(summary_table(snapshot))
@@ -273,6 +268,7 @@ def _as_json(snapshot: Snapshot, searches: Sequence[TaskSearch]) -> dict[str, An
                 "flops": t.flops,
                 f"baseline_{t.unit.lower()}": t.baseline_cost,
                 f"last_baseline_{t.unit.lower()}": t.last_baseline_cost,
+                "baseline": t.baseline or None,
                 "drift": t.drift,
                 f"best_{t.unit.lower()}": t.best_cost,
                 "speedup": t.speedup,

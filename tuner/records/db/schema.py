@@ -161,7 +161,7 @@ add_columns(RunRow, RunFacts)
 
 class RunTaskRow(Base):
     """One workload on one target within a run. `trials` counts search trials and `failed` those without a time;
-    `position` is its place in the run."""
+    `position` is its place in the run. `baseline` names what it is compared with, "" the function as written."""
 
     __tablename__ = "run_tasks"
     __table_args__ = (UniqueConstraint("run_id", "position"),)
@@ -176,6 +176,7 @@ class RunTaskRow(Base):
     failed: Mapped[int]
     baseline_cost: Mapped[float | None]
     best_cost: Mapped[float | None]
+    baseline: Mapped[str] = mapped_column(server_default="")
 
 
 class RunFailureRow(Base):

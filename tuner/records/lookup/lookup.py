@@ -18,6 +18,7 @@ from tuner.records.db.schema import (
     CandidateRow,
     DeviceClassRow,
     DeviceRow,
+    RunTaskRow,
     TargetRow,
     TrialRow,
     TuningKeyRow,
@@ -67,6 +68,7 @@ def _best_select() -> Select[Any]:
             TrialRow.run_id,
             DeviceRow.name.label("device"),
             _BASELINE.cost.label("untuned"),
+            RunTaskRow.baseline,
         )
         .join(TuningKeyRow, TuningKeyRow.id == BestConfigRow.key_id)
         .join(WorkloadRow, WorkloadRow.id == TuningKeyRow.workload_id)
@@ -75,6 +77,7 @@ def _best_select() -> Select[Any]:
         .join(CandidateRow, CandidateRow.id == BestConfigRow.candidate_id)
         .join(TrialRow, TrialRow.id == BestConfigRow.trial_id)
         .join(DeviceRow, DeviceRow.id == TrialRow.device_id)
+        .join(RunTaskRow, RunTaskRow.id == TrialRow.task_id)
         .outerjoin(_BASELINE, _of_the_same_task())
     )
 
@@ -111,6 +114,7 @@ def to_best(row: AnyRow) -> BestConfig:
         since=row.since,
         updated_at=row.updated_at,
         untuned=row.untuned,
+        baseline=row.baseline,
     )
 
 
@@ -203,7 +207,8 @@ def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:
     config, explain = choice.config, choice.explain
     if config is not None and config.untuned is not None and config.slower_than_untuned:
         untuned = f"{duration(config.untuned)} in run {config.run_id}"
-        explain = (*explain, f"the function as written is faster, {untuned}: build it without a config")
+        written = f"the function as written is faster, {untuned}: build it without a config"
+        explain = (*explain, f"{config.baseline} is faster, {untuned}" if config.baseline else written)
     return BestLookup(match=choice.match, config=config, explain=explain)
 
 
@@ -225,7 +230,7 @@ def near(
     connection: Connection, family: str, target: str, device_class: str | None, limit: int
 ) -> tuple[tuple[Workload, BestConfig], ...]:
     """Configs of workloads of one family that may be given here, newest first, each with its workload. None that lost
-    to its function as written."""
+    to its function as written, or to a baseline."""
     query = _BEST.where(WorkloadRow.family == family)
     if device_class is None:
         query = query.where(TargetRow.text == target)

@@ -43,6 +43,16 @@ class RunRecords(StorePart):
         run) clears it. None keeps the message, and what the run used. Raises RecordNotFound."""
         return self._write(lambda c: runs.set_state(c, run_id, state, message, at, use))
 
+    def queue(self, run_id: int) -> Run:
+        """Have a run that has ended wait for a process that goes on with it. Raises RecordNotFound, and QuotaExceeded
+        when its user has had their share."""
+
+        def queue(connection: Connection) -> Run:
+            quotas.check(connection, runs.get_run(connection, run_id).user, 0, run_id)
+            return runs.set_state(connection, run_id, RunState.QUEUED, "", None)
+
+        return self._write(queue)
+
     def set_budgets(self, run_id: int, budgets: Mapping[int, int]) -> Run:
         """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: runs.set_budgets(c, run_id, budgets))

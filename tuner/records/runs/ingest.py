@@ -278,7 +278,7 @@ _COUNT_TASK = (
         trials=RunTaskRow.trials + bindparam("more"),
         failed=RunTaskRow.failed + bindparam("more_failed"),
         best_cost=bindparam("best"),
-        baseline_cost=bindparam("baseline"),
+        baseline_cost=bindparam("untuned"),
     )
 )
 
@@ -290,7 +290,7 @@ def _count(connection: Connection, batch: _Batch) -> None:
         connection.execute(_COUNT_RUN, {"of_run": run.id, "last": run.sequence, "now": now, **more})
     for task in batch.tasks.values():
         more = {"more": task.trials, "more_failed": task.failed}
-        costs = {"best": task.best_cost, "baseline": task.baseline_cost}
+        costs = {"best": task.best_cost, "untuned": task.baseline_cost}
         connection.execute(_COUNT_TASK, {"of_task": task.id, **more, **costs})
 
 

@@ -48,6 +48,7 @@ def start_run(connection: Connection, new: NewRun, state: RunState) -> Run:
             "failed": 0,
             "baseline_cost": None,
             "best_cost": None,
+            "baseline": task.baseline,
         }
         for position, task in enumerate(new.tasks)
     ]
@@ -150,6 +151,7 @@ def _to_task(row: AnyRow) -> RunTask:
         failed=row.failed,
         baseline_cost=row.baseline_cost,
         best_cost=row.best_cost,
+        baseline=row.baseline,
     )
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.artifact import CONSTANT, CONSTANTS, Artifact
+from compiler.artifact import CONSTANT, CONSTANTS, PYTHON, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core.backends import DeviceBackend
 from compiler.runtime.core.code.artifact_module import ArtifactModule
 from compiler.runtime.core.code.cpu_function import Code, CPUFunction
+from compiler.runtime.core.code.numpy_module import NumpyModule
 from compiler.runtime.core.code.special_modules import system_lib
 from compiler.runtime.core.device import Device, DeviceAPI
 from compiler.runtime.core.host import HostAPI
@@ -172,7 +173,9 @@ class CPUDeviceBackend(DeviceBackend):
     def open_api(self) -> DeviceAPI:
         return HostAPI()
 
-    def load(self, artifact: Artifact) -> CPUModule:
+    def load(self, artifact: Artifact) -> Module:
+        if PYTHON in artifact.blobs and "object" not in artifact.blobs:
+            return NumpyModule(artifact)
         return CPUModule(artifact, load_code(artifact))
 
     def target_of(self, device: Device) -> Target:

@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compiler.artifact import Artifact
+from compiler.errors import ArgumentError
+from compiler.runtime.core.code.cpu_function import KernelError
+from compiler.runtime.core.device import cpu
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from tests.kit.compiler.library import needs_cc
+from tuner.kernels.csource import Argument
 from tuner.kernels.files import read_job
 from tuner.kernels.kernel import CKernel, kernel_search
+from tuner.kernels.python_source import PythonSource
 from tuner.kernels.spec import SpecError
 
 KERNELS = """
@@ -35,6 +41,8 @@ FILES = {
     "scale_part.c": '#include "n.h"\n'
     "void part(const float* x, float* y) { for (int i = 0; i < N; i++) *y++ = TWICE(*x++); }",
     "n.h": "#define TWICE(v) ((float)F * v)\n",
+    "wrong.py": "def plain(x, y):\n",
+    "other.py": "def other(x, y): ...\n",
     "plain.c": "void plain(const float* x, float* y) { for (int i = 0; i < 4; i++) y[i] = x[i] + x[i]; }",
 }
 
@@ -62,6 +70,43 @@ def test_both_are_compiled_and_agree(folder: Path) -> None:
     assert item.what.source_code.command({"N": 4}, "llvm")[-2:] == ["scale.c", "scale_part.c"]
 
 
+@pytest.mark.parametrize(
+    "body", ["return x + x", "y[:] = 2 * x", "import numpy as np\n    np.add(x, x, out=y)", "return (2 * x,)"]
+)
+def test_a_baseline_of_numpy(folder: Path, body: str) -> None:
+    (folder / "plain.py").write_text(f"def plain(x, y):\n    {body}\n")
+    in_python = KERNELS.replace('"plain.c"', '"plain.py"').rpartition("compiler")[0] + 'name = "numpy"\n'
+    (folder / "k.toml").write_text(in_python)
+    [item] = read_job([str(folder / "k.toml")]).items
+    assert isinstance(item.what, CKernel)
+    search = kernel_search(item.what, "llvm", "random")
+    assert search.task.baseline == "numpy"
+    artifact = Artifact.from_bytes(search.source(None).make().to_bytes())  # type: ignore[union-attr]
+    x, y = array(np.arange(4, dtype="float32")), empty((4,))
+    module = load_artifact(artifact)
+    module["main"](x, y)
+    np.testing.assert_array_equal(y.numpy(), [0, 2, 4, 6])
+    assert module.time_evaluator("main", cpu(), number=2)(x, y).mean > 0
+    with pytest.raises(ArgumentError):
+        module["main"](x, empty((5,)))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return x[:2]", r"plain raised ValueError: it returned the shape \(2,\), not \(4,\)"),
+        ("return (x, x)", "it returned 2 results, not 1"),
+        ("return 1j * x", "plain raised .*[Cc]annot cast"),
+        ("import no_such_module", "plain raised ModuleNotFoundError"),
+    ],
+)
+def test_what_a_baseline_in_python_does_wrong(folder: Path, body: str, said: str) -> None:
+    arguments = (Argument("x", "float32", (4,)), Argument("y", "float32", (4,), output=True))
+    made = PythonSource(f"def plain(x, y):\n    {body}\n", "plain", arguments).compile({}, "llvm")
+    with pytest.raises(KernelError, match=said):
+        load_artifact(made)["main"](array(np.arange(4, dtype="float32")), empty((4,)))
+
+
 def test_each_file_counts_for_resuming_and_for_the_key(folder: Path) -> None:
     found = []
     for name in ("scale.c", "scale_part.c", "n.h", "plain.c"):
@@ -81,6 +126,18 @@ def test_each_file_counts_for_resuming_and_for_the_key(folder: Path) -> None:
         ('["scale.c", "scale_part.c"]', '["scale.c", "none.c"]', "can't be read"),
         ('entry = "plain"\n', "", "lacks 'entry'"),
         ('entry = "plain"', 'entry = "plain"\nflags = 1', "has no 'flags'"),
+        ('entry = "plain"', 'entry = "plain"\nname = ""', "is no name"),
+        ('source = "plain.c"', 'source = "wrong.py"', "which has no compiler"),
+        (
+            'source = "plain.c"\nentry = "plain"\ncompiler',
+            'source = "wrong.py"\nentry = "plain"\n#',
+            "not Python: line 2",
+        ),
+        (
+            'source = "plain.c"\nentry = "plain"\ncompiler',
+            'source = "other.py"\nentry = "plain"\n#',
+            "no function 'plain'",
+        ),
     ],
 )
 def test_what_is_refused(folder: Path, old: str, new: str, said: str) -> None:
