@@ -23,7 +23,7 @@ def test_everyone_is_told_why_it_stopped_and_how_to_go_on(tmp_path: Path, capfd:
         run = Farm(store).run(user="ann", name="matmul")
         store.runs.set_state(run.id, RunState.OUT_OF_QUOTA, WHY)
         with running_app(store) as address:
-            told = httpx.get(f"{address}/api/v1/runs/{run.id}").json()["run"]
+            told = httpx.get(f"{address}/api/v1/runs/{run.id}").json()
             page = httpx.get(f"{address}/runs/{run.id}").text
             listed = httpx.get(f"{address}/runs").text
     assert (told["state"], told["message"]) == ("out_of_quota", WHY)

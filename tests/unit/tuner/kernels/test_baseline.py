@@ -131,7 +131,7 @@ def test_each_file_counts_for_resuming_and_for_the_key(folder: Path) -> None:
         (
             'source = "plain.c"\nentry = "plain"\ncompiler',
             'source = "wrong.py"\nentry = "plain"\n#',
-            "not Python: line 2",
+            "not Python: line",
         ),
         (
             'source = "plain.c"\nentry = "plain"\ncompiler',
