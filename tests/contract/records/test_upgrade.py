@@ -72,6 +72,7 @@ INSERT INTO tokens (id, name, digest, role, created_by, created_at, expires_at, 
 DATA_0008 = f"{DATA_0007} UPDATE runs SET held_s = 12.5, busy_s = 10.0;"
 DATA_0009 = DATA_0008  # whose jobs are made by the program alone
 DATA_0010 = f"{DATA_0009} INSERT INTO quotas VALUES (1, 'ada', 2.5, NULL, 3, 30, 'admin', '2026-11-20 10:00:00');"
+DATA_0011 = DATA_0010  # whose jobs are made by the program alone
 EARLIER = {
     "0001": DATA_0001,
     "0002": DATA_0002,
@@ -83,6 +84,7 @@ EARLIER = {
     "0008": DATA_0008,
     "0009": DATA_0009,
     "0010": DATA_0010,
+    "0011": DATA_0011,
 }
 
 
