@@ -346,7 +346,7 @@ class BestConfig:
     since: datetime
     updated_at: datetime
     untuned: float | None
-    baseline: str
+    baseline: str = ""
 
     @property
     def sample_count(self) -> int:
