@@ -4,7 +4,10 @@ from typing import Any
 
 from tunefarm import tir as _tir
 
-_RENAMED = {"SBlock": "Block", "SBlockRealize": "BlockRealize", "SBlockRV": "BlockRV"}
+_RENAMED = {"SBlock": "Block", "SBlockRealize": "BlockRealize", "SBlockRV": "BlockRV"} | {
+    "SBlockDependenceInfo": "BlockDependenceInfo",
+    "SBlockScope": "BlockScope",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -80,11 +80,11 @@ _SHOWN = {
     "te": "autodiff hybrid hybrid.calls hybrid.module hybrid.parser hybrid.preprocessor hybrid.runtime hybrid.utils",
     "testing": "aot usmp utils",
     "tir": (
-        "block_dependence_info block_scope data_layout generic tensor_intrin tensor_intrin.arm_cpu tensor_intrin.cuda "
+        "data_layout generic tensor_intrin tensor_intrin.arm_cpu tensor_intrin.cuda "
         "tensor_intrin.dot_product_common tensor_intrin.hexagon tensor_intrin.hip tensor_intrin.rocm tensor_intrin.x86 "
         "usmp usmp.analysis usmp.analysis.analysis usmp.transform usmp.transform.transform usmp.utils"
     ),
-    "tir.schedule": "analysis instruction state transform",
+    "tir.schedule": "analysis transform",
 }
 """A module that is here, or that stands for one, and its parts in Apache TVM."""
 

@@ -124,7 +124,7 @@ class _Matcher:
         if isinstance(a, Symbol):
             return isinstance(b, Symbol) and self._same_use(a, b)
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-            return type(a) is type(b) and self._same_sequence(a, b)
+            return self._same_sequence(a, b)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return self._same_mapping(a, b)
         if type(a) is not type(b):

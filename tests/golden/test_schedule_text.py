@@ -282,7 +282,7 @@ def sample_compute_location(s: Schedule) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_text(name: str) -> None:
     _, sch = CASES[name]()
-    text = f"{sch.trace.as_python()}\n\n{w.body(sch)}"
+    text = f"{sch.trace.to_python()}\n\n{w.body(sch)}"
     path = _FOLDER / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
@@ -308,7 +308,7 @@ def test_replay_gives_the_identical_function(name: str) -> None:
 def test_the_python_of_a_trace_makes_the_same_function(name: str) -> None:
     func, sch = CASES[name]()
     again = Schedule(func)
-    exec(sch.trace.as_python("again"), {"again": again})
+    exec(sch.trace.to_python("again"), {"again": again})
     assert again.func.script() == sch.func.script()
 
 

@@ -354,7 +354,7 @@ def check(seed: int, counts: Counter[str]) -> None:
         again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
         assert again.func.script() == sch.func.script()
     except Exception as error:
-        error.add_note(f"seed {seed}:\n{sch.trace.as_python()}\n{sch.func.script()}")
+        error.add_note(f"seed {seed}:\n{sch.trace.to_python()}\n{sch.func.script()}")
         raise
 
 

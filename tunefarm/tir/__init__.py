@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.arith.index_map import IndexMap
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import Schedule, apply_trace
-from compiler.schedule.core.trace import Trace
+from compiler.faces.tir_schedule.schedule import Schedule
+from compiler.faces.tir_schedule.state import BlockDependenceInfo, BlockScope, ScheduleState, StmtSRef
+from compiler.faces.tir_schedule.trace import Trace
+from compiler.schedule.core.schedule import apply_trace
 from compiler.te.reduction import comm_reducer, max, min, sum
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
 from compiler.tir.intrin.foreign import address_of, call_llvm_intrin, call_llvm_pure_intrin, call_pure_extern
@@ -170,7 +172,19 @@ from compiler.tir.text import vocabulary
 from compiler.tir.visit import seq as stmt_list
 from compiler.tir.visit import seq as stmt_seq
 from tunefarm.compatibility import refusing
-from tunefarm.tir import analysis, buffer, expr, function, ir_builder, schedule, stmt, stmt_functor, transform
+from tunefarm.tir import (
+    analysis,
+    block_dependence_info,
+    block_scope,
+    buffer,
+    expr,
+    function,
+    ir_builder,
+    schedule,
+    stmt,
+    stmt_functor,
+    transform,
+)
 
 __all__ = [
     "EQ",
@@ -185,7 +199,9 @@ __all__ = [
     "AssertStmt",
     "AttrStmt",
     "Block",
+    "BlockDependenceInfo",
     "BlockRealize",
+    "BlockScope",
     "Broadcast",
     "Buffer",
     "BufferLoad",
@@ -222,11 +238,13 @@ __all__ = [
     "Reduce",
     "Schedule",
     "ScheduleError",
+    "ScheduleState",
     "Select",
     "SeqStmt",
     "Shuffle",
     "SizeVar",
     "Stmt",
+    "StmtSRef",
     "StringImm",
     "Sub",
     "TensorIntrin",
@@ -253,6 +271,8 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "block_dependence_info",
+    "block_scope",
     "buffer",
     "call_extern",
     "call_intrin",

@@ -25,7 +25,7 @@ ENVIRONMENT = Environment(
 def trace_text(text: str) -> str:
     """A recorded trace as the Python calls that make it; as JSON when this version cannot read it."""
     try:
-        return Trace.from_json(text).as_python()
+        return Trace.from_json(text).to_python()
     except CompileError:
         return pretty(text)
 

@@ -65,9 +65,14 @@ def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, DataflowScope]:
     if len(path) == 1:
         raise Illegal("the root block cannot be scheduled", name)
     prefix = path[: tree.scope_of(path) + 1]
-    members = tuple(Member(prefix[:-1] + p) for p in _member_paths(prefix[-1]))
+    members = members_of(prefix)
     me = next(m for m in members if m.name == name)
     return me, DataflowScope(prefix, members)
+
+
+def members_of(scope: Path) -> tuple[Member, ...]:
+    """The blocks right inside the block that `scope` ends in, in program order."""
+    return tuple(Member(scope[:-1] + p) for p in _member_paths(scope[-1]))
 
 
 def _member_paths(scope: Stmt) -> list[Path]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, assert_never, get_args
 
 import numpy as np
@@ -115,6 +116,15 @@ class StepRecorder:
             return realize_at(block_path(func, value)).block
         except Illegal as broken:
             raise self._rendered(as_error("get", func, broken)) from None
+
+    def knows(self, rv: RV) -> bool:
+        """Whether `rv` stands for something here."""
+        return rv in self.state.env
+
+    def forget(self, rv: RV) -> None:
+        """Let `rv` stand for nothing any more."""
+        env = {known: value for known, value in self.state.env.items() if known != rv}
+        self.state = replace(self.state, env=env)
 
     # ---------------------------------------------------------------------------- recording
 

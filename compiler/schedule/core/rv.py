@@ -6,17 +6,26 @@ themselves. They hold these names, and a `State` says what each stands for at th
 
 from __future__ import annotations
 
+import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from compiler.errors import ScheduleError
+
+_unnamed = itertools.count(1_000_000)  # beyond the numbers that a schedule gives
+
+
+def _fresh() -> int:
+    """A number for a variable of a trace that is written by hand."""
+    return next(_unnamed)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRV:
     """A block."""
 
-    id: int
+    id: int = field(default_factory=_fresh)
 
     def __str__(self) -> str:
         return f"b{self.id}"
@@ -26,7 +35,7 @@ class BlockRV:
 class LoopRV:
     """A loop."""
 
-    id: int
+    id: int = field(default_factory=_fresh)
 
     def __str__(self) -> str:
         return f"l{self.id}"
@@ -36,7 +45,7 @@ class LoopRV:
 class ExprRV:
     """An integer that a sampling step decided."""
 
-    id: int
+    id: int = field(default_factory=_fresh)
 
     def __str__(self) -> str:
         return f"v{self.id}"
@@ -55,3 +64,17 @@ def parse_rv(text: str) -> RV:
     if found is None:
         raise ScheduleError(f"trace: {text[:40]!r} names no block (b0), loop (l0) or value (v0)")
     return _BY_LETTER[found[1]](int(found[2]))
+
+
+T = TypeVar("T", BlockRV, LoopRV, ExprRV)
+
+
+def one_of(kind: type[T], outputs: tuple[RV, ...]) -> T:
+    """The one result of a step, which is of `kind`."""
+    [rv] = all_of(kind, outputs)
+    return rv
+
+
+def all_of(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
+    """The results of a step, which are of `kind`."""
+    return [rv for rv in outputs if isinstance(rv, kind)]

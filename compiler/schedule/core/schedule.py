@@ -8,7 +8,7 @@ for an illegal step and then leave the schedule as it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.effects import Effects
 from compiler.schedule.core.map_text import MapLike, map_text, pad_text
 from compiler.schedule.core.recorder import RenderLevel, StepRecorder
-from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.state import State
+from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV, all_of, one_of
 from compiler.schedule.core.step import Decision, Input
 from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 
 __all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "apply_trace"]
 
-T = TypeVar("T", BlockRV, LoopRV, ExprRV)
 Factor = int | ExprRV | None
 BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
 
@@ -89,10 +87,6 @@ class Schedule:
         self._recorder.work_on(func_name)
 
     @property
-    def state(self) -> State:
-        return self._recorder.state
-
-    @property
     def trace(self) -> Trace:
         """The steps so far: the record from which `apply_trace` makes this schedule again."""
         return self._recorder.trace
@@ -129,28 +123,28 @@ class Schedule:
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
         """The block called `name` of the function `func_name`, without it of the one that is worked on."""
         found = self.func_working_on if func_name is None else GlobalVar(func_name)
-        home = None if found is None or found.name_hint == self.state.main else found.name_hint
-        return _one(BlockRV, self.take("get_block", (), name=name, func_name=home))
+        home = None if found is None or found.name_hint == self._recorder.state.main else found.name_hint
+        return one_of(BlockRV, self.take("get_block", (), name=name, func_name=home))
 
     def get_loops(self, block: Block) -> list[LoopRV]:
         """The loops around `block`, outermost first."""
-        return _all_of(LoopRV, self.take("get_loops", (block,)))
+        return all_of(LoopRV, self.take("get_loops", (block,)))
 
     def get_child_blocks(self, block_or_loop: Block | LoopRV) -> list[BlockRV]:
         """The blocks right inside a block or loop."""
-        return _all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
+        return all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
 
     def get_producers(self, block: Block) -> list[BlockRV]:
         """The blocks that write what `block` reads."""
-        return _all_of(BlockRV, self.take("get_producers", (block,)))
+        return all_of(BlockRV, self.take("get_producers", (block,)))
 
     def get_consumers(self, block: Block) -> list[BlockRV]:
         """The blocks that read what `block` writes."""
-        return _all_of(BlockRV, self.take("get_consumers", (block,)))
+        return all_of(BlockRV, self.take("get_consumers", (block,)))
 
     def get_output_blocks(self, scope_block: Block) -> list[BlockRV]:
         """The blocks right inside a block that write an argument of the function."""
-        return _all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
+        return all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
 
     def split(
         self,
@@ -162,20 +156,20 @@ class Schedule:
         """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed).
         `disable_predication` says that they divide an extent that is not known."""
         attrs = {"preserve_unit_iters": preserve_unit_iters, "disable_predication": disable_predication}
-        return _all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
+        return all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
 
     def loop_partition(self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True) -> list[LoopRV]:
         """Part `loop` into loops of `factors` iterations, one after another; one may be None (the rest)."""
         steps = self.take("loop_partition", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
-        return _all_of(LoopRV, steps)
+        return all_of(LoopRV, steps)
 
     def merge(self, *loops: LoopRV) -> LoopRV:
         """One loop of loops that stand one after another, in the same nests."""
-        return _one(LoopRV, self.take("merge", loops))
+        return one_of(LoopRV, self.take("merge", loops))
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """One loop of loops nested right inside one another, given outermost first."""
-        return _one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
+        return one_of(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
         """Put nested loops in this order, outermost first."""
@@ -183,12 +177,12 @@ class Schedule:
 
     def add_unit_loop(self, block_or_loop: Block | LoopRV) -> LoopRV:
         """A new loop of one iteration right around a block or loop."""
-        return _one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
+        return one_of(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
 
     def blockize(self, target: LoopRV | Block | Sequence[Block], preserve_unit_iters: bool = True) -> BlockRV:
         """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
         targets = (target,) if isinstance(target, LoopRV | BlockRV | str) else tuple(target)
-        return _one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
+        return one_of(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Put the axes of `block` in another order, given by their positions now."""
@@ -253,11 +247,11 @@ class Schedule:
 
     def decompose_reduction(self, block: Block, loop: LoopRV) -> BlockRV:
         """Take the init of `block` out, to before `loop`; returns the init block."""
-        return _one(BlockRV, self.take("decompose_reduction", (block, loop)))
+        return one_of(BlockRV, self.take("decompose_reduction", (block, loop)))
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Reduce each iteration of `loop` apart first; returns the block of partial results."""
-        return _one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
+        return one_of(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
 
     # ---------------------------------------------------------------------------- sampling
 
@@ -266,7 +260,7 @@ class Schedule:
     ) -> ExprRV:
         """One of the integers `candidates`; `decision` is its position."""
         attrs = {"candidates": tuple(map(int, candidates)), "probs": tuple(map(float, probs))}
-        return _one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
+        return one_of(ExprRV, self.take("sample_categorical", (), decision, **attrs))
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
@@ -274,11 +268,25 @@ class Schedule:
         """`n` factors whose product is the extent of `loop`; `decision` gives them."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
+        return all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
 
     def sample_compute_location(self, block: Block, decision: int | None = None) -> LoopRV:
         """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
-        return _one(LoopRV, self.take("sample_compute_location", (block,), decision))
+        return one_of(LoopRV, self.take("sample_compute_location", (block,), decision))
+
+    def sample_partitioned_tile(
+        self,
+        loop: LoopRV,
+        n: int,
+        partition_pos: int = 0,
+        innerpart_factor: int = 1,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """`n` factors whose product is the extent of `loop`, those from `partition_pos` on a multiple of
+        `innerpart_factor`; `decision` gives them."""
+        factors = None if decision is None else tuple(map(int, decision))
+        attrs = {"n": n, "partition_pos": partition_pos, "innerpart_factor": innerpart_factor}
+        return all_of(ExprRV, self.take("sample_partitioned_tile", (loop,), factors, **attrs))
 
     def enter_postproc(self) -> None:
         """Mark where a search's steps end in the trace."""
@@ -298,7 +306,7 @@ class Schedule:
         """`n` factors that cover the extent of `loop`, dividing it or not; `decision` gives all but the first."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all_of(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
+        return all_of(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
 
     # ----------------------------------------------------------------------------- buffers
 
@@ -320,30 +328,47 @@ class Schedule:
         """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
         index = _index(self.get(block).reads, read_buffer_index, "read")
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
-        return _one(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
+        return one_of(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
 
-    def cache_write(self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str) -> BlockRV:
-        """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
+    def cache_write(
+        self,
+        block: Block,
+        write_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[Block] = (),
+    ) -> BlockRV:
+        """Compute into a buffer in `storage_scope` and copy it out; returns the copying block. The blocks
+        `consumer_blocks` read the buffer itself."""
         index = _index(self.get(block).writes, write_buffer_index, "written")
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope}
-        return _one(BlockRV, self.take("cache_write", (block,), **attrs))
+        return one_of(BlockRV, self.take("cache_write", (block, *consumer_blocks), **attrs))
 
     def cache_inplace(self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str) -> list[BlockRV]:
         """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
         index = _index(self.get(block).reads, read_buffer_index, "read")
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
-        return _all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
+        return all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
 
     def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
         """Compute the indices in `block` ahead of it; returns the blocks that do, one an index."""
         attrs: dict[str, Any] = {"storage_scope": storage_scope, "cse_thresh": cse_thresh}
-        return _all_of(BlockRV, self.take("cache_index", (block,), **attrs))
+        return all_of(BlockRV, self.take("cache_index", (block,), **attrs))
+
+    def read_at(self, loop: LoopRV, block: Block, read_buffer_index: int, storage_scope: str) -> BlockRV:
+        """Copy what an iteration of `loop` reads of a buffer to `storage_scope`; returns the copying block."""
+        attrs: dict[str, Any] = {"read_buffer_index": read_buffer_index, "storage_scope": storage_scope}
+        return one_of(BlockRV, self.take("read_at", (loop, block), **attrs))
+
+    def write_at(self, loop: LoopRV, block: Block, write_buffer_index: int, storage_scope: str) -> BlockRV:
+        """Copy what an iteration of `loop` wrote, in `storage_scope`, to a buffer; returns the copying block."""
+        attrs: dict[str, Any] = {"write_buffer_index": write_buffer_index, "storage_scope": storage_scope}
+        return one_of(BlockRV, self.take("write_at", (loop, block), **attrs))
 
     def reindex(self, block: Block, buffer: BufferOf) -> BlockRV:
         """Use a buffer of `block` through a copy indexed by the block's axes; returns the copying block."""
         kind, index = self._find_buffer(block, buffer)
         attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
-        return _one(BlockRV, self.take("reindex", (block,), **attrs))
+        return one_of(BlockRV, self.take("reindex", (block,), **attrs))
 
     def reindex_cache_read(
         self,
@@ -357,7 +382,7 @@ class Schedule:
         index = _index(found.reads, read_buffer_index, "read")
         text = map_text("reindex_cache_read", index_map, len(found.iter_vars))
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
-        return _one(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
+        return one_of(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
 
     def reindex_cache_write(
         self,
@@ -371,7 +396,7 @@ class Schedule:
         index = _index(found.writes, write_buffer_index, "written")
         text = map_text("reindex_cache_write", index_map, len(found.iter_vars))
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
-        return _one(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
+        return one_of(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
 
     def set_scope(self, block: Block, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
@@ -387,6 +412,11 @@ class Schedule:
         """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
         attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
         self.take("storage_align", (block,), **attrs)
+
+    def unsafe_hide_buffer_access(self, block: Block, buf_type: str, buf_index_array: Sequence[int]) -> None:
+        """Leave buffers out of what `block` says that it reads or writes ("read", "write"), by their positions."""
+        attrs: dict[str, Any] = {"buf_type": buf_type, "buf_index_array": tuple(map(int, buf_index_array))}
+        self.take("unsafe_hide_buffer_access", (block,), **attrs)
 
     def rolling_buffer(self, block: Block, write_buffer_index: int | str | n.Buffer) -> None:
         """Keep a window of a buffer that `block` writes, and compute only what each iteration adds to it."""
@@ -432,12 +462,12 @@ class Schedule:
     def winograd(self, block: Block, tile: int = 2, band: int = 0, multiple: int = 1) -> list[BlockRV]:
         """Compute a convolution by fast filters, in tiles of `tile` × `tile` results, `band` rows of tiles at a time
         (0: all), a multiple of `multiple`. Returns the blocks that do, the last is `block`."""
-        return _all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
+        return all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
 
     def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:
         """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
         that fills."""
-        return _one(BlockRV, self.take("decompose_padding", (block, loop)))
+        return one_of(BlockRV, self.take("decompose_padding", (block, loop)))
 
     def _find_buffer(self, block: Block, buffer: BufferOf) -> tuple[str, int]:
         """Where the buffer is among those that `block` writes, or else reads."""
@@ -457,17 +487,6 @@ def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects
     Raises ScheduleError when a step is illegal on this function.
     """
     return Schedule.replay(func, trace, seed, effects)
-
-
-def _one(kind: type[T], outputs: tuple[RV, ...]) -> T:
-    """The one result of a step, which is of `kind`."""
-    [rv] = _all_of(kind, outputs)
-    return rv
-
-
-def _all_of(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
-    """The results of a step, which are of `kind`."""
-    return [rv for rv in outputs if isinstance(rv, kind)]
 
 
 def _index(regions: tuple[n.BufferRegion, ...], buffer: int | str | n.Buffer, how: str) -> int:

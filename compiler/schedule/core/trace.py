@@ -154,7 +154,7 @@ class Trace:
 
     def show(self, style: str | None = None, black_format: bool = False) -> None:
         """Print the calls that make it."""
-        print(self.as_python())
+        print(self.to_python())
 
     def get_decision(self, inst: Step) -> Decision | None:
         """The decision of a sampling step of this trace; None where it is open, or for another step."""
@@ -196,9 +196,9 @@ class Trace:
         return Trace(_read_steps(steps), tuple(_as_decision(d) for d in decisions))
 
     def __str__(self) -> str:
-        return self.as_python()
+        return self.to_python()
 
-    def as_python(self, name: str = "sch") -> str:
+    def to_python(self, name: str = "sch") -> str:
         """The trace as the Python calls that make it."""
         return "\n".join(_python_line(name, move.step, move.decision) for move in self.moves())
 

@@ -8,6 +8,7 @@ from compiler.schedule.primitives import (
     cache,
     cache_index,
     compute_at,
+    copy_at,
     decompose_padding,
     inline,
     layout,
@@ -29,7 +30,7 @@ from compiler.schedule.primitives import (
 )
 
 __all__ = [
-    "blockaxes", "blockize", "cache", "cache_index", "compute_at", "decompose_padding", "inline", "kinds",
+    "blockaxes", "blockize", "cache", "cache_index", "compute_at", "copy_at", "decompose_padding", "inline", "kinds",
     "layout", "loop_parts", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "rolling", "sampling",
     "storage", "tensorize", "winograd",
 ]  # fmt: skip

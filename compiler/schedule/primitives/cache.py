@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
@@ -39,62 +40,74 @@ from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import seq, substitute
 
 
-@primitive("block", "block*", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
+def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
+    block, *chosen = inputs
+    consumers = f", consumer_blocks=[{', '.join(chosen)}]" if chosen else ""
+    return f"{block}, {', '.join(f'{key}={value!r}' for key, value in attrs.items())}{consumers}"
+
+
+@primitive(
+    "block", "block*", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
+)
 def cache_read(
     func: n.PrimFunc, block: str, *consumers: str, read_buffer_index: int, storage_scope: str
 ) -> Effect:
     """Copy a buffer that a block reads into a new one in memory `storage_scope`, and read that instead.
 
-    All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared; it
-    goes before the first reader and copies what the readers touch. Move it with compute_at.
+    All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared, of what the
+    readers touch. It goes before the first reader; that of an argument before all blocks. Move it with compute_at.
 
         block C: reads A[vi, vk]          →   block A_shared: A_shared[v0, v1] = A[v0, v1]
                                               block C: reads A_shared[vi, vk]
     """
     me, scope = scope_around(func, block)
     check_scope(storage_scope, block)
-    buffer = _nth(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
+    buffer = nth_buffer(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
     writers, readers = scope.writers(buffer), scope.readers(buffer)
     if any(m is me for m in writers):
         raise Illegal(f"block {block!r} writes {buffer.name!r} as well as reading it", block)
     if consumers:
-        for name in consumers:
-            if all(m.name != name for m in readers):
-                raise Illegal(f"block {name!r} does not read {buffer.name!r}", name)
-        readers = [m for m in readers if m.name in consumers]
-    cached = _like(buffer, storage_scope)
+        readers = _chosen(readers, consumers, buffer)
+    cached = buffer_like(buffer, storage_scope)
     name = fresh_block_name(func, cached.name)
     place = _between(scope, writers, readers)
     box = _touched(place, [(m, r) for m in readers for r in m.block.reads if r.buffer is buffer], buffer)
     copy = _copy_nest(place, buffer, cached, name, box)
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in readers}  # type: ignore[misc]
-    first = min(place.statement_of(m) for m in readers)
+    first = min(place.statement_of(m) for m in readers) if writers else 0
     return Effect(copy_placed(func, scope, place, edits, first, copy, cached), (name,))
 
 
-@primitive("block", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
-def cache_write(func: n.PrimFunc, block: str, write_buffer_index: int, storage_scope: str) -> Effect:
+@primitive(
+    "block", "block*", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
+)
+def cache_write(
+    func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str
+) -> Effect:
     """Compute into a new buffer in memory `storage_scope`, and copy the finished result to where it belongs.
 
-    The block keeps its name and writes C_local; the copy is the block C_local, right after it. Move either
-    with compute_at or reverse_compute_at.
+    The block keeps its name and writes C_local; the copy is the block C_local, right after it, or last where nothing
+    reads what was copied. Move either with compute_at or reverse_compute_at. The blocks `consumers` read the new
+    buffer, others what was copied.
 
         block C: C[vi] = C[vi] + A[vi, vk]    →   block C: C_local[vi] = C_local[vi] + A[vi, vk]
                                                   block C_local: C[v0] = C_local[v0]
     """
     me, scope = scope_around(func, block)
     check_scope(storage_scope, block)
-    buffer = _nth(me, [w.buffer for w in me.block.writes], write_buffer_index, "writes")
+    buffer = nth_buffer(me, [w.buffer for w in me.block.writes], write_buffer_index, "writes")
     writers, readers = scope.writers(buffer), scope.readers(buffer)
     if all(m.reads(buffer) and m.block.init is None for m in writers):
         raise Illegal(f"block {block!r} adds to what {buffer.name!r} held before", block)
-    cached = _like(buffer, storage_scope)
+    cached = buffer_like(buffer, storage_scope)
     name = fresh_block_name(func, cached.name)
     place = _between(scope, writers, readers)
     box = _touched(place, [(m, w) for m in writers for w in m.block.writes if w.buffer is buffer], buffer, True)
     copy = _copy_nest(place, cached, buffer, name, box, place.condition(writers))
-    edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in writers}  # type: ignore[misc]
-    after = max(place.statement_of(m) for m in writers) + 1
+    using = [*writers, *(m for m in _chosen(readers, consumers, buffer) if m not in writers)]
+    edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in using}  # type: ignore[misc]
+    left = [m for m in readers if m not in using]
+    after = max(place.statement_of(m) for m in writers) + 1 if left else len(place.stmts)
     return Effect(copy_placed(func, scope, place, edits, after, copy, cached), (name,))
 
 
@@ -111,7 +124,7 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
     """
     me, scope = scope_around(func, block)
     check_scope(storage_scope, block)
-    buffer = _nth(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
+    buffer = nth_buffer(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
     if not me.writes(buffer):
         raise Illegal(f"block {block!r} does not write {buffer.name!r}, which it reads", block, hint="use cache_read")
     place = CachePlace(scope.path)
@@ -119,7 +132,7 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
     for other in scope.members:
         if other is not me and place.statement_of(other) == at and (other.reads(buffer) or other.writes(buffer)):
             raise Illegal(f"block {other.name!r} in the same loops uses {buffer.name!r}, too", other.name)
-    cached = _like(buffer, storage_scope)
+    cached = buffer_like(buffer, storage_scope)
     first = fresh_block_name(func, cached.name)
     second = fresh_block_name(func, cached.name, [first])
     regions = [(me, r) for r in (*me.block.reads, *me.block.writes) if r.buffer is buffer]
@@ -219,14 +232,24 @@ def _touched(
 # ----------------------------------------------------------------------------------- the copy
 
 
-def _nth(me: Member, buffers: list[n.Buffer], index: int, verb: str) -> n.Buffer:
+def _chosen(readers: list[Member], names: Sequence[str], buffer: n.Buffer) -> list[Member]:
+    """Those of the readers of a buffer that are called `names`."""
+    for name in names:
+        if all(m.name != name for m in readers):
+            raise Illegal(f"block {name!r} does not read {buffer.name!r}", name)
+    return [m for m in readers if m.name in names]
+
+
+def nth_buffer(me: Member, buffers: list[n.Buffer], index: int, verb: str) -> n.Buffer:
+    """The buffer at `index` of those that a block uses; `verb` says how. Raises Illegal."""
     if not 0 <= index < len(buffers):
         names = ", ".join(b.name for b in buffers) or "none"
         raise Illegal(f"block {me.name!r} {verb} no buffer number {index}", me.name, hint=f"it {verb}: {names}")
     return buffers[index]
 
 
-def _like(buffer: n.Buffer, scope: str) -> n.Buffer:
+def buffer_like(buffer: n.Buffer, scope: str) -> n.Buffer:
+    """A buffer such as `buffer` in memory `scope`."""
     return n.decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{scope}", scope=scope)
 
 

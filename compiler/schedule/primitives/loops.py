@@ -131,7 +131,7 @@ _PAST = {"split": "split", "fuse": "fused", "partition": "partitioned", "merge":
 
 @primitive("loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop")
 def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
-    """Make one loop of loops nested right inside one another, given outermost first.
+    """Make one loop of loops nested right inside one another, given outermost first. One loop alone stays as it is.
 
         for i in 4:               →   for i_j_fused in 24:
           for j in 6:                     block C: vi = i_j_fused // 6, vj = i_j_fused % 6
@@ -148,12 +148,12 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
             outer = chain[-1].loop_var.name
             raise Illegal(f"loop {var.name!r} is not right and alone inside loop {outer!r}", var)
         chain.append(below)
+    if len(chain) == 1:
+        return Effect(func, (loops[0],))
     for loop in chain:
         check_plain(loop, "fuse")
         if variables(loop.extent) & set(loops) or not ops.is_const(loop.min, 0):
             raise Illegal(f"loop {loop.loop_var.name!r} does not run over a fixed range from 0", loop.loop_var)
-    if len(chain) == 1:
-        return Effect(func, (loops[0],))
     dtype = "int64" if any(var.dtype == "int64" for var in loops) else loops[0].dtype
     fused = n.Var("_".join(v.name for v in loops) + "_fused", dtype)
     mapping: dict[n.Var, PrimExpr] = {}

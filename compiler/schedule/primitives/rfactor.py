@@ -31,9 +31,9 @@ from compiler.tir.visit import seq
 def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
     """Reduce each iteration of `loop` apart, into a new buffer, and then reduce those partial results.
 
-    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). The
-    combiner must be +, *, min or max, and the loop run along reduction axes only. The partial results are
-    the block C_rf, which is the result.
+    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end), and the first
+    axis of both blocks. The combiner must be +, *, min or max, and the loop run along reduction axes only. The partial
+    results are the block C_rf, which is the result.
 
         for i:                                →   for i:
           for ko:                                   for ko:
@@ -196,8 +196,8 @@ def _partial(
     stored = reduction.combine(buffer[tuple(point)], source) if rest else source
     body = n.BufferStore(buffer, stored, tuple(point))
     init = n.BufferStore(buffer, unit, tuple(point)) if rest else None
-    iter_vars = (*(iv for iv, _ in kept), factor, *rest)
-    bindings = (*(v for _, v in kept), split.factor.loop_var, *(f.loop_var for f in split.rest))
+    iter_vars = (factor, *(iv for iv, _ in kept), *rest)
+    bindings = (split.factor.loop_var, *(v for _, v in kept), *(f.loop_var for f in split.rest))
     block = with_regions(n.Block(iter_vars, (), (), name, body, init, span=me.block.span))
     return n.BlockRealize(bindings, conjunction(split.on_data), block)
 
@@ -214,13 +214,13 @@ def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, ax
     own = reduction.target[reduction.point]
     value = reduction.combine(own, buffer[tuple(point)])
     block = n.Block(
-        (*(iv for iv, _ in kept), factor),
+        (factor, *(iv for iv, _ in kept)),
         (), (), me.name,
         n.BufferStore(reduction.target, value, reduction.point),
         n.BufferStore(reduction.target, reduction.init, reduction.point),
         annotations=me.block.annotations, span=me.block.span,
     )  # fmt: skip
-    bindings = (*(subst(v, fresh) for _, v in kept), fresh[split.factor.loop_var])
+    bindings = (fresh[split.factor.loop_var], *(subst(v, fresh) for _, v in kept))
     gone = own_loops - fresh.keys()  # along no axis at all: what is made once need not be made again
     predicate = subst(conjunction(c for c in split.on_data if not variables(c) & gone), fresh)
     body: Stmt = n.BlockRealize(bindings, predicate, with_regions(block))

@@ -106,6 +106,59 @@ def sample_perfect_tile(
     return Effect(func, factors)
 
 
+def draw_partitioned_tile(
+    rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, partition_pos: int, innerpart_factor: int
+) -> Decision:
+    """`n` factors whose product is the extent; that of those from `partition_pos` on is a multiple of
+    `innerpart_factor`, where the extent is one. Elsewhere all iterations are in the first factor."""
+    extent = _extent(func, loop)
+    _check_partition(loop, n, partition_pos, innerpart_factor)
+    if extent % innerpart_factor:
+        return (extent, *[1] * (n - 1))
+    factors = [1] * n
+    factors[partition_pos] = innerpart_factor
+    rest = extent // innerpart_factor
+    for position in range(n - 1):
+        choices = divisors(rest)
+        drawn = choices[int(rng.integers(len(choices)))]
+        factors[position] *= drawn
+        rest //= drawn
+    factors[-1] *= rest
+    return tuple(factors)
+
+
+def _check_partition(loop: n.Var, count: int, position: int, factor: int) -> None:
+    _check_shape(loop, count, 1)
+    if not 0 <= position < count or factor < 1:
+        raise Illegal(
+            f"partition_pos is from 0 to {count - 1} and innerpart_factor positive, got {position} and {factor}", loop
+        )
+
+
+@primitive(
+    "loop",
+    attrs={"n": (int,), "partition_pos": (int,), "innerpart_factor": (int,)},
+    outputs="int*",
+    draw=draw_partitioned_tile,
+)
+def sample_partitioned_tile(
+    func: n.PrimFunc, loop: n.Var, n: int, partition_pos: int, innerpart_factor: int, decision: Decision
+) -> Effect:
+    """`n` factors of a loop whose product is its extent, of which those from `partition_pos` on hold a multiple of
+    `innerpart_factor` iterations; the decision is the factors.
+
+        for i in 512: ...   v0, v1, v2 = sample_partitioned_tile(i, 3, 1, 8, decision=[16, 4, 8])   →   16, 4, 8
+    """
+    _check_partition(loop, n, partition_pos, innerpart_factor)
+    extent = _extent(func, loop)
+    factors = decision if isinstance(decision, tuple) else ()
+    if len(factors) != n or any(f < 1 for f in factors) or math.prod(factors) != extent:
+        raise Illegal(f"the decision {decision!r} is not {n} factors of {extent}, loop {loop.name!r}", loop)
+    if extent % innerpart_factor == 0 and math.prod(factors[partition_pos:]) % innerpart_factor:
+        raise Illegal(f"the decision {decision!r} has no {innerpart_factor} iterations in its last factors", loop)
+    return Effect(func, factors)
+
+
 def draw_tile(
     rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int
 ) -> Decision:

@@ -1,4 +1,4 @@
-"""How a buffer is kept: set_scope, unsafe_set_dtype, storage_align."""
+"""How a buffer is kept, and what is said of it: set_scope, storage_align, and the unsafe ones."""
 
 from __future__ import annotations
 
@@ -115,3 +115,23 @@ def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
     if is_parameter(func, buffer):
         raise Illegal(f"buffer {buffer.name!r} is an argument of the function", name, hint="use cache_write")
     return buffer
+
+
+@primitive("block", attrs={"buf_type": (str,), "buf_index_array": (tuple,)})
+def unsafe_hide_buffer_access(func: n.PrimFunc, block: str, buf_type: str, buf_index_array: tuple[int, ...]) -> Effect:
+    """Leave buffers out of what a block says that it reads (`buf_type` "read") or writes ("write"), by their positions.
+    Unsafe: later steps trust what a block says, and do not see that it uses them.
+
+        block C: reads A[vi], B[vi]       →   block C: reads A[vi]      ("read", [1])
+    """
+    path = block_path(func, block)
+    realize = realize_at(path)
+    if buf_type not in ("read", "write"):
+        raise Illegal(f"buf_type is 'read' or 'write', got {buf_type[:40]!r}", block)
+    regions = realize.block.reads if buf_type == "read" else realize.block.writes
+    absent = [at for at in buf_index_array if type(at) is not int or not 0 <= at < len(regions)]
+    if absent:
+        raise Illegal(f"block {block!r} {buf_type}s {len(regions)} buffers, it has no number {absent[0]}", block)
+    kept = tuple(region for at, region in enumerate(regions) if at not in buf_index_array)
+    new = replace(realize.block, reads=kept) if buf_type == "read" else replace(realize.block, writes=kept)
+    return Effect(replaced(func, path, tree.with_block(realize, new)))

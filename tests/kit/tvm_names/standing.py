@@ -17,7 +17,13 @@ NOTES = {
     "runtime.Device": "`device_type` is the type's name, not a number",
     "tir.Buffer": "`scope` is a text, not a method that gives one",
     "target.Target": "targets of equal options are equal",
-    "tir.Schedule": "functions without blocks, which cannot be scheduled any more, are refused at once",
+    "tir.Schedule": (
+        "functions without blocks, which cannot be scheduled any more, are refused at once; these steps make another "
+        "module that computes the same: `blockize` keeps the axes of the block inside, `tensorize` puts buffers in "
+        "place of views, `loop_partition` makes no blocks around the parts, `split` in three or more has a predicate "
+        "without nested products, `cache_index` says that the block reads the indices, `cache_inplace` copies outside "
+        "the loops, `rolling_buffer` rolls along one axis, `transform_layout` with padding tests the old index"
+    ),
 }
 """What differs and no signature shows."""
 

@@ -133,7 +133,7 @@ def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:
     values = values_of(trace)
     facts: dict[str, Any] = {
         "values": values or None,
-        "schedule": None if values else Trace.from_json(trace).as_python(),
+        "schedule": None if values else Trace.from_json(trace).to_python(),
         "compiler": None,
         "declaration": None,
     }
@@ -159,7 +159,7 @@ def _program(found: Subject, target: Target, trace: str) -> str:
             f"{found.name} is a kernel of a file, whose schedule stands there",
             hint="without --python, its values are shown",
         )
-    lines = Trace.from_json(trace).as_python().splitlines()
+    lines = Trace.from_json(trace).to_python().splitlines()
     body = "\n".join(f"    {line}" for line in lines)
     return _PROGRAM.format(name=found.name, target=str(target), found=body)
 

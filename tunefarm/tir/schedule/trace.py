@@ -1,5 +1,6 @@
 """What a schedule did, to do it again."""
 
-from compiler.schedule.core.trace import Trace
+from compiler.faces.tir_schedule.trace import Trace
+from compiler.schedule.core.field_steps import Instruction, InstructionKind
 
-__all__ = ["Trace"]
+__all__ = ["Instruction", "InstructionKind", "Trace"]

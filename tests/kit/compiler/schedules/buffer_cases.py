@@ -87,3 +87,24 @@ def rolling_buffer(s: Schedule) -> None:
 @case(w.conv)
 def winograd(s: Schedule) -> None:
     s.winograd(s.get_block("conv2d_nchw"), 2, 1, 1)
+
+
+@case(w.chain)
+def cache_for_chosen_readers(s: Schedule) -> None:
+    s.cache_write(s.get_block("B"), 0, "local", [s.get_block("C")])
+    s.cache_read(s.get_block("B"), 0, "local", [s.get_block("B")])
+
+
+@case(w.matmul)
+def unsafe_hide_buffer_access(s: Schedule) -> None:
+    s.unsafe_hide_buffer_access(s.get_block("C"), "read", [1])
+
+
+@case(lambda: w.matmul(9, 15, 10))
+def copy_at(s: Schedule) -> None:
+    block = s.get_block("C")
+    pairs = [s.split(loop, [None, size]) for loop, size in zip(s.get_loops(block), (3, 5, 2))]
+    s.reorder(*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
+    s.read_at(pairs[2][0], block, 0, "global")
+    s.read_at(pairs[1][0], block, 1, "global")
+    s.write_at(pairs[1][0], block, 0, "global")

@@ -66,3 +66,9 @@ def tensorize_tiles_of_odd_sizes(s: Schedule) -> None:
     (i0, i1), (j0, j1), (k0, k1) = s.split(i, [None, 3]), s.split(j, [None, 5]), s.split(k, [None, 2])
     s.reorder(i0, j0, k0, i1, j1, k1)
     s.tensorize(i1, tensor_intrins.register_matmul(3, 5, 2))
+
+
+@case(w.matmul)
+def sample_partitioned_tile(s: Schedule) -> None:
+    _, _, k = s.get_loops(s.get_block("C"))
+    s.split(k, s.sample_partitioned_tile(k, 3, 1, 5, decision=[2, 5, 1]))

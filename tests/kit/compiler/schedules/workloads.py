@@ -174,7 +174,7 @@ def check_everywhere(sch: Schedule, func: PrimFunc) -> None:
     again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
     assert again.func.script() == sch.func.script()
     written = Schedule(func)
-    exec(sch.trace.as_python("written"), {"written": written})
+    exec(sch.trace.to_python("written"), {"written": written})
     assert written.func.script() == sch.func.script()
 
 

@@ -36,7 +36,7 @@ def test_a_promise_leaves_the_predicate_out() -> None:
     a, b = np.arange(12, dtype="float32"), np.full(12, np.nan, "float32")
     run(s.func, a, b)
     np.testing.assert_array_equal(b, a * 2)
-    assert "disable_predication=True" in s.trace.as_python()
+    assert "disable_predication=True" in s.trace.to_python()
 
 
 def test_a_broken_promise_is_refused() -> None:

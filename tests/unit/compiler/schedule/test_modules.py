@@ -49,12 +49,12 @@ def test_the_trace_names_functions_other_than_main() -> None:
     i, _, _ = s.get_loops("C")
     s.split(i, [None, 4])
     text = s.trace.to_json()
-    assert s.trace.as_python().splitlines()[0] == "b0 = sch.get_block(name='B')"
-    assert "b1 = sch.get_block(name='C', func_name='product')" in s.trace.as_python()
+    assert s.trace.to_python().splitlines()[0] == "b0 = sch.get_block(name='B')"
+    assert "b1 = sch.get_block(name='C', func_name='product')" in s.trace.to_python()
     again = Schedule.replay(two(), Trace.from_json(text))
     assert again.mod.script() == s.mod.script()
     written = Schedule(two())
-    exec(s.trace.as_python("written"), {"written": written})
+    exec(s.trace.to_python("written"), {"written": written})
     assert written.mod.script() == s.mod.script()
 
 

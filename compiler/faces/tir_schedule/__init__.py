@@ -1,0 +1,1 @@
+"""Schedules as programs for Apache TVM know them: traces of instructions, states, places of statements."""
