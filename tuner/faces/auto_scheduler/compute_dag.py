@@ -85,7 +85,7 @@ class ComputeDAG:
 
     def print_python_code_from_state(self, state: State) -> str:
         """The state as the Python calls that make it."""
-        return State(self.func, state.trace).trace.as_python()
+        return State(self.func, state.trace).trace.to_python()
 
     def __str__(self) -> str:
         """A line an operation, such as `C(i, j) += A[i, k] * B[k, j]`."""

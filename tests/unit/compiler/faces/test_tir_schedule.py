@@ -82,7 +82,7 @@ def test_malformed_instructions() -> None:
         InstructionKind.get("NoSuch")
     with pytest.raises(FieldTraceError, match="3 inputs, not 2"):
         Trace([instruction("ComputeAt", [1, 2, 3])])
-    with pytest.raises(FieldTraceError, match="does not say name"):
+    with pytest.raises(FieldTraceError, match="it does not say name"):
         Trace([instruction("GetBlock", [], [], [BlockRV()])])
     with pytest.raises(FieldTraceError, match="must be loop"):
         Trace([instruction("Parallel", [BlockRV()])])
