@@ -228,7 +228,8 @@ def step_of(inst: Instruction) -> Step:
     held.update((name, _here(prim, name, value)) for name, value in zip(kind.attrs, inst.attrs))
     missing = prim.attrs.keys() - held.keys() - _UNSAID.keys()
     if missing:
-        raise FieldTraceError(f"step {kind.name} of the trace is not as TVM writes it: it does not say {', '.join(sorted(missing))}")
+        names = ", ".join(sorted(missing))
+        raise FieldTraceError(f"step {kind.name} of the trace is not as TVM writes it: it does not say {names}")
     stated = prim.stated({**{k: v for k, v in _UNSAID.items() if k in prim.attrs}, **prim.defaults, **held})
     step = Step(prim.name, tuple(flat), stated, inst.outputs)
     try:

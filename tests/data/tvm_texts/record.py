@@ -1,7 +1,7 @@
 """Programs printed by Apache TVM, kept as data: `TVM_PYTHON record.py > tvm_0_17.json`, likewise with TVM 0.27.
 
-Each is a module of one function "main". `tests/e2e/compiler/test_tvm_texts.py` reads the texts, builds and runs them. A program
-that a version does not know is left out of its file.
+Each is a module of one function "main". `tests/e2e/compiler/test_tvm_texts.py` reads the texts, builds and runs
+them. A program that a version does not know is left out of its file.
 """
 
 import json

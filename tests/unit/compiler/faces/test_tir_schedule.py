@@ -88,10 +88,10 @@ def test_malformed_instructions() -> None:
         Trace([instruction("Parallel", [BlockRV()])])
     with pytest.raises(FieldTraceError, match="says more than is known"):
         Trace([instruction("ReIndex", [BlockRV()], [0, 0, 1], [BlockRV()])])
+    sch = Schedule(w.matmul(12, 8, 4), seed=0)
+    sch.sample_tile(sch.get_loops("C")[0], 2)
+    assert sch.trace.as_python()[-1].startswith("v4, v5 = sch.sample_tile(l1, n=2")
     with pytest.raises(FieldTraceError, match="no instruction for sample_tile"):
-        sch = Schedule(w.matmul(12, 8, 4), seed=0)
-        sch.sample_tile(sch.get_loops("C")[0], 2)
-        assert sch.trace.as_python()[-1].startswith("v4, v5 = sch.sample_tile(l1, n=2")
         sch.trace.as_json()
 
 
