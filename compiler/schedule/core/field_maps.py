@@ -165,7 +165,7 @@ def _saved(names: list[str], places: list[ast.expr]) -> str:
                 kind, dtype = ("FloatImm", "float32") if isinstance(value, float) else ("IntImm", "int32")
                 shown = f"{value:g}" if isinstance(value, float) else str(value)
                 return add(kind, attrs={"dtype": dtype, "span": "0", "value": shown})
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if type(value) in _CONSTANTS:
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return expression(ast.Constant(value=-value))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _TYPES:
                 attrs = {"a": "", "b": "", "dtype": "int32", "span": "0"}
