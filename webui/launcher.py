@@ -69,7 +69,7 @@ class ProcessLauncher:
         words = [*self.command, "models", "profile", str(model_id), f"--version={digest}", f"--job={job.id}", "--json"]
 
         def failed(status: int, said: str) -> None:
-            how = f"its process was killed by {signal_name(-status)}" if status < 0 else said
+            how = f"its process was killed by {signal_name(-status)}" if status < 0 else said.removeprefix("error: ")
             try:
                 self.store.models.end_job(job.id, message=how or "its process ended at once")
             except TunefarmError as error:
@@ -111,7 +111,8 @@ class ProcessLauncher:
     def _failed(self, run_id: int, queued_at: datetime, status: int, said: str) -> None:
         """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it
         was killed. A run that was queued again meanwhile waits for another process."""
-        how = f"the tuning process was killed by {signal_name(-status)}" if status < 0 else said
+        told = said.removeprefix("error: ")
+        how = f"the tuning process was killed by {signal_name(-status)}" if status < 0 else told
         try:
             if self.store.runs.end_left(run_id, is_gone, how or "the tuning process ended at once"):
                 return

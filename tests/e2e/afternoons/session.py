@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
+
 from tests.kit.cli.farm import CliFarm, cli_farm
+from tests.kit.places import ROOT, python_path
 
 WIDTH = 80
 
@@ -38,6 +43,24 @@ class Terminal:
         assert not wide, f"a table is wider than the terminal: {wide[0]}"
         assert not any("…" in row for row in done.stdout.splitlines()), "a table cuts a cell"
         return said
+
+    def workflow(self, file: str, **values: str) -> None:
+        """Carry out the script of a GitLab workflow file, with `tunefarm` as it is here, and these variables."""
+        own = self.folder / "bin"
+        own.mkdir(exist_ok=True)
+        command = own / "tunefarm"
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tunefarm "$@"\n')
+        command.chmod(0o755)
+        [job] = yaml.safe_load((ROOT / "deploy" / "ci" / file).read_text()).values()
+        lines = [line for line in job["script"] if not line.startswith("pip install")]
+        paths = {"PATH": f"{own}:{self.farm.environ['PATH']}", "PYTHONPATH": python_path()}
+        environ = (
+            self.farm.environ | paths | job["variables"] | values | {"TUNEFARM_API": self.farm.environ["TUNEFARM_API"]}
+        )
+        script = "\n".join(["set -eo pipefail", *lines])
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=environ, capture_output=True, text=True)
+        self._show(f"$ # deploy/ci/{file}\n" + "".join(f"$ {line}\n" for line in lines) + done.stdout + done.stderr)
+        assert done.returncode == 0, done.stderr
 
     def serve(self, name: str, line: str, port: int = 0) -> int:
         """Start a service; its port."""

@@ -355,7 +355,7 @@ def _word(kernel: Planned) -> str:
 def _check_flags(given: Mapping[str, Any]) -> None:
     """Raises a usage error for flags that do not go together."""
     if given["library"]:
-        if not given["out"]:
+        if not given["out"] and not given["cache_key"]:  # which writes nothing
             raise click.UsageError("--library needs --out, the folder it is written to")
         if not _C_NAME.fullmatch(given["library"]):
             raise click.BadParameter("letters, digits and _, as in C", param_hint="--library")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from compiler.target.target import Target
 from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.cli.run import run_cli
 from tests.kit.compiler.library import needs_cc
+from tests.kit.places import ROOT
 from tests.kit.web import running_app
 from tunefarm import nd, runtime
 from tunefarm.client import Client
@@ -109,6 +111,26 @@ def test_what_lost_to_the_function_as_written_is_built_as_written(tmp_path: Path
     assert (told["config"], told["artifact_digest"]) == ("as written", plain.digest)
     assert (reply.match, reply.as_written, reply.tuned) == ("exact", True, True)
     assert reply.trace is not None
+
+
+@needs_cc
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_the_commands_of_workflow_files(
+    system: str, api: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "deploy" / "ci" / f"{system}.yml").read_text()
+    commands = [shlex.split(line) for line in re.findall(r"tunefarm build (kernels[^>)\n]*)", text)]
+    assert len(commands) == 2
+    (tmp_path / "kernels.toml").write_text(f'workloads = ["{TUNED}"]\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNEFARM_API", api)
+    typed("release", "create", "2026.11")
+    typed("release", "approve", "2026.11")
+    values = {"$TARGET": local_target(), "$RELEASE": "2026.11"}
+    key, report = (typed("build", *(values.get(word, word) for word in words)) for words in commands)
+    assert len(key.strip()) == 64
+    assert [built["config"] for built in json.loads(report)] == ["hit"]
+    assert {file.name for file in (tmp_path / "build").iterdir()} == {"kernels.h", "kernels.so", "kernels.lock"}
 
 
 def test_a_release_from_tuning_to_builds(api: str, typed: Typed, store: RecordStore, tmp_path: Path) -> None:
