@@ -127,12 +127,8 @@ COMPILER: list[tuple[str, str]] = [
         """,
     ),
     (
-        "write the operation with `te.extern` and `tir.ir_builder`, see docs/te.md",
-        "te.HybridOp te.hybrid",
-    ),
-    (
-        "gradients are taken of graphs: `relax.transform.Gradient`, see docs/relax.md",
-        "te.gradient",
+        "an internal of TVM's reader of hybrid functions; `te.hybrid.script` reads them, see docs/te.md",
+        "te.hybrid.calls te.hybrid.parser te.hybrid.preprocessor te.hybrid.utils",
     ),
     (
         "one function serves many shapes; a variant for one shape is built from `PrimFunc.specialize`",

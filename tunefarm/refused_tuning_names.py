@@ -117,9 +117,8 @@ TUNING: list[tuple[str, str]] = [
         """
         auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature
         autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
-        autotvm.tuner.xgboost_cost_model meta_schedule.CostModel meta_schedule.FeatureExtractor
-        meta_schedule.cost_model meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model
-        meta_schedule.feature_extractor meta_schedule.measure_callback.UpdateCostModel
+        autotvm.tuner.xgboost_cost_model meta_schedule.FeatureExtractor meta_schedule.cost_model.XGBModel
+        meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model meta_schedule.feature_extractor
         """,
     ),
     (
@@ -136,7 +135,7 @@ TUNING: list[tuple[str, str]] = [
         autotvm.measure.executor autotvm.measure.measure_methods.check_remote
         autotvm.measure.measure_methods.gpu_verify_pass autotvm.measure.measure_methods.run_through_rpc
         autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
-        autotvm.measure.request_remote meta_schedule.measure_callback.RemoveBuildArtifact
+        autotvm.measure.request_remote
         meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.PyRunnerFuture meta_schedule.runner.local_runner
         meta_schedule.runner.rpc_runner meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
         meta_schedule.utils.get_global_func_with_default_on_worker
@@ -241,8 +240,8 @@ TUNING: list[tuple[str, str]] = [
         "meta_schedule.search_strategy.PySearchStrategy",
     ),
     (
-        "budgets are spent by expected gain over all tasks, see docs/tuning.md",
-        "meta_schedule.task_scheduler",
+        "what is known of a task during a run goes to the callbacks, see docs/meta_schedule.md",
+        "meta_schedule.task_scheduler.task_scheduler.TaskRecord",
     ),
     (
         "a text is plain; `show()` prints it",

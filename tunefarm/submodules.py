@@ -39,9 +39,7 @@ _SHOWN = {
         "adt affine_type attrs diagnostics global_info global_var_supply json_compact memory_pools name_supply "
         "supply tensor_type type type_relation"
     ),
-    "meta_schedule": (
-        "cost_model extracted_task feature_extractor logging profiler schedule task_scheduler trace_apply tune"
-    ),
+    "meta_schedule": ("extracted_task feature_extractor logging profiler schedule trace_apply tune"),
     "meta_schedule.builder": "builder local_builder",
     "meta_schedule.cost_model": "cost_model metric mlp_model random_model xgb_model",
     "meta_schedule.database": (
@@ -77,7 +75,8 @@ _SHOWN = {
         "core.utils ir.entry ir.parser tir.entry tir.operation tir.parser"
     ),
     "target": "compilation_config datatype intrin virtual_device x86",
-    "te": "autodiff hybrid hybrid.calls hybrid.module hybrid.parser hybrid.preprocessor hybrid.runtime hybrid.utils",
+    "te": "autodiff",
+    "te.hybrid": "calls module parser preprocessor utils",
     "testing": "aot usmp utils",
     "tir": (
         "data_layout generic tensor_intrin tensor_intrin.arm_cpu tensor_intrin.cuda "

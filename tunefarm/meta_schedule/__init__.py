@@ -6,6 +6,7 @@ from tunefarm.compatibility import refusing
 from tunefarm.meta_schedule import (
     arg_info,
     builder,
+    cost_model,
     database,
     measure_callback,
     mutator,
@@ -15,12 +16,14 @@ from tunefarm.meta_schedule import (
     schedule_rule,
     search_strategy,
     space_generator,
+    task_scheduler,
     tir_integration,
     tune_context,
     utils,
 )
 from tunefarm.meta_schedule.utils import derived_object, is_meta_schedule_enabled
 from tuner.faces.meta_schedule.builder import Builder
+from tuner.faces.meta_schedule.cost_model import CostModel
 from tuner.faces.meta_schedule.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
 from tuner.faces.meta_schedule.mutator import Mutator
@@ -31,11 +34,13 @@ from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
-from tuner.faces.meta_schedule.tune import TaskScheduler, tune_tasks, tune_tir
+from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
+from tuner.faces.meta_schedule.tune import tune_tasks, tune_tir
 from tuner.faces.meta_schedule.tune_context import TuneContext
 
 __all__ = [
     "Builder",
+    "CostModel",
     "Database",
     "ExtractedTask",
     "MeasureCallback",
@@ -51,6 +56,7 @@ __all__ = [
     "arg_info",
     "builder",
     "compile_relax",
+    "cost_model",
     "database",
     "derived_object",
     "extract_tasks",
@@ -63,6 +69,7 @@ __all__ = [
     "schedule_rule",
     "search_strategy",
     "space_generator",
+    "task_scheduler",
     "tir_integration",
     "tune_context",
     "tune_relax",

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from compiler.faces.hybrid.script import HybridOp
 from compiler.faces.te_schedule import verify_compute
 from compiler.te.extern import ExternOp, extern
+from compiler.te.gradient import gradient
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
@@ -77,13 +79,14 @@ from compiler.tir.ops import (
     sub as subtract,
 )
 from tunefarm.compatibility import refusing
-from tunefarm.te import operation, schedule, tag, tensor, tensor_intrin
+from tunefarm.te import hybrid, operation, schedule, tag, tensor, tensor_intrin
 from tunefarm.te.tag import tag_scope
 
 __all__ = [
     "CommReducer",
     "ComputeOp",
     "ExternOp",
+    "HybridOp",
     "Operation",
     "PlaceholderOp",
     "Reduce",
@@ -124,6 +127,8 @@ __all__ = [
     "floormod",
     "fma",
     "fmod",
+    "gradient",
+    "hybrid",
     "if_then_else",
     "indexdiv",
     "indexmod",

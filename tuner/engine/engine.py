@@ -31,7 +31,7 @@ from tuner.engine.outlook import Outlook, Weighed
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Best, Outcome, Silent, Snapshot, Watcher, bests, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
-from tuner.engine.scheduling import Objective
+from tuner.engine.scheduling import Chooser, Objective
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan
 from tuner.engine.turns import cores_shared
@@ -80,20 +80,21 @@ def tune(
     store: RecordStore | None = None,
     watcher: Watcher | None = None,
     objective: Objective | None = None,
+    chooser: Chooser | None = None,
     command: str = "",
 ) -> Outcome:
     """Run a search for each task on the devices of `fleet`, which stays open, and return when all are done.
 
     Without `builder`, the one that `options` names is used and closed; without `store`, a temporary one. `objective`
-    is what the gradient scheduler makes small (default: the sum of weight times cost). Raises what `TuningRun.run`
-    does.
+    is what the gradient scheduler makes small (default: the sum of weight times cost). `chooser` says which task is
+    next, in place of the scheduler. Raises what `TuningRun.run` does.
     """
     settings = options or RunOptions()
     with _opened(store) as records:
         made = builder or make_builder(settings.builders)
         try:
             ledger = Ledger.create(records, [s.task for s in searches], settings, command)
-            run = TuningRun(searches, fleet, made, ledger, settings, watcher, objective)
+            run = TuningRun(searches, fleet, made, ledger, settings, watcher, objective, chooser)
             return Outcome(run.run(), run.best())
         finally:
             if builder is None:
@@ -129,6 +130,7 @@ class TuningRun:
         options: RunOptions,
         watcher: Watcher | None = None,
         objective: Objective | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         self._searches = tuple(searches)
         self._fleet = fleet
@@ -144,7 +146,7 @@ class TuningRun:
         self._stopping = threading.Event()
         self._wants_out = False
         plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
-        self._state = EngineState(plans, self._options.limits(builder.workers), objective)
+        self._state = EngineState(plans, self._options.limits(builder.workers), objective, chooser)
         self._usage = Usage()
         self._outlook = Outlook()
         self._activity = Activity()

@@ -59,6 +59,10 @@ class TaskView:
     group: str = ""
 
 
+Chooser = Callable[[Sequence[TaskView], Sequence[TaskView]], int | None]
+"""Chooses a task in place of a policy: of those that are able, given all, the index of one or None."""
+
+
 def choose(
     able: Sequence[TaskView],
     policy: Policy,

@@ -25,7 +25,7 @@ from tuner.engine import finals as engine_finals
 from tuner.engine.budget import BudgetLimits, share_time
 from tuner.engine.goals import NO_ENERGY, Goal, watts_of
 from tuner.engine.jobs import DEPTH, Jobs, Ready
-from tuner.engine.scheduling import Objective, choose
+from tuner.engine.scheduling import Chooser, Objective, choose
 from tuner.engine.task_state import Plan, Restored, TaskState
 from tuner.engine.turns import Turns, crowded
 from tuner.records.model import TrialPurpose
@@ -34,11 +34,18 @@ from tuner.records.model import TrialPurpose
 class EngineState:
     """See the module's text. Not thread safe: one thread feeds it."""
 
-    def __init__(self, plans: Sequence[Plan], limits: BudgetLimits, objective: Objective | None = None) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        limits: BudgetLimits,
+        objective: Objective | None = None,
+        chooser: Chooser | None = None,
+    ) -> None:
         self.limits = limits
         self.tasks = [TaskState(i, p) for i, p in enumerate(plans)]
         self.ended = False
         self._objective = objective
+        self._chooser = chooser
         self.jobs = Jobs()
         self._turns = Turns()
         self._lost: Counter[int] = Counter()
@@ -305,11 +312,14 @@ class EngineState:
         return commands
 
     def _choose(self, able: Sequence[TaskState]) -> TaskState | None:
-        if len(able) < 2:
+        if not able or (len(able) == 1 and self._chooser is None):
             return able[0] if able else None
         views = [t.view(len(self.jobs.slots), self.limits.builders) for t in self.tasks]
         among = [views[t.index] for t in able]
-        chosen = choose(among, self.limits.policy, self.limits.gradient, views, self._objective)
+        if self._chooser is not None:
+            chosen = self._chooser(among, views)
+        else:
+            chosen = choose(among, self.limits.policy, self.limits.gradient, views, self._objective)
         return None if chosen is None else self.tasks[chosen]
 
     def _may_ask(self, task: TaskState) -> bool:

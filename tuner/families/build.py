@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
@@ -69,12 +69,13 @@ class FamilyMaker(Protocol):
     @property
     def key(self) -> str: ...
 
-    def built(self, record: FamilyRecord, name: str = "") -> BuiltFamily:
-        """One artifact of all kernels of a record."""
+    def built(self, record: FamilyRecord, name: str = "", more: Collection[Size] = ()) -> BuiltFamily:
+        """One artifact of all kernels of a record. `more`: sizes, in the record's order, that get one of their own,
+        too."""
         ...
 
-    def untuned(self, target: Target, name: str = "") -> Artifact:
-        """One artifact for where nobody has tuned it."""
+    def untuned(self, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
+        """One artifact for where nobody has tuned it. `more`: as in `built`, in the order of `symbols`."""
         ...
 
     def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
@@ -108,19 +109,17 @@ class FunctionMaker:
     def key(self) -> str:
         return self.spec.key
 
-    def built(self, record: FamilyRecord, name: str = "") -> BuiltFamily:
-        return build_family(record, name)
+    def built(self, record: FamilyRecord, name: str = "", more: Collection[Size] = ()) -> BuiltFamily:
+        return build_family(record, name, more=more)
 
-    def untuned(self, target: Target, name: str = "") -> Artifact:
-        return build_untuned(self.spec, target, name)
+    def untuned(self, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
+        return build_untuned(self.spec, target, name, more)
 
     def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
         func = None if record is None else at_size(record, size)
         if func is None:
             symbols = self.symbols if record is None else record.sizes.symbols
-            plain = GlobalVar(name)
-            spec = self.spec if record is None else spec_of(record)
-            func = scheduled({plain: spec.func_at(SizeList(symbols, (size,)), size)}, target)[plain]
+            func = _drafted_at(self.spec if record is None else spec_of(record), symbols, size, target)
         return compile_artifact(func, target, name=name, keep=())
 
     def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
@@ -161,12 +160,16 @@ def _number(extent: int | str, sizes: Mapping[str, int]) -> int:
 
 
 def build_family(
-    record: FamilyRecord, name: str = "", compile_: Callable[..., Artifact] = compile_artifact
-) -> BuiltFamily:
-    """Compile all kernels of a function at many sizes. Raises FamilyError for a kernel of a file, CodegenError."""
+    record: FamilyRecord, name: str = "", compile_: Callable[..., Artifact] = compile_artifact,
+    more: Collection[Size] = (),
+) -> BuiltFamily:  # fmt: skip
+    """Compile all kernels of a function at many sizes: the measured ones and `more`.
+
+    Raises FamilyError for a kernel of a file, CodegenError.
+    """
     target = Target(record.target)
     symbol = name or function_name(record.name)
-    found = kernels_of(record)
+    found = kernels_of(record, more)
     kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
@@ -183,8 +186,11 @@ class FamilyKernels:
     general: frozenset[int]
 
 
-def kernels_of(record: FamilyRecord) -> FamilyKernels:
-    """Schedule all kernels of a record. Raises FamilyError for a kernel of a file."""
+def kernels_of(record: FamilyRecord, more: Collection[Size] = ()) -> FamilyKernels:
+    """Schedule all kernels of a record, and those of `more` sizes with the configs that its rule picks.
+
+    Raises FamilyError for a kernel of a file.
+    """
     spec = spec_of(record)
     func = spec.general()
     funcs: dict[str, n.PrimFunc] = {}
@@ -193,7 +199,12 @@ def kernels_of(record: FamilyRecord) -> FamilyKernels:
         made = None if trace is None else at_size(record, size, trace)
         if made is not None:
             known[size] = len(funcs)
-            funcs["_".join(map(str, size))] = made
+            funcs[_label(size)] = made
+    for size in more:
+        if size not in known:
+            known[size] = len(funcs)
+            own = at_size(record, size) or _drafted_at(spec, record.sizes.symbols, size, Target(record.target))
+            funcs[_label(size)] = own
     places: dict[int, int] = {}
     for member in sorted({leaf for leaf in leaves_of(record.rule.tree) if leaf != GENERAL}):
         general = _general(func, record, member)
@@ -212,6 +223,16 @@ def kernels_of(record: FamilyRecord) -> FamilyKernels:
     trees = {leaf: drafted if other == GENERAL else places[other] for leaf, other in others.items()}
     rule = SizeRule(record.rule.symbols, known, _moved(tree, {**places, **trees}))
     return FamilyKernels(funcs, rule, general_members)
+
+
+def _label(size: Size) -> str:
+    return "_".join(map(str, size))
+
+
+def _drafted_at(spec: AnySpec, symbols: tuple[str, ...], size: Size, target: Target) -> n.PrimFunc:
+    """The function of one size with a schedule that nobody measured."""
+    plain = GlobalVar("plain")
+    return scheduled({plain: spec.func_at(SizeList(symbols, (size,)), size)}, target)[plain]
 
 
 def _stand_in(record: FamilyRecord, member: int, able: Mapping[int, int]) -> int:
@@ -287,16 +308,20 @@ def sized_kernels(record: FamilyRecord) -> SizedKernels:
     return SizedKernels(tuple(found.funcs.values()), found.rule, order)
 
 
-def build_untuned(spec: AnySpec, target: Target, name: str = "") -> Artifact:
-    """The function for any size with drafted schedules. Raises CodegenError."""
+def build_untuned(spec: AnySpec, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
+    """The function for any size with drafted schedules, and one for each of `more` sizes. Raises CodegenError."""
     symbol = name or function_name(str(spec))
     drafts = drafted_kernels(spec, target)
-    if len(drafts.funcs) == 1:
+    sizes = tuple(dict.fromkeys(more))
+    if len(drafts.funcs) == 1 and not sizes:
         return compile_artifact(drafts.funcs[0], target, name=symbol, keep=())
-    kernels = [compile_artifact(f, target, name=f"{symbol}_{at}", keep=()) for at, f in enumerate(drafts.funcs)]
+    funcs = {str(at): func for at, func in enumerate(drafts.funcs)}
+    known = {size: len(funcs) + at for at, size in enumerate(sizes)}
+    funcs |= {f"at_{_label(size)}": _drafted_at(spec, spec.symbols, size, target) for size in sizes}
+    kernels = [compile_artifact(func, target, name=f"{symbol}_{label}", keep=()) for label, func in funcs.items()]
     [own] = kernels[0].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
-    return dispatch_artifact(entry, SizeRule(spec.symbols, {}, drafts.tree), kernels, target)
+    return dispatch_artifact(entry, SizeRule(spec.symbols, known, drafts.tree), kernels, target)
 
 
 def spec_of(record: FamilyRecord) -> AnySpec:

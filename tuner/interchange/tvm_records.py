@@ -6,8 +6,6 @@ our engine, so what is stored is a trace that applies. The times do not (see `tu
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,19 +17,17 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
+from tuner.faces.common.tvm_database import read_workload
+from tuner.faces.common.tvm_graph import ForeignError
+from tuner.faces.common.tvm_trace import replay
 from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, LeftOut, store_trials
-from tuner.interchange.tvm_ffi_graph import FFIGraph
-from tuner.interchange.tvm_graph import ForeignError, Graph
-from tuner.interchange.tvm_trace import replay
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 from tuner.task import count_flops
 
-_MAX_NODES = 1_000_000
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 _FAILED_S = 1e9  # the seconds MetaSchedule notes for a candidate that failed
-_LENGTH = 8  # bytes of the length that stands before a workload's text
 
 
 @dataclass(frozen=True)
@@ -77,12 +73,8 @@ def read(path: Path) -> Iterator[Carried | LeftOut]:
 def _workload(line: bytes) -> dict[str, PrimFunc] | ForeignError:
     """The functions of a workload's line, or why they can't be read."""
     try:
-        match json.loads(line):
-            case [_, str(text)]:
-                packed = base64.b64decode(text, validate=True)
-                return read_functions(packed[_LENGTH:].decode())
-        return ForeignError("its workload is no pair of a hash and a text")
-    except (ValueError, binascii.Error) as error:
+        return read_workload(json.loads(line))
+    except ValueError as error:
         return ForeignError(f"its workload is damaged: {error}")
     except ForeignError as error:
         return error
@@ -140,23 +132,3 @@ def bring(store: RecordStore, path: Path) -> Brought:
         workload = NewWorkload(key=key, name=name, function=func.script(), flops=count_flops(func) or None)
         store_trials(store, workload, target, [ForeignTrial(r.trace, r.samples) for r in records], brought)
     return brought
-
-
-# ---------------------------------------------------------------------------------- functions
-
-
-def read_functions(text: str) -> dict[str, PrimFunc]:
-    """The functions of the module (or the one function) that `text` holds, by name.
-
-    Raises ForeignError when it is no such text, or has something in it that is not known here.
-    """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ForeignError(f"the workload is not JSON: {error}") from None
-    match data:
-        case {"root": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
-            return Graph(nodes).functions(root)
-        case {"root_index": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
-            return FFIGraph(nodes).functions(root)
-    raise ForeignError("the workload is no list of nodes as TVM writes it")

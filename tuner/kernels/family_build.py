@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
@@ -47,25 +47,34 @@ class KernelMaker:
     def key(self) -> str:
         return family_key(self.item.record["family"])
 
-    def built(self, record: FamilyRecord, name: str = "") -> BuiltFamily:
-        """The kernels of all measured sizes. Raises FamilyError where their shapes do not follow the sizes."""
+    def built(self, record: FamilyRecord, name: str = "", more: Collection[Size] = ()) -> BuiltFamily:
+        """The kernels of all measured sizes, and of `more` with the configs that the rule picks.
+
+        Raises FamilyError where their shapes do not follow the sizes.
+        """
         traces = zip(record.sizes.sizes, record.traces, strict=True)
-        configs = {size: config_of(trace) for size, trace in traces if trace is not None}
+        configs: dict[Size, Config | None] = {size: config_of(trace) for size, trace in traces if trace is not None}
+        configs |= {size: self._picked(record, size) for size in more if size not in configs}
         artifact = self._dispatched(configs, record.sizes.symbols, Target(record.target), name)
         return BuiltFamily(artifact, frozenset())
 
-    def untuned(self, target: Target, name: str = "") -> Artifact:
-        """The kernels of the sizes in the file, as their references say."""
-        return self._dispatched(dict.fromkeys(self.item.sizes.sizes), self.symbols, target, name)
+    def untuned(self, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
+        """The kernels of the sizes in the file and of `more`, as their references say."""
+        return self._dispatched(dict.fromkeys((*self.item.sizes.sizes, *more)), self.symbols, target, name)
 
     def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
         symbols = self.symbols if record is None else record.sizes.symbols
-        kernel = self._kernel(symbols, size)
-        config: Config | None = None
-        if record is not None and (pick := record.rule.pick(size)) != GENERAL:
-            found = realised(record.configs[pick], [kernel.space.sketch(self.name)], exact=True)
-            config = None if found is None else config_of(found.trace_json)
-        return _compiled(kernel, config, target, name)
+        config = None if record is None else self._picked(record, size)
+        return _compiled(self._kernel(symbols, size), config, target, name)
+
+    def _picked(self, record: FamilyRecord, size: Size) -> Config | None:
+        """The config that the rule picks for a size; None where that is the reference's."""
+        pick = record.rule.pick(size)
+        if pick == GENERAL:
+            return None
+        kernel = self._kernel(record.sizes.symbols, size)
+        found = realised(record.configs[pick], [kernel.space.sketch(self.name)], exact=True)
+        return None if found is None else config_of(found.trace_json)
 
     def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
         return _compiled(self.family.at(sizes), None, target, "plain")

@@ -16,18 +16,19 @@ import click
 from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
 from tunefarm.cli.completion import FileOrName, ReleaseName
 from tunefarm.cli.models.place import ENTRY, open_place, profiled, results_of, run_once
-from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
     from compiler.frontend.model_files import ModelFile
     from compiler.runtime.core.device import Device
-    from compiler.runtime.measure.report import Report
     from compiler.runtime.vm.machine import VirtualMachine
     from tunefarm.cli.models.compare import Compared
     from tunefarm.cli.models.inputs import AnyArray
+    from tunefarm.cli.models.place import Place
+    from tunefarm.cli.models.run_outcome import RunOutcome
     from tunefarm.client import BestReply
     from tuner.kernels.model import ModelKernel
+    from tuner.kernels.model_version import ModelSource
     from tuner.records.store import RecordStore
 
 _EPILOG = """\b
@@ -90,33 +91,51 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
     people you trust.
     """
     from compiler.frontend.model_files import is_model_file
-    from compiler.target.target import Target
-    from tunefarm.cli.models.compare import Compared, compare_results
-    from tunefarm.cli.models.configs import shares_of, stored_configs, tuned_share
-    from tunefarm.cli.models.inputs import make_inputs, parse_pairs, parse_sizes
-    from tunefarm.cli.models.records import keep, registered
-    from tuner.kernels.model_version import model_source, plan_of
+    from tunefarm.cli.models.inputs import parse_pairs, parse_sizes
+    from tuner.kernels.model_version import model_source
 
     if given["bisect"] and given["peer"] != "onnxruntime":
         raise click.UsageError("--bisect goes with --compare onnxruntime")
     sizes, chosen = parse_sizes(given["dims"]), parse_pairs(given["inputs"], "--input")
     named = model_source(model, sizes) if is_model_file(model) else None
-    source = named.read() if named is not None else None
-    if source is None and given["peer"]:
+    if named is None and given["peer"]:
         raise click.UsageError("--compare needs the model's own file: an artifact has no reference")
+    outcome = _outcome(settings, model, named, sizes, chosen, given)
+    if given["out"]:
+        outcome.write(given["out"])
+    if given["trace"] and outcome.report is not None:
+        given["trace"].write_text(outcome.report.trace(), encoding="utf-8")
+    if given["as_json"]:
+        click.echo(json.dumps(outcome.to_json(with_profile=given["profile"])))
+    else:
+        outcome.show(with_profile=given["profile"], with_energy=given["energy"])
+    if wrong := outcome.compared.wrong:
+        raise CheckFailedError(
+            f"{len(wrong)} of {len(outcome.compared.differences)} results differ from {given['peer']}'s; "
+            f"{wrong[0].name} by up to {wrong[0].absolute:.3g}",
+            hint=None if given["bisect"] else "--bisect names the first operator that differs",
+        )
+    return outcome.recorded
+
+
+def _outcome(
+    settings: Settings, model: str, named: ModelSource | None, sizes: Mapping[str, int], chosen: Mapping[str, str],
+    given: Mapping[str, Any],
+) -> RunOutcome:  # fmt: skip
+    """Build the model if it is a file of one, run it, and do with it what the options ask for."""
+    from tunefarm.cli.models.configs import shares_of, tuned_share
+    from tunefarm.cli.models.inputs import make_inputs
+    from tunefarm.cli.models.records import keep, registered
+    from tunefarm.cli.models.run_outcome import RunOutcome
+
+    source = named.read() if named is not None else None
     with ExitStack() as stack:
         place = stack.enter_context(open_place(settings, given))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(_records(settings, given)) if source is not None else None
-        path, built_s, here = Path(model), None, place.session is None
-        kernels: tuple[ModelKernel, ...] = ()
-        known: dict[str, BestReply] = {}
+        path, built_s = Path(model), None
+        kernels, known = _configs(store, named, place, given["release"] or "")
         if source is not None:
-            if store is not None and named is not None:
-                target = str(Target(place.target).resolved())
-                kernels = plan_of(named, Target(target).kind.name).kernels
-                device_class = place.device().fingerprint.device_class
-                known = stored_configs(store, kernels, target, device_class, given["release"] or "")
             path, built_s = _build(source, place.target, folder, known)
         machine, device = place.machine(path)
         interface = machine.interface(ENTRY)
@@ -134,57 +153,51 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
         report = profiled(machine, device, arrays) if given["profile"] or given["trace"] or keeps else None
         recorded = None
         if keeps and store is not None and named is not None:
-            target = str(place.target)
-            version = given.get("version") or registered(store, named, target)
-            box = place.device()
+            version = given.get("version") or registered(store, named, str(place.target))
             recorded = keep(
-                store, version, box, target, seconds, report, kernels, known, release=given["release"] or "",
-                is_here=here, drawn=drawn,
+                store, version, place.device(), str(place.target), seconds, report, kernels, known,
+                release=given["release"] or "", is_here=place.session is None, drawn=drawn,
             )  # fmt: skip
+        share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
+        path_of_model = named.path if named is not None else None
+        return RunOutcome(
+            model=model, name=named.name if named is not None else model, target=str(place.target), outputs=outputs,
+            seconds=seconds, built_s=built_s, report=report, is_here=place.session is None, recorded=recorded,
+            tuned_share=share, drawn=drawn, energy_not_told=why_not, origin={} if source is not None else _origin(path),
+            compared=_compared(path_of_model, source, place, folder, known, arrays, outputs, sizes, given),
+        )  # fmt: skip
 
-        def rerun(cut: ModelFile) -> Any:
-            return results_of(*place.machine(_build(cut, place.target, folder, known)[0]), arrays)
 
-        found = Compared()
-        if source is not None and given["peer"]:
-            bisect = (sizes, rerun) if given["bisect"] else None
-            found = compare_results(
-                given["peer"], source, Path(model), arrays, outputs, given["rtol"], given["atol"], bisect
-            )
-    if given["out"]:
-        _write(given["out"], outputs)
-    if given["trace"] and report is not None:
-        given["trace"].write_text(report.trace(), encoding="utf-8")
-    share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
-    origin = _origin(path) if source is None else {}
-    if given["as_json"]:
-        shown = {
-            "model": model, "target": str(place.target), "build_s": built_s, "seconds": seconds,
-            "recorded": recorded, "tuned_share": share, "joules": drawn.get("joules"),
-            "clock_mhz": drawn.get("clock_mhz"), "energy_not_told": why_not or None,
-            "built_from": origin or None,
-            "outputs": {name: _described(value) for name, value in outputs.items()},
-            "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
-            **found.to_json(),
-        }  # fmt: skip
-        click.echo(json.dumps(shown))
-    else:
-        if origin:
-            release = f", release {origin['release']}" if origin.get("release") else ""
-            click.echo(f"built from {origin['model']}, version {origin['version'][:12]}{release}")
-        _print(outputs, seconds, built_s, report if given["profile"] else None, found, here)
-        if given["energy"]:
-            click.echo(_energy_text(drawn, why_not))
-        if recorded is not None and named is not None:
-            covered = "" if share is None else f", {share:.0%} of the kernels' time is of tuned kernels"
-            click.echo(f"recorded: time {recorded} of {named.name}{covered}")
-    if wrong := found.wrong:
-        raise CheckFailedError(
-            f"{len(wrong)} of {len(found.differences)} results differ from {given['peer']}'s; {wrong[0].name} "
-            f"by up to {wrong[0].absolute:.3g}",
-            hint=None if given["bisect"] else "--bisect names the first operator that differs",
-        )
-    return recorded
+def _configs(
+    store: RecordStore | None, named: ModelSource | None, place: Place, release: str
+) -> tuple[tuple[ModelKernel, ...], dict[str, BestReply]]:
+    """The kernels of the model on the place's target, and the stored configs by workload; none without a store."""
+    from compiler.target.target import Target
+    from tunefarm.cli.models.configs import stored_configs
+    from tuner.kernels.model_version import plan_of
+
+    if store is None or named is None:
+        return (), {}
+    target = Target(place.target).resolved()
+    kernels = plan_of(named, target.kind.name).kernels
+    return kernels, stored_configs(store, kernels, str(target), place.device().fingerprint.device_class, release)
+
+
+def _compared(
+    path: Path | None, source: ModelFile | None, place: Place, folder: Path, known: Mapping[str, BestReply],
+    arrays: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray], sizes: Mapping[str, int], given: Mapping[str, Any],
+) -> Compared:  # fmt: skip
+    """The results beside those of the program that --compare names."""
+    from tunefarm.cli.models.compare import Compared, compare_results
+
+    if path is None or source is None or not given["peer"]:
+        return Compared()
+
+    def rerun(cut: ModelFile) -> Any:
+        return results_of(*place.machine(_build(cut, place.target, folder, known)[0]), arrays)
+
+    bisect = (sizes, rerun) if given["bisect"] else None
+    return compare_results(given["peer"], source, path, arrays, outputs, given["rtol"], given["atol"], bisect)
 
 
 def _origin(path: Path) -> dict[str, str]:
@@ -227,60 +240,3 @@ def _timed(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArra
         return []
     evaluate = machine.time_evaluator(ENTRY, device, number=1, repeat=repeat, min_repeat_ms=_LEAST_MS)
     return list(evaluate(*(tvm.nd.array(value, device) for value in arrays.values())).results)
-
-
-def _energy_text(drawn: Mapping[str, float], why_not: str) -> str:
-    parts = [f"a run takes {drawn['joules']:.3g} J at {drawn['watts']:.1f} W"] if "joules" in drawn else []
-    parts = parts or [f"energy: not told: {why_not}"]
-    parts += [f"mean clock {drawn['clock_mhz']:,.0f} MHz"] if "clock_mhz" in drawn else []
-    return "; ".join(parts)
-
-
-def _write(folder: Path, outputs: Mapping[str, AnyArray]) -> None:
-    import numpy as np
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in outputs.items():
-        np.save(folder / f"{_file_name(name)}.npy", value)
-
-
-def _file_name(name: str) -> str:
-    """A name without what would be another folder."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name).lstrip(".") or "output"
-
-
-def _described(value: AnyArray) -> dict[str, Any]:
-    numbers = value.astype("float64") if value.size else None
-    spread = (
-        {}
-        if numbers is None
-        else {"min": float(numbers.min()), "mean": float(numbers.mean()), "max": float(numbers.max())}
-    )
-    return {"shape": list(value.shape), "dtype": str(value.dtype), **spread}
-
-
-def _print(
-    outputs: Mapping[str, AnyArray], seconds: list[float], built_s: float | None, report: Report | None,
-    found: Compared, here: bool,
-) -> None:  # fmt: skip
-    from rich.table import Table
-
-    from tunefarm.cli.models.profile_table import print_profile
-    from tuner.number_text import duration
-
-    table = Table("result", "shape", "type", "least", "mean", "largest", box=None)
-    for name, value in outputs.items():
-        facts = _described(value)
-        numbers = [f"{facts[key]:.4g}" if key in facts else "" for key in ("min", "mean", "max")]
-        table.add_row(name, " × ".join(map(str, value.shape)) or "scalar", facts["dtype"], *numbers)
-    show_table(table, "result")
-    if built_s is not None:
-        click.echo(f"built in {built_s:.1f} s")
-    if seconds:
-        click.echo(
-            f"a run takes {duration(median(seconds))} (median of {len(seconds)}; {duration(min(seconds))} at best)"
-        )
-    if report is not None:
-        print_profile(report, here)
-    for line in found.lines():
-        click.echo(line)

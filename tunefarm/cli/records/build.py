@@ -71,6 +71,7 @@ Examples:
   tunefarm build kernels.toml --out build/ --locked kernels.lock
   tunefarm build kernels.toml --cache-key
   tunefarm build dense:M,3072,768 --check --out build/ --format so
+  tunefarm build conv2d:1,64,H,H,64,3,3 --shapes H=24,48 --out build/
   tunefarm build model.onnx --check --require-tuned 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
@@ -158,6 +159,12 @@ class _Build(click.Command):
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option(
+    "--shapes",
+    multiple=True,
+    metavar="M=20,40",
+    help="Sizes of a family that get a kernel of their own, besides tuned ones.",
+)
+@click.option(
     "--tune-missing", is_flag=True, help="Have the web app tune kernels that have no config of their own, first."
 )
 @click.option("--tune-key", default="*", show_default=True, help="Devices of the tracker that --tune-missing tunes on.")
@@ -186,6 +193,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         _refuse_kernel_flags(given, "models")
         if len(workloads) > 1 or given["names"]:
             raise click.UsageError("a model is built alone, under its file's name")
+        if given["shapes"]:
+            raise click.UsageError("--shapes is for families; a model's dimensions are fixed with --dim")
         from tunefarm.cli.models.build import build_model
 
         build_model(settings, workloads[0], given)
@@ -201,6 +210,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
             raise click.UsageError("families and kernels of one size are built apart: name one with FILE:NAME")
         build_families(settings, makers, given)
         return
+    if given["shapes"]:
+        raise click.UsageError("--shapes is for families, such as dense:M,3072,768")
     _check_names(given["names"], len(items))
     devices = [given["device"]] if given["device"] else []
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])

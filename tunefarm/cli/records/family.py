@@ -26,6 +26,7 @@ from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.build import FamilyMaker, FunctionMaker, fixed, function_name, symbols_of
 from tuner.families.record import FamilyRecord
+from tuner.families.sizes import FamilyError, SizeList, parse_shapes
 from tuner.number_text import duration
 
 _WAIT_S = 30.0
@@ -62,6 +63,7 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
 
     Raises NotTunedError where --require-tuned asks for what nobody has tuned, CheckFailedError for a wrong result.
     """
+    more = _more_sizes(makers, given["shapes"])
     names = given["names"] or [function_name(maker.name) for maker in makers]
     if len(names) != len(makers):
         raise click.BadParameter(f"{len(names)} names for {len(makers)} families", param_hint="--name")
@@ -86,8 +88,8 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
         if given["require_tuned"]:
             _require(makers, records, target)
         built = [
-            _build(maker, record, name, target, given, session)
-            for maker, record, name in zip(makers, records, names, strict=True)
+            _build(maker, record, name, target, given, session, sizes)
+            for maker, record, name, sizes in zip(makers, records, names, more, strict=True)
         ]
     if given["as_json"]:
         click.echo(json.dumps([_as_json(each) for each in built]))
@@ -99,6 +101,19 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
             f"{len(failures)} sizes failed their check:\n" + "\n".join(failures),
             hint="tune the family again on this device class before shipping the build",
         )
+
+
+def _more_sizes(makers: Sequence[FamilyMaker], texts: Sequence[str]) -> list[SizeList | None]:
+    """The sizes of --shapes for each family that has all of its symbols there; None for others. Raises FamilyError."""
+    if not texts:
+        return [None] * len(makers)
+    listed = parse_shapes(texts)
+    known = {symbol for maker in makers for symbol in maker.symbols}
+    if strangers := [symbol for symbol in listed.symbols if symbol not in known]:
+        raise FamilyError(
+            f"no family that is built has a size {strangers[0]}", hint=f"they have {', '.join(sorted(known))}"
+        )
+    return [listed.of(maker.symbols) if set(maker.symbols) & set(listed.symbols) else None for maker in makers]
 
 
 def _require(makers: Sequence[FamilyMaker], records: Sequence[FamilyRecord | None], target: Target) -> None:
@@ -119,21 +134,29 @@ def _build(
     target: Target,
     given: Mapping[str, Any],
     session: DeviceSession | None,
+    more: SizeList | None,
 ) -> BuiltArtifact:
-    artifact = maker.untuned(target, name) if record is None else maker.built(record, name).artifact
-    checks = () if session is None else _checks(maker, record, artifact, target, session)
+    sizes = () if more is None else more.sizes
+    if record is None:
+        artifact = maker.untuned(target, name, sizes)
+    else:
+        order = [symbols_of(maker, record).index(symbol) for symbol in record.sizes.symbols]
+        sizes = tuple(tuple(size[at] for at in order) for size in sizes)
+        artifact = maker.built(record, name, sizes).artifact
+    checks = () if session is None else _checks(maker, record, artifact, target, session, sizes)
     files = write_each(artifact, name, given["out"], given["formats"]) if given["out"] else ()
     return BuiltArtifact(maker, record, name, artifact, files, checks)
 
 
 def _checks(
-    maker: FamilyMaker, record: FamilyRecord | None, artifact: Artifact, target: Target, session: DeviceSession
-) -> tuple[CheckedSize, ...]:
-    """Run the artifact at the measured sizes, and at one that was not, against the function as written."""
+    maker: FamilyMaker, record: FamilyRecord | None, artifact: Artifact, target: Target, session: DeviceSession,
+    more: Sequence[Size],
+) -> tuple[CheckedSize, ...]:  # fmt: skip
+    """Run the artifact at the measured sizes, at one that was not, and at `more`, against the function as written."""
     own = dict(zip(symbols_of(maker, record), maker.symbols))  # a record's names may be others
     listed = maker.examples(record)
     found = []
-    for size in listed.sizes:
+    for size in dict.fromkeys((*listed.sizes, *more)):
         sizes = dict(zip(listed.symbols, size))
         reference = maker.plain({own[symbol]: extent for symbol, extent in sizes.items()}, target)
         names = {arg.name for arg in artifact.entries[0].implicit}

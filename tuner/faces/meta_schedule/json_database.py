@@ -1,5 +1,7 @@
 """A database in two files of JSON lines: workloads, and records that refer to them by number.
 
+Lines are written as Apache TVM writes them, so that either reads what the other wrote. A workload that its text cannot
+hold is written as TVMScript, and a trace with a step of our own in our own form; TVM does not read such files.
 Lines are appended under a lock, so several processes may share the files; another one's lines are seen when
 the database is opened again.
 """
@@ -8,18 +10,24 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from compiler.errors import TunefarmError
+from compiler.errors import ScheduleError, TunefarmError
 from compiler.ir.module import IRModule
+from compiler.schedule.core.field_trace import FieldTraceError
 from tuner.errors import TuningError
+from tuner.faces.common import tvm_database
+from tuner.faces.common.tvm_graph import ForeignError
+from tuner.faces.common.tvm_trace import replay
 from tuner.faces.meta_schedule.database import Database, Equality, MemoryDatabase
-from tuner.faces.meta_schedule.record import TuningRecord, Workload
+from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
 
 T = TypeVar("T")
+_log = logging.getLogger("tunefarm.meta_schedule")
 
 
 class JSONDatabase(MemoryDatabase):
@@ -65,32 +73,86 @@ class JSONDatabase(MemoryDatabase):
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
         super().commit_tuning_record(record)
-        _append(self._record_file, [self._numbers[record.workload.key], record.as_json()])
+        _append(self._record_file, [self._numbers[record.workload.key], _record_line(record)])
 
     def _append_workload(self, workload: Workload) -> int:
         """The workload's number: its line, which another process may have written meanwhile."""
         with self._workload_file.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            lines = file.read().splitlines()
+            lines, new = file.read().splitlines(), _workload_line(workload)
             for number, line in enumerate(lines):
-                if json.loads(line)[0] == workload.key:
+                if json.loads(line)[0] in (workload.key, new[0]):
                     return number
-            file.write(json.dumps(workload.as_json()).encode() + b"\n")
+            file.write(json.dumps(new).encode() + b"\n")
             return len(lines)
 
     def _load(self) -> None:
         workloads: list[Workload] = []
         for place, data in _lines(self._workload_file):
-            workload = _read(place, partial(Workload.from_json, data))
+            workload = _read(place, partial(_workload, data))
             workloads.append(workload)
             self._workloads.setdefault(workload.key, workload)
             self._numbers.setdefault(workload.key, len(workloads) - 1)
         for place, data in _lines(self._record_file):
-            self._keep(_read(place, partial(_record, data, workloads)))
+            try:
+                self._keep(_read(place, partial(_record, data, workloads)))
+            except _LeftOut as left:
+                _log.warning("%s is left out: %s", place, left)
+
+
+class _LeftOut(Exception):
+    """A record of Apache TVM that is one, and cannot be carried out here."""
+
+
+def _workload_line(workload: Workload) -> list[str]:
+    """A workload as TVM writes it, where that keeps all of it."""
+    try:
+        line = tvm_database.workload_line(workload.mod, workload.key)
+        kept = Workload(IRModule(dict(tvm_database.read_workload(line))))
+    except ForeignError:
+        return workload.as_json()
+    return line if kept.key == workload.key else workload.as_json()
+
+
+def _workload(data: Any) -> Workload:
+    if not tvm_database.is_workload(data):
+        return Workload.from_json(data)
+    return Workload(IRModule(dict(tvm_database.read_workload(data))))
+
+
+def _record_line(record: TuningRecord) -> list[Any]:
+    """A record as TVM writes it, where it has an instruction for each step of the trace."""
+    try:
+        trace = record.trace.as_json()
+    except FieldTraceError:
+        return record.as_json()
+    _, seconds, _, args = record.as_json()
+    return [trace, seconds, None if record.target is None else record.target.export(), args]
+
+
+def _foreign(data: list[Any], workload: Workload) -> TuningRecord:
+    """A record that TVM wrote. Raises _LeftOut where a step of its trace has no counterpart here."""
+    trace, seconds, target, args = data
+    if seconds is not None and not all(isinstance(value, int | float) for value in seconds):
+        raise TuningError(f"{seconds!r} are no seconds")
+    try:
+        made = replay(entry(workload.mod), trace).trace
+        read = None if target is None else tvm_database.read_target(target)
+    except (ForeignError, ScheduleError) as error:
+        raise _LeftOut(error.message) from None
+    return TuningRecord(
+        made,
+        workload,
+        None if seconds is None else tuple(seconds),
+        read,
+        None if args is None else tuple(ArgInfo.from_json(info) for info in args),
+    )
 
 
 def _record(data: Any, workloads: list[Workload]) -> TuningRecord:
     match data:
+        case [int(number), [list(), _, _, _] as fields] if 0 <= number < len(workloads):
+            return _foreign(fields, workloads[number])
         case [int(number), [*fields]] if 0 <= number < len(workloads):
             return TuningRecord.from_json(fields, workloads[number])
         case [int(number), _]:

@@ -11,7 +11,7 @@ from tuner.faces.meta_schedule.record import MeasureCandidate, TuningRecord, Wor
 from tuner.faces.meta_schedule.runner import RunnerResult
 
 if TYPE_CHECKING:
-    from tuner.faces.meta_schedule.tune import TaskScheduler
+    from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
 
 
 class MeasureCallback(ABC):
@@ -60,3 +60,32 @@ class AddToDatabase(MeasureCallback):
                     candidate.sch.trace, Workload(context.mod), secs, context.target, candidate.args_info
                 )
                 database.commit_tuning_record(record)
+
+
+class UpdateCostModel(MeasureCallback):
+    """Has the run's cost model learn from each candidate. A run with a model of your own has it by default."""
+
+    def apply(
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult],
+        runner_results: Sequence[RunnerResult],
+    ) -> None:
+        if task_scheduler.cost_model is not None:
+            task_scheduler.cost_model.update(task_scheduler.tasks[task_id], measure_candidates, runner_results)
+
+
+class RemoveBuildArtifact(MeasureCallback):
+    """Kept for its name: artifacts are kept in memory, and there is nothing to remove."""
+
+    def apply(
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult],
+        runner_results: Sequence[RunnerResult],
+    ) -> None:
+        """Do nothing."""

@@ -14,11 +14,13 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.builder import Builder
+from tuner.faces.meta_schedule.cost_model import CostModel
 from tuner.faces.meta_schedule.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
 from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
 from tuner.faces.meta_schedule.tune import tune_tasks
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.kernels.model import model_kernels
@@ -93,9 +95,9 @@ def tune_relax(
     builder: Builder | Literal["local"] = "local",
     runner: Runner | Literal["local", "rpc"] = "local",
     database: Database | Literal["json", "memory"] = "json",
-    cost_model: str = "xgb",
+    cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
-    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
     strategy: SearchStrategy | str = "evolutionary",
     num_tuning_cores: int | Literal["physical", "logical"] = "physical",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -23,12 +23,14 @@ from tuner.errors import TuningError
 from tuner.faces.common.trials import SearchTrials
 from tuner.faces.meta_schedule import json_database, sql_database
 from tuner.faces.meta_schedule.builder import Builder, BuilderResult
+from tuner.faces.meta_schedule.cost_model import AskedGuide, CostModel
 from tuner.faces.meta_schedule.database import Database
-from tuner.faces.meta_schedule.measure_callback import MeasureCallback
+from tuner.faces.meta_schedule.measure_callback import MeasureCallback, UpdateCostModel
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
 from tuner.faces.meta_schedule.runner import Runner, RunnerResult
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.task_scheduler import PyTaskScheduler, TaskScheduler
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.model.guide import Guide
 from tuner.search.base import Proposal
@@ -36,18 +38,8 @@ from tuner.search.population import is_costly
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask
 
-_SCHEDULERS = {"gradient": "gradient", "round-robin": "round-robin"}
 _COST_MODELS = ("xgb", "mlp", "random")
 _UNTRAINED = "random"
-
-
-@dataclass
-class TaskScheduler:
-    """What callbacks see of a run: its tasks and its database."""
-
-    tasks: list[TuneContext]
-    database: Database | None
-    callbacks: list[MeasureCallback] = field(default_factory=list)
 
 
 def tune_tir(
@@ -61,9 +53,9 @@ def tune_tir(
     builder: Builder | Literal["local"] = "local",
     runner: Runner | Literal["local", "rpc"] = "local",
     database: Database | Literal["json", "memory"] = "json",
-    cost_model: str = "xgb",
+    cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
-    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
     strategy: SearchStrategy | str = "evolutionary",
     num_tuning_cores: int | Literal["physical", "logical"] = "physical",
@@ -124,20 +116,20 @@ def tune_tasks(
     builder: Builder | Literal["local"] = "local",
     runner: Runner | Literal["local", "rpc"] = "local",
     database: Database | Literal["json", "memory"] = "json",
-    cost_model: str = "xgb",
+    cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
-    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     module_equality: str = "structural",
 ) -> Database:
     """Tune `tasks`, whose costs count by `task_weights`, and return the database with what was measured.
 
     There are no rounds here, so `num_trials_per_iter` is kept for its name. `cost_model`: with "xgb" and "mlp" the
-    model that comes with tunefarm says where each search begins, with "random" only what the spaces draft does.
+    model that comes with tunefarm says where each search begins, with "random" only what the spaces draft does. A model
+    or a task scheduler of your own is asked instead.
     """
     if len(tasks) != len(task_weights) or not tasks:
         raise TuningError(f"{len(tasks)} tasks have {len(task_weights)} weights", hint="give each task one")
-    if task_scheduler not in _SCHEDULERS:
-        raise TuningError(f"no task scheduler {task_scheduler!r}", hint=f"there are {', '.join(_SCHEDULERS)}")
+    told = TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
     if isinstance(cost_model, str) and cost_model not in _COST_MODELS:
         raise TuningError(f"no cost model {cost_model!r}", hint=f"there are {', '.join(_COST_MODELS)}")
     if max_trials_global < 1 or num_trials_per_iter < 1:
@@ -148,8 +140,13 @@ def tune_tasks(
     for context in tasks:
         assert context.mod is not None
         kept.commit_workload(context.mod)
-    told = TaskScheduler(list(tasks), kept, _callbacks(measure_callbacks))
-    options = _options(tasks, made_builder, made_runner, max_trials_global, max_trials_per_task, task_scheduler)
+    callbacks = _callbacks(measure_callbacks)
+    told.cost_model = cost_model if isinstance(cost_model, CostModel) else None
+    if told.cost_model is not None and isinstance(measure_callbacks, str):
+        callbacks.append(UpdateCostModel())
+    told.tasks, told.database, told.callbacks = list(tasks), kept, callbacks
+    options = _options(tasks, made_builder, made_runner, max_trials_global, max_trials_per_task, told)
+    chooser = told.choose if isinstance(told, PyTaskScheduler) else None
     searches = [_search(context, weight, cost_model) for context, weight in zip(tasks, task_weights)]
     with ExitStack() as closing:
         fleet = made_runner.fleet()
@@ -157,7 +154,7 @@ def tune_tasks(
         builders = made_builder.engine_builder()
         closing.callback(builders.close)
         watcher = SearchTrials(partial(_tell, told))
-        run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=watcher)
+        run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=watcher, chooser=chooser)
         watcher.tell_finals()
     return kept
 
@@ -181,12 +178,17 @@ def _callbacks(given: Sequence[MeasureCallback] | MeasureCallback | str) -> list
 
 
 def _options(
-    tasks: Sequence[TuneContext], builder: Builder, runner: Runner, total: int, per_task: int | None, scheduler: str
+    tasks: Sequence[TuneContext],
+    builder: Builder,
+    runner: Runner,
+    total: int,
+    per_task: int | None,
+    scheduler: TaskScheduler,
 ) -> RunOptions:
     options = RunOptions(
         trials=min(total, per_task or total),
         total_trials=total,
-        scheduler=scheduler,
+        **scheduler.engine_options(),
         seed=max(0, tasks[0].rand_state),
         builders=getattr(builder, "max_workers", 2),
         build_timeout_s=builder.timeout_s,
@@ -198,9 +200,12 @@ def _options(
     return replace(options, samples=asked.repeat, max_samples=asked.repeat, sample_ms=asked.min_repeat_ms)
 
 
-def _search(context: TuneContext, weight: float, cost_model: str) -> TaskSearch:
+def _search(context: TuneContext, weight: float, cost_model: CostModel | str) -> TaskSearch:
     sketches = context.sketches()
-    guide = guide_of(context.task, sketches, cost_model)
+    if isinstance(cost_model, CostModel):
+        guide: Guide | None = AskedGuide(context, sketches, cost_model)
+    else:
+        guide = guide_of(context.task, sketches, cost_model)
     strategy = context.search_strategy.make(sketches, max(0, context.rand_state), guide=guide)
     return begun_with_draft(sketch_task(context.task, strategy, sketches, weight), sketches)
 

@@ -9,7 +9,7 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
 from tests.kit.tuner.family_records import made_up
-from tuner.families.build import at_size, build_family, build_untuned, function_name
+from tuner.families.build import at_size, build_family, build_untuned, function_name, kernels_of
 from tuner.families.family import FamilySpec
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
@@ -43,3 +43,24 @@ def test_a_convolution_without_general_kernels_has_the_untuned_one() -> None:
         conv(array(data), array(weight), out)
         reference["plain"](array(data), array(weight), wanted)
         np.testing.assert_allclose(out.numpy(), wanted.numpy(), rtol=1e-4)
+
+
+def test_sizes_that_get_a_kernel_without_being_measured() -> None:
+    """A record's rule picks their config; where nobody tuned, their kernel is drafted for that size."""
+    record = made_up("conv2d:1,4,H,W,8,3,3", ["H,W=6x5,8x8"])
+    found = kernels_of(record, more=[(7, 9), (8, 8)])
+    assert set(found.rule.known) == {(6, 5), (8, 8), (7, 9)}
+    assert list(found.funcs)[found.rule.known[7, 9]] == "7_9"
+    weight = np.random.default_rng(0).random((8, 4, 3, 3), "float32")
+    plain = load_artifact(build_untuned(FamilySpec.parse("conv2d:1,4,H,W,8,3,3"), Target(record.target), "f"))["f"]
+    target, spec = Target(record.target), FamilySpec.parse("conv2d:1,4,H,W,8,3,3")
+    for artifact in (
+        build_family(record, "f", more=[(7, 9)]).artifact, build_untuned(spec, target, "f", [(7, 9), (7, 9)])
+    ):  # fmt: skip
+        conv = load_artifact(artifact)["f"]
+        for height, width in ((6, 5), (7, 9), (9, 7)):
+            data = np.random.default_rng(1).random((1, 4, height, width), "float32")
+            out, wanted = empty((1, 8, height, width)), empty((1, 8, height, width))
+            conv(array(data), array(weight), out)
+            plain(array(data), array(weight), wanted)
+            np.testing.assert_allclose(out.numpy(), wanted.numpy(), rtol=1e-4)

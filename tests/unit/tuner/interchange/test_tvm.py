@@ -19,11 +19,12 @@ from tests.kit.compiler.schedules import workloads as w
 from tests.kit.places import TESTS
 from tunefarm.cli.records.exchange import spans
 from tuner.errors import TuningError
+from tuner.faces.common.tvm_database import read_functions
+from tuner.faces.common.tvm_graph import ForeignError
+from tuner.faces.common.tvm_trace import replay
 from tuner.interchange import tvm_records
 from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, LeftOut
-from tuner.interchange.tvm_graph import ForeignError
-from tuner.interchange.tvm_records import Carried, bring, read_functions
-from tuner.interchange.tvm_trace import replay
+from tuner.interchange.tvm_records import Carried, bring
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 

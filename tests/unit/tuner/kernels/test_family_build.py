@@ -92,6 +92,9 @@ def test_a_kernel_in_c(tmp_path: Path) -> None:
             np.testing.assert_array_equal(out.numpy().reshape(-1, 2), [[3 * v, 2 * size] for v in x[:size]])
     with pytest.raises(KernelError, match="no kernel for these sizes"):
         scaled(array(x[:5]), empty((10,)))
+    out = empty((10,))
+    load_artifact(maker.built(record, "scaled", more=[(5,)]).artifact)["scaled"](array(x[:5]), out)
+    np.testing.assert_array_equal(out.numpy().reshape(-1, 2), [[3 * v, 10] for v in x[:5]])
     for made, factor in (
         (maker.at(record, (5,), Target(record.target), "new"), 3),
         (maker.plain({"N": 5}, Target(record.target)), 1),

@@ -35,6 +35,10 @@ def test_a_family_is_one_artifact(tmp_path: Path, capfd: pytest.CaptureFixture[s
         data, weight, out = np.ones((5, 32), "float32"), np.ones((48, 32), "float32"), empty((5, 48))
         dense(array(data), array(weight), out)
         np.testing.assert_allclose(out.numpy(), data @ weight.T)
+        more = run_cli(capfd, "build", "dense:M,48,32", *where, "--check", "--json", "--shapes", "M=4,9")
+        assert [check["size"] for check in json.loads(more.out)[0]["checks"]] == [[1], [4], [17], [18], [9]], more.text
+        wrong = run_cli(capfd, "build", "dense:M,48,32", *where, "--shapes", "N=4")
+        assert "no family that is built has a size N" in wrong.err
         missing = run_cli(capfd, "build", "dense:M,48,31", *where, "--require-tuned")
         assert (missing.code, "nobody has tuned" in missing.err) == (3, True)
         untuned = run_cli(capfd, "build", "dense:M,48,31", *where, "--check")

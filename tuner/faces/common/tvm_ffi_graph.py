@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.tir import nodes as n
-from tuner.interchange.tvm_graph import ForeignError, Graph
+from tuner.faces.common.tvm_graph import ForeignError, Graph
 
 _RENAMED = {"TensorLoad": "BufferLoad", "TensorRegion": "BufferRegion"}
 

@@ -10,7 +10,7 @@ from typing import Any
 from compiler.schedule.core.field_trace import FieldTraceError, play_field_json
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
-from tuner.interchange.tvm_graph import ForeignError
+from tuner.faces.common.tvm_graph import ForeignError
 
 
 def replay(func: PrimFunc, trace: Any) -> Schedule:

@@ -1,0 +1,1 @@
+"""Tensor operations written as Python functions: the names of Apache TVM's `te.hybrid`."""
