@@ -97,8 +97,10 @@ class Resume(Body):
 
 @router.post("/runs/{run_id}/resume", status_code=202)
 def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -> Run:
-    """Go on with a run on devices of the key it began with: one that was interrupted, failed or ran out of its user's
-    quota, or, with more `trials`, one that is finished."""
+    """Go on with a run on devices of the key it began with.
+
+    It was interrupted, failed or ran out of its user's quota; with more `trials` also one that is finished.
+    """
     launcher = launcher_of(context)
     run = context.store.runs.get(run_id)
     trials = None if how is None else how.trials
