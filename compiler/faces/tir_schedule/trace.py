@@ -27,13 +27,13 @@ _Given = Decision | Sequence[int] | None
 class Decisions(tuple[Decision | None, ...]):
     """What the sampling steps of a trace decided: in order by number, or by the instruction. None where open."""
 
-    _insts: tuple[Instruction, ...]
+    _steps: tuple[Step, ...]
 
     @staticmethod
-    def of(insts: Iterable[Instruction], values: Iterable[Decision | None]) -> Decisions:
-        """The decisions of the sampling instructions `insts`."""
+    def of(steps: Iterable[Step], values: Iterable[Decision | None]) -> Decisions:
+        """The decisions of the sampling steps `steps`."""
         made = Decisions(values)
-        made._insts = tuple(insts)
+        made._steps = tuple(steps)
         return made
 
     def __getitem__(self, key: Any) -> Any:
@@ -57,7 +57,7 @@ class Decisions(tuple[Decision | None, ...]):
 
     def items(self) -> list[tuple[Instruction, Decision]]:
         """The instructions that have a decision, with it."""
-        return [(inst, value) for inst, value in zip(self._insts, self) if value is not None]
+        return [(_instruction(step), value) for step, value in zip(self._steps, self) if value is not None]
 
 
 class Trace(core.Trace):
@@ -84,7 +84,7 @@ class Trace(core.Trace):
 
     def _hold(self, steps: tuple[Step, ...], decisions: Iterable[_Given]) -> None:
         plain = [tuple(map(int, d)) if isinstance(d, Iterable) else None if d is None else int(d) for d in decisions]
-        drawn = [_instruction(step) for step in steps if get_primitive(step.prim).draw is not None]
+        drawn = [step for step in steps if get_primitive(step.prim).draw is not None]
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "decisions", Decisions.of(drawn, plain))
         self.__post_init__()
@@ -173,7 +173,7 @@ class Trace(core.Trace):
         for move in trace.moves():
             inst = _instruction(move.step)
             numbered(inst.outputs, names)
-            lines.append(python_line(inst, names.__getitem__, move.decision, show_decision=move.is_drawn))
+            lines.append(python_line(inst, names.__getitem__, move.decision))
         return lines
 
     def __str__(self) -> str:

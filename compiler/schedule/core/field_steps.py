@@ -8,7 +8,7 @@ are written, read, and spelled in Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,7 +161,7 @@ class Instruction:
             object.__setattr__(self, name, tuple(_plain(value) for value in given))
 
     def __str__(self) -> str:
-        return python_line(self, lambda rv: "_")
+        return python_line(self, lambda rv: "_", quote=str)
 
 
 def _plain(value: Any) -> Any:
@@ -274,48 +274,51 @@ def _here(prim: Primitive, name: str, value: Any) -> Any:
 # ------------------------------------------------------------------------------------ Python
 
 
-def python_line(inst: Instruction, name: Any, decision: Decision | None = None, show_decision: bool = False) -> str:
-    """The call on a schedule `sch` that an instruction is, its results called as `name` says."""
+def python_line(
+    inst: Instruction,
+    name: Callable[[RV], str],
+    decision: Decision | None = None,
+    quote: Callable[[str], str] = lambda text: json.dumps(text, ensure_ascii=False),
+) -> str:
+    """The call on a schedule `sch` that an instruction is, its results called as `name` says, text as `quote` does."""
     kind = inst.kind
-    values: dict[str, Any] = {part.rstrip("*+[]|"): value for part, (_, value) in zip(kind.inputs, _named_inputs(inst))}
+
+    def shown(value: Any) -> str:
+        match value:
+            case BlockRV() | LoopRV() | ExprRV():
+                return name(value)
+            case str():
+                return quote(value)
+            case float() if not value.is_integer():
+                return f"{value:.17g}"
+            case tuple() | list():
+                return f"[{', '.join(map(shown, value))}]"
+        return str(value)
+
+    values: dict[str, Any] = dict(_named_inputs(inst))
     values.update(zip(kind.attrs, inst.attrs))
-    shown: list[str] = []
+    arguments: list[str] = []
     for part in kind.call or (*kind.inputs, *kind.attrs):
         key = part.rstrip("*+[]|")
         value = values[key]
         if part.endswith("[]") and not value:
             continue
         if key == "buffer_index" and "buffer_index_type" in kind.attrs:
-            shown.append(f"buffer=({_text(_SIDES[values['buffer_index_type']], name)}, {value})")
+            arguments.append(f"buffer=({quote(_SIDES[values['buffer_index_type']])}, {value})")
         elif part.startswith("_"):
-            shown += [_text(item, name) for item in (value if part.endswith("*") else [value])]
+            arguments += map(shown, value if part.endswith("*") else [value])
+        elif key in MAPS and value is not None:
+            arguments.append(f"{key}={python_of_map(value, places_of(values['index_map']))}")
         elif key != "buffer_index_type":
-            shown.append(f"{key}={_map_text(values, key) if key in MAPS else _text(value, name)}")
-    if show_decision and decision is not None:
-        shown.append(f"decision={_text(decision, name)}")
-    call = f"sch.{kind.prim}({', '.join(shown)})"
+            arguments.append(f"{key}={shown(value)}")
+    if decision is not None:
+        arguments.append(f"decision={shown(decision)}")
+    call = f"sch.{kind.prim}({', '.join(arguments)})"
     if not inst.outputs:
         return call
     made = ", ".join(map(name, inst.outputs))
     comma = "," if get_primitive(kind.prim).several and len(inst.outputs) == 1 else ""
     return f"{made}{comma} = {call}"
-
-
-def _map_text(values: dict[str, Any], key: str) -> str:
-    return "None" if values[key] is None else python_of_map(values[key], places_of(values["index_map"]))
-
-
-def _text(value: Any, name: Any) -> str:
-    match value:
-        case BlockRV() | LoopRV() | ExprRV():
-            return str(name(value))
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case float() if not value.is_integer():
-            return f"{value:.17g}"
-        case tuple() | list():
-            return f"[{', '.join(_text(item, name) for item in value)}]"
-    return str(value)
 
 
 def numbered(outputs: Sequence[RV], names: dict[RV, str]) -> list[str]:

@@ -12,8 +12,8 @@ from contextvars import ContextVar, Token
 from statistics import median
 from typing import Any, ClassVar, Literal
 
+from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.ir.module import IRModule
-from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.record import TuningRecord, Workload

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.ir.module import IRModule
-from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from compiler.errors import ScheduleError
+from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, Schedule
@@ -127,7 +128,7 @@ class ScheduleFn(SpaceGenerator):
         self._sch_fn = sch_fn
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
-        sch = Schedule(mod, seed=0)
+        sch: Schedule = FaceSchedule(mod, seed=0)
         made = self._sch_fn(sch)
         if made is None:
             return [sch]
@@ -161,7 +162,7 @@ class PostOrderApply(SpaceGenerator):
         return super().sketches(mod)
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
-        spaces = [Schedule(mod, seed=0)]
+        spaces: list[Schedule] = [FaceSchedule(mod, seed=0)]
         for rule in self.sch_rules:
             spaces = [made for sch in spaces for made in self._apply(rule, sch)]
             if len(spaces) > _MOST_SPACES:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from compiler.errors import ScheduleError
+from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
@@ -223,7 +224,7 @@ def _tell(scheduler: TaskScheduler, index: int, proposal: Proposal, done: TrialD
     if context.mod is None:
         return
     try:
-        schedule = Schedule.replay(context.mod, Trace.from_json(proposal.trace_json))
+        schedule = FaceSchedule.replay(context.mod, Trace.from_json(proposal.trace_json))
     except ScheduleError:  # the failed trial itself: there is no schedule to show
         return
     candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))
