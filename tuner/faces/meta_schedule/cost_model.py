@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import Schedule
+from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
