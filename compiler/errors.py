@@ -66,7 +66,7 @@ class CompileError(TunefarmError):
     kind = "compile"
 
 
-class IRError(CompileError, ValueError):
+class IRError(CompileError, ValueError, TypeError):
     """A malformed piece of IR: wrong dtype, rank, or node in the wrong place."""
 
     kind = "ir"

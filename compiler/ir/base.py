@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from compiler.errors import IRError
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -99,6 +101,12 @@ class RelaxExpr(Node):
     __slots__ = ()
 
 
+class UnknownOperatorError(IRError, KeyError):
+    """A name that no operator has."""
+
+    kind = "unknown_operator"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Op(RelaxExpr):
     """A named operator that `Call` nodes apply, for example `tir.exp`. One object per name.
@@ -114,7 +122,10 @@ class Op(RelaxExpr):
     @staticmethod
     def get(name: str) -> Op:
         """The operator called `name`. Raises KeyError when there is none."""
-        return Op._registry[name]
+        found = Op._registry.get(name)
+        if found is None:
+            raise UnknownOperatorError(f"there is no operator {name!r}")
+        return found
 
     @staticmethod
     def register(name: str, *, pure: bool = True) -> Op:

@@ -26,6 +26,12 @@ class ScriptError(IRError):
     kind = "script"
 
 
+class ScriptSyntaxError(ScriptError, SyntaxError):
+    """A text that is no Python."""
+
+    kind = "script_syntax"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A parsed file: `name` is its path, or says where the text came from.
@@ -86,7 +92,8 @@ def parse(name: str, text: str) -> Source:
         return Source(name, text, ast.parse(text))
     except SyntaxError as error:
         column = max((error.offset or 1) - 1, 0)
-        raise _error(name, text, f"no valid Python: {error.msg}", None, error.lineno or 1, column, column + 1) from None
+        found = _error(name, text, f"no valid Python: {error.msg}", None, error.lineno or 1, column, column + 1)
+        raise ScriptSyntaxError(found.message, detail=found.detail) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise _error(name, text, f"no valid Python: {error}", None, 1, 0, 1) from None
 

@@ -200,6 +200,21 @@ class CPUFeatures(frozenset[str]):
         """Whether a microcontroller has vectors."""
         return "mve" in self
 
+    @property
+    def is_aarch64(self) -> bool:
+        """Whether they are those of a 64-bit Arm CPU."""
+        return False
+
+
+class AArch64Features(CPUFeatures):
+    """Features of a 64-bit Arm CPU."""
+
+    __slots__ = ()
+
+    @property
+    def is_aarch64(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class _Family:
@@ -261,7 +276,7 @@ def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> CPUF
             _disable(features, item[1:], family.implies)
         else:
             _enable(features, item.removeprefix("+"), family.implies)
-    return CPUFeatures(features)
+    return AArch64Features(features) if arch == "aarch64" else CPUFeatures(features)
 
 
 def _enable(features: set[str], name: str, implies: dict[str, tuple[str, ...]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 from compiler.errors import TargetError
@@ -94,7 +94,7 @@ class Kind:
     `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `machine`: the options
     that say which machine is meant. `warp_size` and `block_threads` are what a GPU's target has that does not say:
     threads in step, and the most of one block. `is_lent_by_number`: a server on a machine lends one such device, by its
-    number, beside the processor.
+    number, beside the processor. `limits`: what else a target of the kind has that does not say.
     """
 
     keys: tuple[str, ...]
@@ -105,6 +105,7 @@ class Kind:
     warp_size: int = 1
     block_threads: int = 1
     is_lent_by_number: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 KINDS: dict[str, Kind] = {
@@ -117,14 +118,31 @@ KINDS: dict[str, Kind] = {
     "nvptx": Kind(
         ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
     ),
-    "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
-    "opencl": Kind(("opencl", "gpu"), "opencl", _OPENCL, block_threads=256),
-    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _SHADERS, block_threads=256),
-    "metal": Kind(("metal", "gpu"), "metal", _METAL, block_threads=256),
+    "rocm": Kind(
+        ("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256,
+        limits={"max_shared_memory_per_block": 65536, "max_threads_per_block": 256},
+    ),
+    "opencl": Kind(
+        ("opencl", "gpu"), "opencl", _OPENCL, block_threads=256,
+        limits={
+            "max_function_args": 128, "max_shared_memory_per_block": 16384, "max_threads_per_block": 256,
+            "texture_spatial_limit": 16384,
+        },
+    ),
+    "vulkan": Kind(
+        ("vulkan", "gpu"), "vulkan", _SHADERS, block_threads=256,
+        limits={"max_threads_per_block": 256, "supports_float32": True, "supports_int32": True},
+    ),
+    "metal": Kind(
+        ("metal", "gpu"), "metal", _METAL, warp_size=16, block_threads=256,
+        limits={"max_function_args": 31, "max_shared_memory_per_block": 32768, "max_threads_per_block": 256},
+    ),
     "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU, block_threads=256),
     "hexagon": Kind(("hexagon", "cpu"), "hexagon", _HEXAGON),
     "ext_dev": Kind((), "ext_dev", {}, block_threads=256),
-}
+    "composite": Kind((), "cpu", {"devices": tuple}),
+    "hybrid": Kind((), "cpu", {}),
+}  # fmt: skip
 """The target kinds by name that are in use. `register_kind` adds one; `find_kind` adds those of distributions."""
 
 

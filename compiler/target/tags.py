@@ -48,7 +48,8 @@ def _nvidia(arch: str, host: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _x86(cpu: str, cores: int) -> dict[str, Any]:
-    return {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": cpu, "num-cores": cores}
+    triple = "x86_64-unknown-linux-gnu"
+    return {"kind": "llvm", "keys": ["x86", "cpu"], "mtriple": triple, "mcpu": cpu, "num-cores": cores}
 
 
 _RISCV = {"kind": "llvm", "keys": ["riscv_cpu", "cpu"], "device": "riscv_cpu"}

@@ -18,6 +18,7 @@ from compiler.target.cpu_features import (
     vector_bits,
     vector_registers,
 )
+from compiler.target.gpu_arch import compute_capability
 from compiler.target.options import (
     COMMON,
     OptionValue,
@@ -32,6 +33,9 @@ from compiler.target.options import (
 )
 from compiler.target.tags import expand_tag, list_tags
 
+_DEVICE_NUMBERS = {
+    "cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "webgpu": 15, "hexagon": 16,
+}  # fmt: skip
 TargetLike = Union[str, Mapping[str, Any], "Target"]
 
 
@@ -102,8 +106,12 @@ class Target:
     # -- options ---------------------------------------------------------------------------------
     @property
     def attrs(self) -> Mapping[str, OptionValue]:
-        """The options as given, by name."""
-        return MappingProxyType(dict(self.options))
+        """The options by name: those given, and for a GPU what its kind has where it does not say."""
+        kind = known_kind(self.kind)
+        limits: dict[str, OptionValue] = dict(kind.limits)
+        if self.is_gpu:
+            limits |= {"max_num_threads": self.max_num_threads, "thread_warp_size": self.thread_warp_size}
+        return MappingProxyType({**limits, **dict(self.options)})
 
     def get(self, name: str, default: Any = None) -> Any:
         """One option's value, or `default` when it was not given."""
@@ -114,7 +122,14 @@ class Target:
         given: tuple[str, ...] = self.get("keys", ())
         device = self.get("device")
         front = (device,) if device and device not in given else ()
+        if not front and not given and self.is_cpu and self._is_arm:
+            front = ("arm_cpu",)
         return (*front, *(given or known_kind(self.kind).keys))
+
+    @property
+    def _is_arm(self) -> bool:
+        micro = (self.mcpu or "").startswith("cortex-m")
+        return micro or (self.mtriple is not None and architecture(self.mtriple) in ("arm", "aarch64"))
 
     @property
     def mcpu(self) -> str | None:
@@ -169,8 +184,49 @@ class Target:
     @property
     def max_shared_memory_per_block(self) -> int | None:
         """The bytes that the threads of a block share, where the target says."""
-        value: int | None = self.get("max_shared_memory_per_block")
+        value: int | None = self._limit("max_shared_memory_per_block")
         return value
+
+    def _limit(self, name: str) -> Any:
+        return self.get(name, known_kind(self.kind).limits.get(name))
+
+    @property
+    def max_function_args(self) -> int | None:
+        """How many arguments a kernel has at most, where the target says."""
+        value: int | None = self._limit("max_function_args")
+        return value
+
+    @property
+    def max_block_size_x(self) -> int | None:
+        """The most threads of a block along x, where the target says."""
+        value: int | None = self.get("max_block_size_x")
+        return value
+
+    @property
+    def max_block_size_y(self) -> int | None:
+        """The most threads of a block along y, where the target says."""
+        value: int | None = self.get("max_block_size_y")
+        return value
+
+    @property
+    def vtcm_capacity(self) -> int:
+        """The bytes of a Hexagon's memory of tensors; 0 where the target does not say."""
+        return int(self.get("vtcm-capacity", 0))
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether a GPU has sums of products of bytes: those of NVIDIA have from sm_61 on."""
+        said = self.get("supports_integer_dot_product")
+        return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.arch) >= 61
+
+    @property
+    def supports_cooperative_matrix(self) -> bool:
+        """Whether a target says that it has products of small matrices."""
+        return bool(self.get("supports_cooperative_matrix", False))
+
+    def get_target_device_type(self) -> int:
+        """Return the number that DLPack gives the device which runs the code."""
+        return _DEVICE_NUMBERS[self.device_type]
 
     @property
     def l2_cache_size_bytes(self) -> int:

@@ -128,6 +128,8 @@ class Reducer:
             combined = self._combine(lhs, rhs) if several else (self._combine(lhs[0], rhs[0]),)
             units = self._identity(*dtypes) if several else (self._identity(dtypes[0]),)
             counts = len(combined), len(units)
+        except IRError:
+            raise
         except (TypeError, IndexError) as error:
             raise IRError(
                 f"reducer {self.__name__} cannot reduce {len(dtypes)} values together: {error}" + at(caller_span()),

@@ -6,8 +6,9 @@ What builds the results (`compiler.te.broadcast`) comes after tensors, so it reg
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from compiler.errors import IRError
 from compiler.tir import ops
 
 F = TypeVar("F", bound=Callable[[Any, Any], Any])
@@ -57,6 +58,23 @@ class TensorOps:
 
     def __neg__(self) -> Any:
         return _apply("multiply", self, -1)
+
+    def __lt__(self, other: Any) -> NoReturn:
+        _incomparable("<")
+
+    def __le__(self, other: Any) -> NoReturn:
+        _incomparable("<=")
+
+    def __gt__(self, other: Any) -> NoReturn:
+        _incomparable(">")
+
+    def __ge__(self, other: Any) -> NoReturn:
+        _incomparable(">=")
+
+
+def _incomparable(sign: str) -> NoReturn:
+    hint = f"compare elements: te.compute(A.shape, lambda *i: A(*i) {sign} B(*i))"
+    raise IRError(f"a whole tensor cannot be compared with {sign}", hint=hint)
 
 
 def _apply(name: str, lhs: Any, rhs: Any) -> Any:

@@ -7,7 +7,7 @@ import operator as python
 from collections.abc import Callable
 from typing import Any
 
-from compiler.errors import ArgumentError
+from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import GlobalVar, Node, RelaxExpr
 from compiler.ir.vdevice import as_vdevice
 from compiler.relax.block_builder import BlockBuilder
@@ -36,7 +36,10 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: python.floordiv, ast.Mod: python.mod, ast.Pow: python.pow,
 }  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: python.lt, ast.LtE: python.le, ast.Gt: python.gt, ast.GtE: python.ge,
+    ast.Lt: python.lt,
+    ast.LtE: python.le,
+    ast.Gt: python.gt,
+    ast.GtE: python.ge,
 }
 
 
@@ -160,6 +163,8 @@ class ValueParser(Parser):
                 return (operator.call(*fit(operator, args, named), self.span(node)),)
             except ArgumentError as error:
                 self.fail(node, error.message, error.hint)
+            except IRError:
+                raise
             except TypeError as error:
                 self.fail(node, f"{ast.unparse(node.func)}: {error}")
         if self.member(node.func) is None and isinstance(node.func, ast.Name | ast.Attribute | ast.Subscript):

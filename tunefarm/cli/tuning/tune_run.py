@@ -177,7 +177,7 @@ def target_for(asked: str, fleet: Targeted) -> str:
     device = Target(fleet.target())
     if device.kind != target.kind:
         return asked
-    return str(Target({"kind": target.kind, **filled(target.attrs, device.attrs)}))
+    return str(Target({"kind": target.kind, **filled(dict(target.options), dict(device.options))}))
 
 
 def _run(
