@@ -79,7 +79,7 @@ TUNING: list[tuple[str, str]] = [
     ),
     (
         "where a graph's arrays lie is said by `ir.VDevice`",
-        "target.VirtualDevice target.make_compilation_config",
+        "target.make_compilation_config",
     ),
     (
         'write `Target("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon")`',

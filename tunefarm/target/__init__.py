@@ -14,11 +14,13 @@ from tunefarm.target.generic_func import (
     get_native_generic_func,
     override_native_generic_func,
 )
+from tunefarm.target.virtual_device import VirtualDevice
 
 __all__ = [
     "GenericFunc",
     "Target",
     "TargetKind",
+    "VirtualDevice",
     "arm_cpu",
     "bifrost",
     "create",

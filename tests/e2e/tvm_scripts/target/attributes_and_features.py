@@ -1,7 +1,7 @@
 """What targets answer: their keys, limits, features and hosts."""
 
 import tvm
-from tvm.target import Target
+from tvm.target import Target, VirtualDevice
 
 cpus = [
     "llvm -mcpu=skylake-avx512",
@@ -86,3 +86,9 @@ with Target("nvidia/nvidia-a100"):
     print(Target.current().arch, int(Target.current().max_shared_memory_per_block))
 with Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76") as current:
     print(bool(current.features.has_dotprod), [str(key) for key in current.keys][0])
+
+# where data lies
+place = VirtualDevice(tvm.cuda(1), Target("cuda -arch=sm_80"), "shared")
+print(place.device_type_int, place.virtual_device_id, place.memory_scope, place.target.kind.name)
+nowhere = VirtualDevice()
+print(nowhere.device_type_int, nowhere.virtual_device_id, repr(str(nowhere.memory_scope)), nowhere.target)
