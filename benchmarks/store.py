@@ -79,7 +79,8 @@ def main() -> None:
         with RecordStore.open(address) as store:
             without = not store.models.page(1)
         if without:
-            fill_models(address, contents, args.models)
+            took, busy = fill_models(address, contents, args.models)
+            print(f"{args.models:,} models registered in one transaction in {took:.2f} s ({busy:.2f} s of CPU here)")
         with RecordStore.open(address) as store:
             print(f"{store.address}: {store.stats().trials:,} trials, {store_size(address) / 1e6:,.0f} MB")
         for part in (in_the_store, added, over_http):
@@ -254,9 +255,7 @@ def while_tuning(address: str, port: int, requests: list[str], seconds: float) -
     yield "lookups while trials are added, 99th percentile", 1e3 * got.percentile(99), "ms"
 
 
-def pages(
-    port: int, run: int, trial: int, key: str, place: dict[str, str], repeat: int
-) -> Iterator[Line]:
+def pages(port: int, run: int, trial: int, key: str, place: dict[str, str], repeat: int) -> Iterator[Line]:
     """The first page of a server that was just started, then every page: the least of several times."""
     yield "GET / of a server just started", 1e3 * fetched(port, "/"), "ms"
     query = urlencode(place)

@@ -81,6 +81,7 @@ class Client:
         *,
         release: str | None = None,
         nearest: bool = True,
+        objective: str = "time",
     ) -> BestReply:
         """The best config of a workload on a target. A miss is a reply, not an error.
 
@@ -88,8 +89,12 @@ class Client:
         WorkloadError for any other text. `target` None is this machine, with the cores this process
         may use. Without `device_class` only a config for exactly that target is given. With `release`, only configs of
         that one count; without, and with `nearest`, a miss is answered with the nearest workload's config, adapted.
+
+        `objective` "energy" asks for the config that takes the fewest joules a call, of those whose device told them.
         """
-        return self.best_batch([workload], target, device_class, release=release, nearest=nearest)[0]
+        return self.best_batch([workload], target, device_class, release=release, nearest=nearest, objective=objective)[
+            0
+        ]
 
     def best_batch(
         self,
@@ -99,6 +104,7 @@ class Client:
         *,
         release: str | None = None,
         nearest: bool = True,
+        objective: str = "time",
     ) -> list[BestReply]:
         """`best` of many workloads, in their order: one call for all kernels of a build."""
         asked = {
@@ -106,7 +112,7 @@ class Client:
             "device_class": device_class or None,
             "release": release,
             "nearest": nearest,
-        }
+        } | _by(objective)
         replies: list[BestReply] = []
         for start in range(0, len(workloads), _BATCH):
             lookups = [_lookup(w, nearest and release is None) for w in workloads[start : start + _BATCH]]
@@ -223,11 +229,13 @@ class Client:
         *,
         version: str = "",
         release: str | None = None,
+        objective: str = "time",
     ) -> dict[str, BestReply]:
         """The configs of all kernels of a model by workload key, in one request; nothing is sent twice while nothing
-        changed. `target` None is this machine; `version` is a digest, or its first digits."""
+        changed. `target` None is this machine; `version` is a digest, or its first digits; `objective` as in `best`."""
         query = {"target": _target(target), "device_class": device_class, "version": version, "release": release}
-        data = self._get_once(f"/api/v1/models/{model}/configs", {k: v for k, v in query.items() if v})
+        asked = {name: text for name, text in query.items() if text} | _by(objective)
+        data = self._get_once(f"/api/v1/models/{model}/configs", asked)
         return {answer["workload"]: _best_reply(answer) for answer in data["answers"]}
 
     def model(self, model: int) -> ModelReply:
@@ -437,7 +445,13 @@ def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
 def _best_reply(answer: Mapping[str, Any]) -> BestReply:
     names = ("match", "trace", "cost_s", "device_class", "digest")
     as_written = bool(answer.get("as_written", False))  # an older server doesn't say
-    return BestReply(explain=tuple(answer["explain"]), as_written=as_written, **{name: answer[name] for name in names})
+    told = {name: answer[name] for name in names}
+    return BestReply(explain=tuple(answer["explain"]), as_written=as_written, joules=answer.get("joules"), **told)
+
+
+def _by(objective: str) -> dict[str, str]:
+    """What a question says of its objective: nothing of time, so that an older app takes it, too."""
+    return {} if objective == "time" else {"objective": objective}
 
 
 def _target(target: str | Target | None) -> str:

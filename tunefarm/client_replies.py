@@ -19,7 +19,8 @@ def reply_of(kind: type[R], data: Mapping[str, Any]) -> R:
 class BestReply:
     """The answer to a best-config query. `match` is exact, compatible, nearest (the config of another workload,
     adapted and never measured) or miss. `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for
-    nearest, too. `as_written`: the function itself was faster than the config, and is what to build."""
+    nearest, too. `as_written`: the function itself was better than the config, and is what to build. `joules` are those
+    of a call, where the config was chosen by energy."""
 
     match: str
     explain: tuple[str, ...]
@@ -28,6 +29,7 @@ class BestReply:
     device_class: str | None
     digest: str | None
     as_written: bool = False
+    joules: float | None = None
 
     @property
     def hit(self) -> bool:

@@ -34,3 +34,16 @@ def three(value: float) -> str:
         return "0"
     decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{decimals}f}"
+
+
+def energy(joules: float) -> str:
+    """Three digits and a unit: 1.5 J, 23 mJ, 4.51 µJ."""
+    for scale, unit in ((1.0, "J"), (1e-3, "mJ")):
+        if joules >= scale:
+            return f"{joules / scale:.3g} {unit}"
+    return f"{joules * 1e6:.3g} µJ"
+
+
+def amount(value: float, unit: str) -> str:
+    """A cost in its unit, "s" or "J"."""
+    return energy(value) if unit == "J" else duration(value)

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from webui.api.params import Number
+from tuner.goals import Goal
+from webui.api.params import Number, Objective
 from webui.context import Ctx
 from webui.export_tables import TABLES, Filters, Row, Table
 
@@ -37,6 +38,7 @@ def export(
     release: str | None = None,
     old: str | None = None,
     other: Number | None = None,
+    objective: Objective = Goal.TIME,
 ) -> Response:
     """A whole table; what narrows it, or what it is of, is in the query."""
     given = Filters(
@@ -50,6 +52,7 @@ def export(
         release=release or None,
         old=old or None,
         other=other,
+        objective=objective,
     )
     rows = _begun(TABLES[table](context, given))
     lines, media = (as_csv(rows), "text/csv; charset=utf-8") if form == "csv" else (as_json(rows), "application/json")

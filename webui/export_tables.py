@@ -9,6 +9,7 @@ from typing import Any, Literal
 from compiler.runtime.measure.statistics import Interval
 from tuner.bench.history import lines_of
 from tuner.bench.report import as_json as as_row
+from tuner.goals import Goal
 from tuner.records.farm.model_farm import BenchResult
 from tuner.records.model import Run, Trial
 from tuner.records.run_pairs import pairs_of
@@ -38,6 +39,7 @@ class Filters:
     kernel: str | None = None
     release: str | None = None
     old: str | None = None
+    objective: Goal = Goal.TIME
     other: int | None = None
     task: int = 0
 
@@ -129,7 +131,12 @@ def _trial(trial: Trial, names: Mapping[int, str]) -> Row:
 def _best(context: Context, filters: Filters) -> Iterator[Row]:
     def read(after: int) -> tuple[Any, ...]:
         return context.store.best.page(
-            after, _PAGE, workload=filters.workload, target=filters.target, device_class=filters.device_class
+            after,
+            _PAGE,
+            workload=filters.workload,
+            target=filters.target,
+            device_class=filters.device_class,
+            goal=filters.objective,
         )
 
     for config in _pages(read, lambda config: config.id):
@@ -145,6 +152,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
             "high_s": config.high,
             "untuned_s": config.untuned,
             "baseline": config.baseline,
+            "joules": config.joules,
             "flops": config.flops,
             "run": config.run_id,
             "trial": config.trial_id,

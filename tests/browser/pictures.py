@@ -83,7 +83,9 @@ def paths(store: RecordStore) -> list[str]:
     if len(runs) > 1:  # a run is not compared with itself
         found.append(f"/compare?a={runs[1].id}&b={run.id}")
     found += [f"/trials/{trial}", "/workloads", f"/workloads/{config.workload_key}", "/best", f"/best/{config.id}"]
-    found += ["/models", *(f"/models/{model.id}" for model in store.models.page(1))]
+    for model in store.models.page(1):
+        found += ["/models", f"/models/{model.id}"]
+        found += [f"/models/{model.id}/times/{time.id}" for time in store.models.times(model.id, limit=1)]
     releases = store.releases.newest(limit=1)
     found += [f"/devices/{device}", "/releases", *(f"/releases/{release.name}" for release in releases)]
     found += ["/families", *(f"/families/{family.id}" for family in store.families.newest(limit=1))]

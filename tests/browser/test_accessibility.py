@@ -20,11 +20,19 @@ def every_page(ids: Seeded) -> tuple[str, ...]:
     runs = ("/runs", f"/runs/{ids.finished}", f"/runs/{ids.interrupted}", "/trials/3")
     compared = f"/compare?a={ids.finished}"
     looks = (f"/runs/{ids.finished}/choices", compared, f"{compared}&b={ids.running}")
-    best = ("/families", "/families/1?size=20", "/workloads", f"/workloads/{ids.matmul.key}", "/best", "/best/1")
+    best = (
+        "/families",
+        "/families/1?size=20",
+        "/workloads",
+        f"/workloads/{ids.matmul.key}",
+        "/best",
+        "/best/1",
+        "/best?objective=energy",
+    )
     released = ("/releases", "/releases/2026.10", "/releases/2026.11/diff?old=2026.10")
     series = f"/benchmarks/series?kernel={ids.matmul.name}&device=rack1-01/0"
     model = f"/models/{ids.model}"
-    models = ("/models", model, f"{model}/compare?a=cccc&b=dddd&class_a=x&class_b=x")
+    models = ("/models", model, f"{model}/times/1", f"{model}/compare?a=cccc&b=dddd&class_a=x&class_b=x")
     measured = ("/benchmarks", "/benchmarks/1", series, "/devices/rack1-02/0")
     return ("/", *runs, *models, *looks, *best, *released, *measured)
 

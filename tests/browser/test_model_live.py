@@ -13,7 +13,7 @@ from tests.kit.web import running_app
 from tuner.engine.store_rows import workload_row
 from tuner.kernels.stored import queue_model
 from tuner.records.model import NewTrial, RunState, TrialPurpose
-from tuner.records.models.facts import NewModelTask, NewModelTime, NewModelVersion, ProfileJob
+from tuner.records.models.facts import KernelShare, NewModelTask, NewModelTime, NewModelVersion, ProfileJob
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
@@ -84,9 +84,14 @@ def test_what_happens_to_a_model_shows_on_its_page(
         told = NewModelTime(
             version_id=version.id, device_id=device, target=TARGET, samples=(0.02,) * 3,
             environment={"joules": 0.5, "clock_mhz": 3200.0},
+                kernels=(KernelShare(name="conv", calls=3, seconds=0.015, config="hit"),),
         )  # fmt: skip
         store.models.end_job(job, store.models.add_time(told))
         expect(page.locator("#model-profiles .badge")).to_have_text("done")
+        page.locator("#model-profiles").get_by_role("link", name="profile of time").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("net time")
+        expect(page.get_by_role("table", name="Kernels of this run").get_by_role("row").nth(1)).to_contain_text("conv")
+        page.go_back()
 
         page.reload()
         times = page.get_by_role("table", name="End-to-end times")

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from compiler.errors import TunefarmError
 from tunefarm.cli.importing import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+from tuner.goals import Goal
 from tuner.search.registry import strategy_names
 
 EXIT_ERROR = 1
@@ -56,6 +57,13 @@ class Group(click.Group):
 PORT = Whole(0, 65535)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+OBJECTIVE = click.option(
+    "--objective",
+    type=click.Choice([str(goal) for goal in Goal]),
+    default=str(Goal.TIME),
+    show_default=True,
+    help="What configs are chosen by: energy is the joules of a call, where devices told them.",
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tuner.engine.goals import Goal
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.engine.task_state import TaskState
+from tuner.goals import Goal
 
 
 @dataclass(frozen=True)

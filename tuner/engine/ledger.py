@@ -12,13 +12,13 @@ from typing import assert_never
 from compiler.runtime.measure.statistics import summarise
 from tuner.devices.fleet import NamedDevice
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
-from tuner.engine.goals import Goal
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import TrialDone, drift
 from tuner.engine.store_rows import device_row, workload_row
 from tuner.engine.task_state import Restored
 from tuner.errors import TuningError
+from tuner.goals import Goal
 from tuner.process_identity import is_gone, process_name, user_name
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import (
@@ -258,7 +258,7 @@ class Ledger:
         assert self._any_device is not None
         row = self._run.tasks[task]
         key = toolchain_key(self._run.toolchain)
-        found = self._store.best.look_up(row.workload.key, row.target, self._any_device.device_class, key)
+        found = self._store.best.look_up(row.workload.key, row.target, self._any_device.device_class, key, self._goal)
         if found.config is None or found.match != "exact":
             return None
         return Recorded(found.config.digest, found.config.trace)

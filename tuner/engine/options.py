@@ -9,9 +9,9 @@ from typing import Any, assert_never
 from rpc_server.wire.trial_messages import EvaluatorOptions
 from tuner.build.choose import check_builders
 from tuner.engine.budget import BudgetLimits
-from tuner.engine.goals import Goal
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.errors import TuningError
+from tuner.goals import Goal
 from tuner.records.model import IMPORTED, TrialPurpose
 
 _CLEARLY_SLOWER = 1.1  # times the best cost: nobody's finalist

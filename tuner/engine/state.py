@@ -23,11 +23,11 @@ from tuner.build.process_builder import BuildResult
 from tuner.engine import events as ev
 from tuner.engine import finals as engine_finals
 from tuner.engine.budget import BudgetLimits, share_time
-from tuner.engine.goals import NO_ENERGY, Goal, watts_of
 from tuner.engine.jobs import DEPTH, Jobs, Ready
 from tuner.engine.scheduling import Chooser, Objective, choose
 from tuner.engine.task_state import Plan, Restored, TaskState
 from tuner.engine.turns import Turns, crowded
+from tuner.goals import NO_ENERGY, Goal, watts_of
 from tuner.records.model import TrialPurpose
 
 

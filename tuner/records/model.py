@@ -12,7 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from compiler.runtime.measure.statistics import Interval
 from rpc_server.wire.trial_messages import FailureKind
+from tuner.goals import Goal
 from tuner.records.lookup.best import Verdict
 
 
@@ -325,6 +327,9 @@ class BestConfig:
     95 % interval of that median. `trial_id`, `run_id` and `device` tell where it was first measured;
     `since` when it became best. `untuned`: seconds a call of the function as written, where that run
     began with it on a device of the same class; or of the `baseline` it began with, a library of the user's by name.
+
+    One that was chosen by energy has `joules`, the median of a call, with its 95 % interval; `untuned_joules` are those
+    of the function as written. The times are those of the same candidate.
     """
 
     id: int
@@ -347,20 +352,44 @@ class BestConfig:
     updated_at: datetime
     untuned: float | None
     baseline: str = ""
+    joules: float | None = None
+    joules_low: float | None = None
+    joules_high: float | None = None
+    untuned_joules: float | None = None
 
     @property
     def sample_count(self) -> int:
         return len(self.samples)
 
     @property
-    def slower_than_untuned(self) -> bool:
-        """Whether the function as written, or the baseline, is faster than all of the interval."""
-        return self.untuned is not None and self.untuned < self.low
+    def goal(self) -> Goal:
+        """What it was chosen by."""
+        return Goal.TIME if self.joules is None else Goal.ENERGY
+
+    @property
+    def bounds(self) -> Interval:
+        """The median that it was chosen by and its 95 % interval, in seconds or joules."""
+        if self.joules is None or self.joules_low is None or self.joules_high is None:
+            return Interval(self.low, self.cost, self.high)
+        return Interval(self.joules_low, self.joules, self.joules_high)
+
+    @property
+    def untuned_cost(self) -> float | None:
+        """What the function as written takes of what it was chosen by."""
+        return self.untuned if self.goal is Goal.TIME else self.untuned_joules
+
+    @property
+    def worse_than_untuned(self) -> bool:
+        """Whether the function as written, or the baseline, is below all of the interval.
+
+        Joules count, not seconds, where it was chosen by them.
+        """
+        return self.untuned_cost is not None and self.untuned_cost < self.bounds.low
 
     @property
     def as_written(self) -> bool:
         """Whether it is better built without a config. No build makes a library that is faster."""
-        return self.slower_than_untuned and not self.baseline
+        return self.worse_than_untuned and not self.baseline
 
 
 Match = Literal["exact", "compatible", "nearest", "miss"]
@@ -386,7 +415,7 @@ class BestLookup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerUp:
     """A candidate that is not the best, and how it stands to the one that is: `tie` when the 95 % intervals of the
-    medians overlap."""
+    medians overlap. `joules` is the median of a call where that is what counts."""
 
     digest: str
     cost: float
@@ -394,3 +423,4 @@ class RunnerUp:
     high: float
     sample_count: int
     verdict: Verdict
+    joules: float | None = None

@@ -19,6 +19,7 @@ from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
+from tuner.goals import Goal
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup.keys import workload_family
 from tuner.records.lookup.matching import certainty
@@ -42,6 +43,15 @@ class Question:
     function: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where a config is to be for, and what it is chosen by."""
+
+    target: str
+    device_class: str | None
+    goal: Goal
+
+
 def best_or_nearest(
     store: RecordStore,
     key: str,
@@ -50,9 +60,10 @@ def best_or_nearest(
     toolchain: str | None = None,
     *,
     function: str = "",
+    goal: Goal = Goal.TIME,
 ) -> BestLookup:
     """`best_or_nearest_of` one workload."""
-    [found] = best_or_nearest_of(store, [Question(key, function)], target, device_class, toolchain)
+    [found] = best_or_nearest_of(store, [Question(key, function)], target, device_class, toolchain, goal)
     return found
 
 
@@ -62,6 +73,7 @@ def best_or_nearest_of(
     target: str,
     device_class: str | None = None,
     toolchain: str | None = None,
+    goal: Goal = Goal.TIME,
 ) -> list[BestLookup]:
     """Look up best configs (`BestRecords.look_up_all`), in the questions' order.
 
@@ -73,12 +85,12 @@ def best_or_nearest_of(
     for asked in questions:
         if asked.function:
             _parsed(asked.workload, asked.function)
-    best = store.best.look_up_all({asked.workload for asked in questions}, target, device_class, toolchain)
+    best = store.best.look_up_all({asked.workload for asked in questions}, target, device_class, toolchain, goal)
     unknown = [q.workload for q in questions if not q.function and best[q.workload].config is None]
     recorded = store.workloads.functions(unknown) if unknown else {}
-    place = str(Target(target)), device_class
+    place = _Asked(str(Target(target)), device_class, goal)
     return [
-        found if found.config is not None else _instead(store, asked, recorded.get(asked.workload, ""), found, *place)
+        found if found.config is not None else _instead(store, asked, recorded.get(asked.workload, ""), found, place)
         for asked in questions
         for found in (best[asked.workload],)
     ]
@@ -95,9 +107,7 @@ def nearby(
     return seen.ranked(store, here, workload_key(func), family, str(Target(target)), device_class)
 
 
-def _instead(
-    store: RecordStore, asked: Question, recorded: str, miss: BestLookup, target: str, device_class: str | None
-) -> BestLookup:
+def _instead(store: RecordStore, asked: Question, recorded: str, miss: BestLookup, place: _Asked) -> BestLookup:
     """Return what to give for a miss; `recorded` is the script that the store has."""
     function = asked.function or recorded
     if not function:
@@ -106,25 +116,17 @@ def _instead(
         func = _parsed(asked.workload, function)
     except InvalidRecord:  # written down by hand, or by a version that printed otherwise
         return _with(miss, "its function, as it is on record, does not read")
-    return _nearest(store, func, asked.workload, workload_family(function), miss, target, device_class)
+    return _nearest(store, func, asked.workload, workload_family(function), miss, place)
 
 
-def _nearest(
-    store: RecordStore,
-    func: PrimFunc,
-    key: str,
-    family: str,
-    miss: BestLookup,
-    target: str,
-    device_class: str | None,
-) -> BestLookup:
+def _nearest(store: RecordStore, func: PrimFunc, key: str, family: str, miss: BestLookup, place: _Asked) -> BestLookup:
     here = describe(func)
     if here is None or not family:
         return _with(miss, "no workload is comparable with it")
     seen = _REMEMBERED.setdefault(store, Nearby())
-    ranked = seen.ranked(store, here, key, family, target, device_class)
+    ranked = seen.ranked(store, here, key, family, place.target, place.device_class)
     for apart, near in ranked:
-        adapted = _adapted(store, near, func, target)
+        adapted = _adapted(store, near, func, place)
         if adapted is not None:
             config, trace = adapted
             explain = (
@@ -138,14 +140,14 @@ def _nearest(
     return _with(miss, f"the schedule of the nearest workload, {ranked[0][1].workload_name}, does not fit it")
 
 
-def _adapted(store: RecordStore, near: NearConfig, func: PrimFunc, target: str) -> tuple[BestConfig, str] | None:
+def _adapted(store: RecordStore, near: NearConfig, func: PrimFunc, place: _Asked) -> tuple[BestConfig, str] | None:
     """The config as it is now, and its trace made to fit; None where it does not, or is not there any more."""
     try:
-        config = store.best.get(near.id)
+        config = store.best.get(near.id, place.goal)
         source = _parsed(near.workload_key, store.workloads.functions([near.workload_key])[near.workload_key])
     except (RecordNotFound, InvalidRecord, KeyError):
         return None
-    trace = _fitted(config.trace, source, func, target)
+    trace = _fitted(config.trace, source, func, place.target)
     return None if trace is None else (config, trace)
 
 

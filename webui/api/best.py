@@ -10,15 +10,16 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from tuner.goals import Goal
 from tuner.records.model import BestLookup
 from tuner.records.store import RecordStore
 from tuner.transfer.nearest import Question, best_or_nearest_of
 from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, RunnerUp
 from webui.api.models import Config, ConfigPage
-from webui.api.params import After, Id
+from webui.api.params import After, Id, Objective
 from webui.api.replies import ERRORS, conditional
 from webui.context import Context, Ctx
-from webui.errors import NoConfigError
+from webui.errors import BadRequest, NoConfigError
 from webui.remembered import RememberedPart
 from webui.scopes import check_release, scopes_of
 
@@ -44,12 +45,13 @@ def best(
     device_class: DeviceClass = None,
     toolchain: Toolchain = None,
     nearest: Nearest = True,
+    objective: Objective = Goal.TIME,
 ) -> Response:
     """The best config for a workload on a target, with why it is the one.
 
     A miss is an error of kind `no_config`, whose `detail.explain` says what there is instead.
     """
-    [found] = _find(context.store, [Question(workload)], target, device_class, toolchain, nearest)
+    [found] = _find(context.store, [Question(workload)], target, device_class, toolchain, nearest, objective)
     if found.config is None:
         raise NoConfigError(
             found.explain[0],
@@ -66,11 +68,12 @@ def _find(
     device_class: str | None,
     toolchain: str | None,
     nearest: bool,
+    goal: Goal,
 ) -> list[BestLookup]:
     place = target, device_class or None, toolchain or None
     if nearest:
-        return best_or_nearest_of(store, asked, *place)
-    found = store.best.look_up_all({question.workload for question in asked}, *place)
+        return best_or_nearest_of(store, asked, *place, goal)
+    found = store.best.look_up_all({question.workload for question in asked}, *place, goal)
     return [found[question.workload] for question in asked]
 
 
@@ -78,6 +81,8 @@ def _find(
 async def best_batch(request: Request, context: Ctx, batch: Batch) -> Response:
     """The best configs of many workloads on one target. A miss is an answer here, not an error."""
     check_release(scopes_of(request), batch.release)
+    if batch.release is not None and batch.objective is not Goal.TIME:
+        raise BadRequest("the configs of a release are chosen already", hint="leave the release or the objective out")
     if batch.release is not None:
         parts = await run_in_threadpool(_released, context.store, batch, batch.release)
     else:
@@ -89,7 +94,11 @@ async def best_batch(request: Request, context: Ctx, batch: Batch) -> Response:
 
 async def _remembered(context: Context, batch: Batch) -> list[RememberedPart]:
     """Answers given before, and those of one look into the store for all others."""
-    place = batch.target, batch.device_class, batch.toolchain, batch.nearest
+    place = batch.target, batch.device_class, batch.toolchain, batch.nearest, batch.objective
+    if batch.objective is not Goal.TIME:  # the mark of what was answered before does not tell of new trials
+        asked = [Question(q.workload, q.function) for q in batch.lookups]
+        found = await run_in_threadpool(_find, context.store, asked, *place)
+        return [_part(Answer.of(q.workload, answer)) for q, answer in zip(asked, found, strict=True)]
     keys = [(q.workload, q.function and blake2b(q.function.encode()).digest(), *place) for q in batch.lookups]
     mark = await context.freshness.mark()
     parts = {key: context.parts.get(key, mark) for key in keys}
@@ -113,17 +122,22 @@ def _part(answer: Answer) -> RememberedPart:
 
 @router.get("/explain")
 def explain(
-    context: Ctx, workload: Workload, target: Target, device_class: DeviceClass = None, toolchain: Toolchain = None
+    context: Ctx,
+    workload: Workload,
+    target: Target,
+    device_class: DeviceClass = None,
+    toolchain: Toolchain = None,
+    objective: Objective = Goal.TIME,
 ) -> ExplainReply:
     """Why the answer to a lookup is what it is: what matched, how sure it is, and what else there is."""
     store = context.store
-    found = store.best.look_up(workload, target, device_class or None, toolchain or None)
+    found = store.best.look_up(workload, target, device_class or None, toolchain or None, objective)
     runners = () if found.config is None else store.best.runners_up(found.config)
     ties = sum(r.verdict == "tie" for r in runners)
     lines = list(found.explain)
     if ties:
         lines.append(f"{ties} other candidate{'s' if ties > 1 else ''} cannot be told from it: the intervals overlap")
-    others = [c for c in store.best.page(limit=_OTHERS, workload=workload) if c != found.config]
+    others = [c for c in store.best.page(limit=_OTHERS, workload=workload, goal=objective) if c != found.config]
     return ExplainReply(
         match=found.match,
         explain=lines,
@@ -142,14 +156,17 @@ def best_configs(
     device_class: Annotated[str | None, Query(description="device class")] = None,
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    objective: Objective = Goal.TIME,
 ) -> ConfigPage:
     """Best configs of every workload, target, device class and toolchain."""
-    found = context.store.best.page(after, limit + 1, workload=workload, target=target, device_class=device_class)
+    found = context.store.best.page(
+        after, limit + 1, workload=workload, target=target, device_class=device_class, goal=objective
+    )
     configs = [Config.of(config) for config in found[:limit]]
     return ConfigPage(configs=configs, next=found[limit - 1].id if len(found) > limit else None)
 
 
 @router.get("/best-configs/{config_id}", response_model=Config)
-def best_config(request: Request, context: Ctx, config_id: Id) -> Response:
-    """One best config. Its id stays when a faster candidate takes its place."""
-    return conditional(request, Config.of(context.store.best.get(config_id)))
+def best_config(request: Request, context: Ctx, config_id: Id, objective: Objective = Goal.TIME) -> Response:
+    """One best config. Its id stays when another candidate takes its place."""
+    return conditional(request, Config.of(context.store.best.get(config_id, objective)))

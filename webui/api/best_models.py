@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tuner.goals import Goal
 from tuner.records import model
 from tuner.records.farm.model_farm import ReleaseEntry
 from tuner.records.lookup.matching import Choice
@@ -48,7 +49,8 @@ class BestReply(Reply):
 
 @shows(model.RunnerUp, renamed={"cost": "cost_s", "low": "low_s", "high": "high_s", "sample_count": "samples"})
 class RunnerUp(Shown):
-    """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap."""
+    """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap. `joules` are
+    those of a call where they are what counts."""
 
 
 class ExplainReply(Reply):
@@ -74,7 +76,8 @@ class Lookup(BaseModel):
 
 
 class Batch(BaseModel):
-    """What a whole build asks for at once, on one target. With `release`, only its configs count."""
+    """What a whole build asks for at once, on one target. With `release`, only its configs count. They are chosen
+    by `objective`, "time" or "energy"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -84,11 +87,13 @@ class Batch(BaseModel):
     toolchain: str | None = Field(default=None, max_length=200)
     release: str | None = Field(default=None, max_length=100)
     nearest: bool = True
+    objective: Goal = Goal.TIME
 
 
 class Answer(Reply):
     """To one question: all but `workload`, `match` and `explain` are null for a miss. With `as_written` the function
-    itself was faster than its best config, and is what to build."""
+    itself was better than its best config, and is what to build. `joules` are those of a call, where the config was
+    chosen by energy."""
 
     workload: str
     match: model.Match
@@ -102,6 +107,7 @@ class Answer(Reply):
     device_class: str | None = None
     toolchain: str | None = None
     as_written: bool = False
+    joules: float | None = None
 
     @staticmethod
     def of(workload: str, found: model.BestLookup | Choice[ReleaseEntry]) -> Answer:
@@ -122,6 +128,7 @@ class Answer(Reply):
             device_class=config.device_class,
             toolchain=config.toolchain,
             as_written=isinstance(config, model.BestConfig) and not near and config.as_written,
+            joules=config.joules if isinstance(config, model.BestConfig) and not near else None,
         )
 
 

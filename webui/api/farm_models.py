@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tuner.goals import Goal
 from tuner.records.farm import model_farm
 from tuner.records.farm.model_farm import DeviceEventKind
 from webui.api.shown import Reply, Shown, shows
@@ -78,13 +79,15 @@ class ReleaseDiff(Reply):
 
 
 class NewRelease(Body):
-    """Freezes the best configs there are: all, or those of `workloads` (keys or names), `target` and `device_class`."""
+    """Freezes the best configs there are: all, or those of `workloads` (keys or names), `target` and `device_class`; by
+    `objective`, "time" or "energy"."""
 
     name: str = Field(min_length=1, max_length=100)
     note: str = _TEXT
     workloads: list[str] = Field(default=[], max_length=10_000)
     target: str | None = Field(default=None, max_length=4000)
     device_class: str | None = Field(default=None, max_length=400)
+    objective: Goal = Goal.TIME
 
 
 # ------------------------------------------------------------------------------------ devices

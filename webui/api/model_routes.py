@@ -18,6 +18,7 @@ from compiler.tir.nodes import PrimFunc
 from tracker.capability import parse_capability
 from tuner.devices.supplies import local_target
 from tuner.engine.store_rows import workload_row
+from tuner.goals import Goal
 from tuner.kernels.coverage import coverage_of
 from tuner.kernels.stored import check_profilable, queue_model
 from tuner.records.errors import InvalidRecord
@@ -53,7 +54,7 @@ from webui.api.model_replies import (
     Readers,
     TuneModel,
 )
-from webui.api.params import Before, Id
+from webui.api.params import Before, Id, Objective
 from webui.api.replies import CHANGE_ERRORS, ERRORS, body_of, conditional
 from webui.api.run_changes import launcher_of
 from webui.api.run_models import Run
@@ -149,24 +150,29 @@ def model_configs(
     device_class: Annotated[str | None, Query(description="device class", max_length=400)] = None,
     version: Version = "",
     release: Annotated[str | None, Query(description="only this release's configs", max_length=100)] = None,
+    objective: Objective = Goal.TIME,
 ) -> Response:  # fmt: skip
     """The configs of all kernels of a model on one target, with an ETag: what a build asks once."""
     found = _version(context, request, model_id, version)
     keys = [task.workload_key for task in context.store.models.tasks(found.id, Target(target).kind.name)]
     place = target, device_class or None
+    if release and objective is not Goal.TIME:
+        raise BadRequest("the configs of a release are chosen already", hint="leave the release or the objective out")
     if release:
         answers = [Answer.of(key, context.store.releases.look_up(release, key, *place)) for key in keys]
     else:
-        known = _best(context.store, keys, *place)
+        known = _best(context.store, keys, *place, objective)
         answers = [Answer.of(key, known[key]) for key in keys]
     misses = sum(answer.match == "miss" for answer in answers)
     return conditional(request, ModelConfigs(version=found.digest, answers=answers, misses=misses))
 
 
-def _best(store: RecordStore, keys: list[str], target: str, device_class: str | None) -> dict[str, BestLookup]:
+def _best(
+    store: RecordStore, keys: list[str], target: str, device_class: str | None, goal: Goal
+) -> dict[str, BestLookup]:
     found: dict[str, BestLookup] = {}
     for start in range(0, len(keys), 1000):
-        found |= store.best.look_up_all(keys[start : start + 1000], target, device_class)
+        found |= store.best.look_up_all(keys[start : start + 1000], target, device_class, goal=goal)
     return found
 
 
@@ -193,9 +199,8 @@ def _times(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[Model
 def model_profile(context: Ctx, request: Request, model_id: Id, time_id: Id) -> ProfileReply:
     """Where the time of a measured run went; empty where nobody looked."""
     context.store.models.get(model_id, viewer_of(request))
-    known = context.store.models.times(model_id, limit=1, before=time_id + 1)
-    kernels = context.store.models.profile(time_id) if known and known[0].id == time_id else ()
-    return ProfileReply(kernels=[KernelShare.of(kernel) for kernel in kernels])
+    found = context.store.models.time(model_id, time_id)
+    return ProfileReply(kernels=[KernelShare.of(kernel) for kernel in context.store.models.profile(found.id)])
 
 
 # ------------------------------------------------------------------------------------- changes

@@ -75,7 +75,7 @@ class SampleSummary(Reply):
 class Config(Shown):
     """A best config. `trace` is JSON text, exactly as recorded: `digest` was taken of it. `untuned_s` is the function's
     time as written, where the same run began with it on the same class of device; where it is under `samples.low_s`,
-    nothing faster was found."""
+    nothing faster was found. One chosen by energy has `joules`, the median of a call, with its 95 % interval."""
 
     gflops: float | None
     samples: SampleSummary

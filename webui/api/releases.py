@@ -39,6 +39,7 @@ def create_release(context: Ctx, by: Tuner, new: NewRelease) -> Release:
         workloads=new.workloads,
         target=new.target,
         device_class=new.device_class,
+        goal=new.objective,
     )
     return Release.of(made)
 

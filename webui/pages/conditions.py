@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.number_text import energy
 from webui.format import duration, percent
 
 NOISE = {
@@ -36,7 +37,7 @@ _NAMES = {
 
 def joules(value: float | None) -> str:
     """Energy: 1.5 J, 23 mJ; a dash where it is not known."""
-    return _text("joules", value) if value is not None else "–"
+    return energy(value) if value is not None else "–"
 
 
 def conditions(environment: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -53,13 +54,7 @@ def _text(name: str, value: float) -> str:
         case "preempted" | "throttled":
             return f"{value:.0f} times"
         case "joules":
-            return (
-                f"{value:.3g} J"
-                if value >= 1
-                else f"{1e3 * value:.3g} mJ"
-                if value >= 1e-3
-                else f"{1e6 * value:.3g} µJ"
-            )
+            return energy(value)
         case "watts" | "gpu_power_w":
             return f"{value:.1f} W"
         case "clock_mhz":

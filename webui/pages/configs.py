@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from webui.api.params import After, Id
+from tuner.goals import Goal
+from webui.api.params import After, Id, Objective
 from webui.context import Ctx
 from webui.pages.render import render
 
@@ -17,7 +18,10 @@ _CONFIGS = 50
 
 
 @router.get("/best")
-def configs(context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: After = 0) -> Response:
+def configs(
+    context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: After = 0,
+    objective: Objective = Goal.TIME,
+) -> Response:  # fmt: skip
     given = {"workload": workload.strip(), "target": target.strip(), "device_class": device_class.strip()}
     filters = {name: value for name, value in given.items() if value}
     found = context.store.best.page(
@@ -26,8 +30,10 @@ def configs(context: Ctx, workload: str = "", target: str = "", device_class: st
         workload=filters.get("workload"),
         target=filters.get("target"),
         device_class=filters.get("device_class"),
+        goal=objective,
     )
     page = found[:_CONFIGS]
+    asked = filters if objective is Goal.TIME else {**filters, "objective": str(objective)}
     return render(
         context,
         "configs.html",
@@ -35,8 +41,9 @@ def configs(context: Ctx, workload: str = "", target: str = "", device_class: st
         configs=page,
         next=page[-1].id if len(found) > _CONFIGS else None,
         after=after,
-        query=urlencode(filters),
-        filtered=bool(filters),
+        query=urlencode(asked),
+        filtered=bool(asked),
+        objective=str(objective),
         targets=[t.text for t in context.store.targets.page(limit=200)],
         device_classes=context.store.devices.classes(limit=200),
         **given,
@@ -44,9 +51,11 @@ def configs(context: Ctx, workload: str = "", target: str = "", device_class: st
 
 
 @router.get("/best/{config_id}")
-def config(context: Ctx, request: Request, config_id: Id) -> Response:
-    found = context.store.best.get(config_id)
-    asked = urlencode({"workload": found.workload_key, "target": found.target, "device_class": found.device_class})
+def config(context: Ctx, request: Request, config_id: Id, objective: Objective = Goal.TIME) -> Response:
+    found = context.store.best.get(config_id, objective)
+    asked = {"workload": found.workload_key, "target": found.target, "device_class": found.device_class}
+    if objective is not Goal.TIME:
+        asked["objective"] = str(objective)
     return render(
         context,
         "config.html",
@@ -54,5 +63,5 @@ def config(context: Ctx, request: Request, config_id: Id) -> Response:
         config=found,
         workload=context.store.workloads.find(found.workload_key),
         base_url=str(request.base_url).rstrip("/"),
-        asked=asked,
+        asked=urlencode(asked),
     )

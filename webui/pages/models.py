@@ -118,6 +118,22 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
     )
 
 
+@router.get("/models/{model_id}/times/{time_id}")
+def model_time(context: Ctx, request: Request, model_id: Id, time_id: Id) -> Response:
+    """One measurement of a model, and where its time went."""
+    found = context.store.models.get(model_id, viewer_of(request))
+    time = context.store.models.time(model_id, time_id)
+    return render(
+        context,
+        "model_time.html",
+        "Models",
+        model=found,
+        time=time,
+        chosen=context.store.models.version(time.version_id, viewer_of(request)),
+        kernels=context.store.models.profile(time_id),
+    )
+
+
 def _under_way(store: RecordStore, run: Run, name: str) -> TuningNow:
     now = current_progress(store, run)
     return TuningNow(run, now, tuple(model for model in current_models(store, run, now) if model.name == name))

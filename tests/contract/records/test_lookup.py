@@ -46,7 +46,7 @@ class TestBest:
         found = farm.store.best.look_up(KEY, V3, ZEN3)
         assert found.match == "exact"
         assert found.config is not None
-        assert (found.config.untuned, found.config.slower_than_untuned) == (seconds, slower)
+        assert (found.config.untuned, found.config.worse_than_untuned) == (seconds, slower)
         assert any("as written is faster" in line for line in found.explain) is slower
         assert len(farm.store.best.near(workload_family("def f"), V3, ZEN3)) == (not slower)
 
@@ -59,7 +59,7 @@ class TestBest:
         found = farm.store.best.look_up(KEY, V3, ZEN3)
         assert found.config is not None
         config = found.config
-        assert (config.baseline, config.slower_than_untuned, config.as_written) == ("OpenBLAS", True, False)
+        assert (config.baseline, config.worse_than_untuned, config.as_written) == ("OpenBLAS", True, False)
         assert f"OpenBLAS is faster, 500 ms in run {run.id}" in found.explain
         assert not any("as written" in line for line in found.explain)
 
@@ -71,7 +71,7 @@ class TestBest:
         farm.trial(farm.run(), "s", 1.0, device=farm.spr)
         for place in (ZEN3, SPR):
             assert (config := farm.store.best.look_up(KEY, V3, place).config) is not None
-            assert (config.untuned, config.slower_than_untuned) == (None, False)
+            assert (config.untuned, config.worse_than_untuned) == (None, False)
 
     def test_unverified_and_failed_trials_never_count(self, farm: Farm) -> None:
         run = farm.run()

@@ -291,3 +291,28 @@ def test_no_query_of_models_walks_a_growing_table(farm: Farm) -> None:
         store.models.remove_version(made.id, ADA)
         store.models.remove(made.model_id, ADA)
     assert plans.scans == []
+
+
+def test_many_versions_are_registered_at_once_or_none_of_them(store: RecordStore) -> None:
+    """As one after the other would; and what contradicts itself keeps all of them out."""
+    news = [
+        version(name=f"net{number % 40}", digest=hashlib.sha256(b"%d" % number).hexdigest(), owner=owner, kind=kind)
+        for number in range(60)
+        for owner in ("ada", "bob")
+        for kind in ("llvm", "cuda")
+    ]
+    with pytest.raises(InvalidRecord):
+        store.models.register_all([*news, version(name="no name")])
+    assert store.models.page(1) == ()
+    made = store.models.register_all(news)
+    assert [each.digest for each in made] == [new.digest for new in news]
+    assert [each.model for each in made] == [new.name for new in news]
+    assert len(store.models.page(1000)) == 80
+    assert store.models.register_all(news) == made
+    for each in (made[0], made[-1]):
+        assert store.models.register(news[made.index(each)]) == each
+        assert [task.names for task in store.models.tasks(each.id, "llvm")] == [("conv", "conv1"), ("dense",)]
+        assert len(store.models.tasks(each.id)) == 4
+        assert [call.name for call in store.models.graph(each.id)] == ["conv", "add"]
+    assert {model.versions for model in store.models.page(1000)} == {1, 2}
+    assert store.models.register_all([]) == ()

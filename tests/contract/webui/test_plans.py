@@ -56,7 +56,7 @@ def gets(ids: Seeded, config: int) -> dict[str, list[str]]:
     return {
         "/": ["", "filtered=1"],
         "/api/v1/best": [urlencode(lookup), urlencode(other), urlencode({**lookup, "workload": "0" * 64})],
-        "/api/v1/best-configs": ["", f"workload={key}", "after=1", urlencode(lookup)],
+        "/api/v1/best-configs": ["", f"workload={key}", "after=1", urlencode(lookup), "objective=energy"],
         "/api/v1/benchmark-series": [urlencode(series)],
         "/api/v1/benchmarks": ["", "before=9"],
         "/api/v1/device-events": ["", "before=99", "device=rack1-01/0"],
@@ -82,7 +82,7 @@ def gets(ids: Seeded, config: int) -> dict[str, list[str]]:
         "/api/v1/workloads": ["", "after=1"],
         "/benchmarks": ["", "before=9"],
         "/benchmarks/series": [urlencode(series)],
-        "/best": ["", "after=1", f"workload={key}", urlencode(lookup)],
+        "/best": ["", "after=1", f"workload={key}", urlencode(lookup), "objective=energy"],
         "/compare": ["", f"a={ids.finished}", f"a={ids.finished}&b={ids.running}"],
         "/export/{table}.{form}": [f"run={ids.finished}"],
         "/models": ["", "before=9"],

@@ -89,7 +89,7 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
         with Client(given["api"] or settings.api, token=settings.api_token) as client:
             replies = client.best_batch(
                 [kernel.func for kernel in kernels], str(target), given["device_class"], release=given["release"],
-                nearest=not given["no_adapt"],
+                nearest=not given["no_adapt"], objective=given["objective"],
             )  # fmt: skip
             records = [_record(client, family, target, given) for family in plan.families]
         known = {workload_key(kernel.func): reply for kernel, reply in zip(kernels, replies, strict=True)}
@@ -229,7 +229,7 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
             {
                 "kernel": kernel.kernel.name, "calls": kernel.kernel.weight, "config": kernel.how,
                 "workload_key": workload_key(kernel.kernel.func), "digest": kernel.reply.digest,
-                "explain": list(kernel.reply.explain), "seconds": kernel.seconds,
+                "joules": kernel.reply.joules, "explain": list(kernel.reply.explain), "seconds": kernel.seconds,
             }
             for kernel in built.kernels
         ],

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.artifact import PREPACKED
 from compiler.runtime.measure.report import Ratio, Report
 from tunefarm.client import BestReply
+from tuner.goals import Goal
 from tuner.kernels.model import ModelKernel
 from tuner.records.farm.model_farm import ReleaseEntry
 from tuner.records.lookup.matching import Choice
@@ -26,9 +27,14 @@ def how(reply: BestReply) -> str:
 
 
 def stored_configs(
-    store: RecordStore, kernels: Sequence[ModelKernel], target: str, device_class: str | None, release: str = ""
+    store: RecordStore,
+    kernels: Sequence[ModelKernel],
+    target: str,
+    device_class: str | None,
+    release: str = "",
+    goal: Goal = Goal.TIME,
 ) -> dict[str, BestReply]:
-    """The store's configs of kernels by workload key: the best there are, or those of a release.
+    """The store's configs of kernels by workload key: the best there are by `goal`, or those of a release.
 
     Raises RecordNotFound for a release that is not there, InvalidRecord for one that was not approved.
     """
@@ -36,7 +42,7 @@ def stored_configs(
     if release:
         return {key: _reply(store.releases.look_up(release, key, target, device_class)) for key in keys}
     questions = [Question(key, kernel.func.script()) for key, kernel in zip(keys, kernels, strict=True)]
-    found = best_or_nearest_of(store, questions, target, device_class)
+    found = best_or_nearest_of(store, questions, target, device_class, goal=goal)
     return dict(zip(keys, map(_reply, found), strict=True))
 
 
@@ -51,6 +57,7 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
         device_class=None if config is None else config.device_class,
         digest=None if config is None or near else config.digest,
         as_written=isinstance(config, BestConfig) and not near and config.as_written,
+        joules=config.joules if isinstance(config, BestConfig) and not near else None,
     )
 
 

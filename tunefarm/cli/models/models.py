@@ -20,7 +20,7 @@ from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage
 from tuner.number_text import duration
-from tuner.records.models.facts import Model, ModelTime, ModelVersion
+from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion, ProfileJob
 from tuner.records.models.writing import MOST_PART
 from tuner.records.store import RecordStore
 
@@ -71,6 +71,7 @@ _SHOW_EPILOG = """\b
 Examples:
   tunefarm models show resnet18
   tunefarm models show resnet18 --device-class zen4/znver4/8t/0a1b --json
+  tunefarm models show resnet18 --time 12
 """
 
 
@@ -80,23 +81,28 @@ Examples:
 @click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
 @click.option("--target", help="Target to build for.  [default: that of the last time, or this machine's]")
 @click.option("--device-class", help="Device class.  [default: that of the last time, or this machine's]")
+@click.option("--time", "number", type=Whole(1), help="Show where the time of this measurement went, and no more.")
 @_JSON
 @click.pass_obj
 def show(
     settings: Settings, which: str, db: str | None, digest: str, target: str | None, device_class: str | None,
-    as_json: bool,
+    as_json: bool, number: int | None,
 ) -> None:  # fmt: skip
     """Show a model: its versions, how well its kernels are tuned on a device class, and its end-to-end times."""
     from tuner.kernels.coverage import coverage_of
 
     with RecordStore.open(db or settings.db) as store:
         model = find_model(store, which)
+        if number is not None:
+            _show_time(model, store.models.time(model.id, number), store.models.profile(number), as_json)
+            return
         version = store.models.version_of(model.id, digest)
         times = store.models.times(model.id, device_class, limit=_SHOWN)
         where, place = _place(times, target, device_class)
         coverage = coverage_of(store, version, where, place, Target(where).kind.name)
         versions = store.models.versions(model.id, _SHOWN)
         runs = store.models.runs(version.id)
+        jobs = store.models.jobs(version.id)
     if as_json:
         click.echo(
             json.dumps(
@@ -106,11 +112,13 @@ def show(
                     "all_versions": [_version_json(each) for each in versions],
                     "coverage": coverage_json(coverage),
                     "times": [_time_json([time]) for time in times],
+                    "profiles": [_job_json(job) for job in jobs],
                 }
             )
         )
         return
     _print(model, version, coverage, times, runs)
+    _print_jobs(model, jobs)
 
 
 def _place(times: Sequence[ModelTime], target: str | None, device_class: str | None) -> tuple[str, str]:
@@ -140,9 +148,10 @@ def _print(
     if not times:
         click.echo(f"no end-to-end times yet: tunefarm run {model.name}.{version.form} --record")
         return
-    table = Table("time", "on", "release", "tuned", "version", "when (UTC)", box=None)
+    table = Table("number", "time", "on", "release", "tuned", "version", "when (UTC)", box=None)
     for time in times:
         table.add_row(
+            str(time.id),
             duration(time.cost),
             time.device,
             time.release or "–",
@@ -151,6 +160,44 @@ def _print(
             f"{time.measured_at:%Y-%m-%d %H:%M}",
         )
     show_table(table, "on")
+
+
+def _print_jobs(model: Model, jobs: Sequence[ProfileJob]) -> None:
+    """The profiles that were asked for on the dashboard or over the API, with the command that shows each."""
+    if not jobs:
+        return
+    table = Table("profile on", "state", "asked (UTC)", "what came of it", box=None)
+    for job in jobs:
+        made = f"tunefarm models show {model.name} --time {job.time_id}" if job.time_id else job.message or "–"
+        table.add_row(job.key or "this machine", str(job.state), f"{job.asked_at:%Y-%m-%d %H:%M}", made)
+    show_table(table, "what came of it")
+
+
+def _show_time(model: Model, time: ModelTime, kernels: Sequence[KernelShare], as_json: bool) -> None:
+    """One measurement, and where its time went."""
+    if as_json:
+        shown = [
+            {
+                "kernel": kernel.name, "calls": kernel.calls, "seconds": kernel.seconds, "workload": kernel.workload,
+                "config": kernel.config or None, "roofline": kernel.roofline,
+            }
+            for kernel in kernels
+        ]  # fmt: skip
+        click.echo(json.dumps({"model": model.name, **(_time_json([time]) or {}), "kernels": shown}))
+        return
+    click.echo(
+        f"{model.name}, time {time.id}: {duration(time.cost)} on {time.device}, {time.measured_at:%Y-%m-%d %H:%M}"
+    )
+    if not kernels:
+        click.echo("it was timed, not profiled")
+        return
+    whole = sum(kernel.seconds for kernel in kernels)
+    table = Table("kernel", "calls", "time", "share", "config", "roofline", box=None)
+    for kernel in kernels:
+        share = f"{kernel.seconds / whole:.1%}" if whole else "–"
+        roofline = "–" if kernel.roofline is None else f"{kernel.roofline:.0%}"
+        table.add_row(kernel.name, str(kernel.calls), duration(kernel.seconds), share, kernel.config or "–", roofline)
+    show_table(table, "kernel")
 
 
 def _row(kernel: KernelCoverage, coverage: ModelCoverage) -> list[str]:
@@ -172,11 +219,12 @@ Examples:
   tunefarm models add model.onnx
   tunefarm models add model.onnx --dim batch=8 --name net-batch8
   tunefarm models add spec.py:network
+  tunefarm models add nets/*.onnx
 """
 
 
 @models.command("add", epilog=_ADD_EPILOG)
-@click.argument("file", type=FileOrName(), metavar="FILE")
+@click.argument("files", nargs=-1, required=True, type=FileOrName(), metavar="FILE...")
 @DB
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--name", help="What to call it.  [default: the file's name]")
@@ -184,24 +232,34 @@ Examples:
 @_JSON
 @click.pass_obj
 def add(
-    settings: Settings, file: str, db: str | None, dims: tuple[str, ...], name: str | None, send: bool, as_json: bool
+    settings: Settings, files: tuple[str, ...], db: str | None, dims: tuple[str, ...], name: str | None, send: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
-    """Register a model with its kernels, without tuning it. Its weights stay in the file unless it is sent, too."""
+    """Register models with their kernels, without tuning them: all of them or none.
+
+    Their weights stay in the files unless they are sent, too.
+    """
     from dataclasses import replace
 
     from tunefarm.cli.models.inputs import parse_sizes
     from tuner.kernels.model_version import model_source, version_of
 
-    source = model_source(file, parse_sizes(dims))
-    new = version_of(source)
+    if name and len(files) > 1:
+        raise click.UsageError("--name is for one model")
+    sources = [model_source(file, parse_sizes(dims)) for file in files]
+    news = [version_of(source) for source in sources]
+    if name:
+        news = [replace(news[0], name=name)]
     with RecordStore.open(db or settings.db, create=True) as store:
-        made = store.models.register(replace(new, name=name) if name else new)
-        if send and not made.kept:
-            made = _sent(store, made, source.path)
+        made = list(store.models.register_all(news))
+        if send:
+            made = [each if each.kept else _sent(store, each, source.path) for each, source in zip(made, sources)]
     if as_json:
-        click.echo(json.dumps(_version_json(made)))
+        shown = [_version_json(each) for each in made]
+        click.echo(json.dumps(shown[0] if len(files) == 1 else shown))
         return
-    click.echo(f"{made.model}, version {made.digest[:12]}: {len(new.tasks)} kernels, {len(new.graph)} calls")
+    for each, new in zip(made, news, strict=True):
+        click.echo(f"{each.model}, version {each.digest[:12]}: {len(new.tasks)} kernels, {len(new.graph)} calls")
 
 
 def _sent(store: RecordStore, version: ModelVersion, path: Path) -> ModelVersion:
@@ -319,6 +377,13 @@ def _time_json(times: Sequence[ModelTime]) -> dict[str, Any] | None:
         "id": time.id, "version": time.version_id, "cost_s": time.cost, "low_s": time.low, "high_s": time.high,
         "device": time.device, "device_class": time.device_class, "target": time.target, "release": time.release,
         "tuned_share": time.tuned_share, "measured_at": time.measured_at.isoformat(),
+    }  # fmt: skip
+
+
+def _job_json(job: ProfileJob) -> dict[str, Any]:
+    return {
+        "id": job.id, "key": job.key, "state": str(job.state), "message": job.message, "time": job.time_id,
+        "asked_by": job.asked_by, "asked_at": job.asked_at.isoformat(),
     }  # fmt: skip
 
 

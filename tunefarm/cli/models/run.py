@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole
+from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, Number, Whole
 from tunefarm.cli.completion import FileOrName, ReleaseName
 from tunefarm.cli.models.place import ENTRY, open_place, profiled, results_of, run_once
 from tunefarm.settings import Settings
+from tuner.goals import Goal
 
 if TYPE_CHECKING:
     from compiler.frontend.model_files import ModelFile
@@ -78,6 +79,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option(
     "--release", type=ReleaseName(), help="Build with the configs of this approved release of the record store."
 )
+@OBJECTIVE
 @click.option("--untuned", is_flag=True, help="Build without the record store's configs; nothing is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_obj
@@ -134,7 +136,7 @@ def _outcome(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(_records(settings, given)) if source is not None else None
         path, built_s = Path(model), None
-        kernels, known = _configs(store, named, place, given["release"] or "")
+        kernels, known = _configs(store, named, place, given["release"] or "", Goal(given["objective"]))
         if source is not None:
             path, built_s = _build(source, place.target, folder, known)
         machine, device = place.machine(path)
@@ -169,7 +171,7 @@ def _outcome(
 
 
 def _configs(
-    store: RecordStore | None, named: ModelSource | None, place: Place, release: str
+    store: RecordStore | None, named: ModelSource | None, place: Place, release: str, goal: Goal
 ) -> tuple[tuple[ModelKernel, ...], dict[str, BestReply]]:
     """The kernels of the model on the place's target, and the stored configs by workload; none without a store."""
     from compiler.target.target import Target
@@ -180,7 +182,8 @@ def _configs(
         return (), {}
     target = Target(place.target).resolved()
     kernels = plan_of(named, target.kind.name).kernels
-    return kernels, stored_configs(store, kernels, str(target), place.device().fingerprint.device_class, release)
+    device_class = place.device().fingerprint.device_class
+    return kernels, stored_configs(store, kernels, str(target), device_class, release, goal)
 
 
 def _compared(
@@ -216,6 +219,8 @@ def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextMan
 
     if given["untuned"] and (given["record"] or given["release"]):
         raise click.UsageError("--untuned goes with neither --record nor --release")
+    if given["release"] and given["objective"] != "time":
+        raise click.UsageError("the configs of a release are chosen already: --objective goes without one")
     return open_records(settings, given["db"], False if given["untuned"] else given["record"])
 
 

@@ -24,7 +24,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import MeasureResult
-from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, NotTunedError, Share, Span, Whole
+from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, NotTunedError, Share, Span, Whole
 from tunefarm.cli.completion import FileOrName, WebReleaseName
 from tunefarm.cli.records.build_check import checked
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
@@ -144,6 +144,7 @@ class _Build(click.Command):
     "--library", metavar="NAME", help="Write one library with all kernels, of this name.  [default: a file each]"
 )
 @click.option("--release", type=WebReleaseName(), help="Build with the configs of this approved release alone.")
+@OBJECTIVE
 @click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
 @click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
 @click.option("--cache-key", is_flag=True, help="Print a digest of all that decides what is built, and build nothing.")
@@ -206,6 +207,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     items = job.items
     if makers := [*map(maker_of, named), *map(maker_for, job.families)]:
         _refuse_kernel_flags(given, "families")
+        if given["objective"] != "time":
+            raise click.UsageError("--objective energy is for kernels and models: families are chosen by time")
         if items:
             raise click.UsageError("families and kernels of one size are built apart: name one with FILE:NAME")
         build_families(settings, makers, given)
@@ -282,6 +285,7 @@ def _planned(
             device_class,
             release=given["release"],
             nearest=not given["no_adapt"],
+            objective=given["objective"],
         )
         found = zip(items, tasks, names, replies, strict=True)
         return [Planned(item, task, name, _own(item, reply)) for item, task, name, reply in found]
@@ -376,6 +380,8 @@ def _check_flags(given: Mapping[str, Any]) -> None:
         raise click.UsageError("--lock writes a lock and --locked holds to one: give either")
     if given["tune_missing"] and given["release"]:
         raise click.UsageError("a release does not change: --tune-missing is for builds without one")
+    if given["release"] and given["objective"] != "time":
+        raise click.UsageError("the configs of a release are chosen already: --objective is for builds without one")
 
 
 def _refuse_kernel_flags(given: Mapping[str, Any], what: str) -> None:
@@ -472,6 +478,7 @@ def _as_json(built: Built) -> dict[str, Any]:
         "workload_key": built.task.key,
         "config": built.how,
         "digest": built.reply.digest,
+        "joules": built.reply.joules,
         "explain": list(built.reply.explain),
         "target": str(built.task.target),
         "artifact": str(built.files[0]) if built.files else None,

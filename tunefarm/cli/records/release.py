@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import Group
+from tunefarm.cli.common import OBJECTIVE, Group
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
+from tuner.goals import Goal
 from tuner.number_text import duration
 from tuner.process_identity import user_name
 from tuner.records.farm import release_files
@@ -33,6 +34,7 @@ def release() -> None:
 @click.option("--workload", "workloads", multiple=True, help="Only this workload, by name or key; may be given often.")
 @click.option("--target", help="Only configs for this target.")
 @click.option("--device-class", help="Only configs for this device class.")
+@OBJECTIVE
 @click.option("--note", default="", help="What the release is for.")
 @_DB
 @click.pass_obj
@@ -42,13 +44,20 @@ def create(
     workloads: tuple[str, ...],
     target: str | None,
     device_class: str | None,
+    objective: str,
     note: str,
     db: str | None,
 ) -> None:
     """Freeze the best configs there are now as the release NAME. Builds use it once it is approved."""
     with RecordStore.open(db or settings.db) as store:
         made = store.releases.create(
-            name, note=note, created_by=user_name(), workloads=workloads, target=target, device_class=device_class
+            name,
+            note=note,
+            created_by=user_name(),
+            workloads=workloads,
+            target=target,
+            device_class=device_class,
+            goal=Goal(objective),
         )
     click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
 

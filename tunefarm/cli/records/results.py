@@ -11,15 +11,16 @@ from rich.table import Table
 
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, Whole
+from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
 from tuner.errors import TuningError
+from tuner.goals import Goal
 from tuner.kernels.space import config_of
-from tuner.number_text import duration
+from tuner.number_text import duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
@@ -40,6 +41,7 @@ _BEST_EPILOG = """\b
 Examples:
   tunefarm best matmul:512,512,512:float32
   tunefarm best matmul:512,512,512 --target "llvm -mcpu=znver3 -num-cores=1"
+  tunefarm best matmul:512,512,512 --objective energy
   tunefarm best kernels.toml:scale
 \b
 Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
@@ -104,11 +106,18 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @click.argument("workload")
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
+@OBJECTIVE
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 @click.pass_obj
 def best(
-    settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool
+    settings: Settings,
+    workload: str,
+    target: str,
+    device_class: str | None,
+    db: str | None,
+    as_json: bool,
+    objective: str,
 ) -> None:
     """Show the best known config of WORKLOAD, and why it is the one.
 
@@ -119,14 +128,22 @@ def best(
     address = db or settings.db
     with open_store(address, workload) as store:
         found = find_subject(store, workload, where)
-        lookup = store.best.look_up(found.key, str(where), device_class)
+        lookup = store.best.look_up(found.key, str(where), device_class, goal=Goal(objective))
         near = nearby(store, found.task.func, str(where), device_class) if found.task and not lookup.config else ()
     if as_json:
         click.echo(json.dumps({"workload": found.name, "workload_key": found.key, **_lookup_json(lookup)}))
     elif lookup.config is None:
         looked_in = {"device class": device_class or "any", "record store": show_url(parse_url(address))}
         word = workload if found.item is not None and "file" in found.item.record else found.name
-        _print_miss(found, str(where), lookup, near, looked_in, word, {"--target": target, "--db": db})
+        _print_miss(
+            found,
+            str(where),
+            lookup,
+            near,
+            looked_in,
+            word,
+            {"--target": target, "--db": db, "--objective": "" if objective == "time" else objective},
+        )
     else:
         print_config(found, str(where), lookup, lookup.config)
     if lookup.config is None:
@@ -140,6 +157,9 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
     if values := values_of(config.trace):
         click.echo(f"  {', '.join(f'{name} = {value}' for name, value in values.items())}")
     click.echo(f"  between {duration(config.low)} and {duration(config.high)} with 95 % confidence")
+    if config.joules is not None:
+        low, high = config.bounds.low, config.bounds.high
+        click.echo(f"  {energy(config.joules)} a call, between {energy(low)} and {energy(high)}")
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
@@ -205,6 +225,8 @@ def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
             "high_s": config.high,
             "untuned_s": config.untuned,
             "baseline": config.baseline or None,
+            "joules": config.joules,
+            "untuned_joules": config.untuned_joules,
             "device": config.device,
             "device_class": config.device_class,
             "run": config.run_id,

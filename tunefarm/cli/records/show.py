@@ -14,7 +14,7 @@ from compiler.errors import TunefarmError
 from compiler.runtime.files.header import header
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG
+from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config, values_of
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
@@ -22,6 +22,7 @@ from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
+from tuner.goals import Goal
 from tuner.kernels.kernel import CKernel
 from tuner.number_text import duration
 from tuner.records.lookup.best import Verdict
@@ -93,12 +94,20 @@ if __name__ == "__main__":
 @click.argument("workload")
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
+@OBJECTIVE
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--python", "as_python", is_flag=True, help="Print a program with the schedule, to edit and run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def show(
-    settings: Settings, /, workload: str, target: str, device_class: str | None, db: str | None, **how: bool
+    settings: Settings,
+    /,
+    workload: str,
+    target: str,
+    device_class: str | None,
+    objective: str,
+    db: str | None,
+    **how: bool,
 ) -> None:
     """Show the best config of WORKLOAD whole: its values or its schedule as Python, how it is compiled, and its
     declaration in C.
@@ -108,7 +117,7 @@ def show(
     where = given_target(target) if target else Target(local_target())
     with open_store(db or settings.db, workload) as store:
         found = find_subject(store, workload, where)
-        lookup = store.best.look_up(found.key, str(where), device_class)
+        lookup = store.best.look_up(found.key, str(where), device_class, goal=Goal(objective))
     if (config := lookup.config) is None:
         why = f"`tunefarm best {shlex.quote(workload)}` says why"
         click.echo(f"{found.name} has no config for {where}: {why}", err=True)

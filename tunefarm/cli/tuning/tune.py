@@ -17,8 +17,8 @@ from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
 from tuner.build.spawning import start_fork_server
 from tuner.devices.private_server import PrivateServer
-from tuner.engine.goals import Goal
 from tuner.engine.scheduling import Policy
+from tuner.goals import Goal
 
 _EPILOG = """\b
 Examples:

@@ -209,8 +209,9 @@ class TrialRow(Base):
 
     `eligible` trials may become best: a candidate's, successful, verified, and not `suspect`, which those are that a
     device measured before it failed a check. `improved` marks the search trials
-    at which the task's best so far fell, so a run's curve is read without reading the run. The facts that no query asks
-    for are not named here: their columns are made of `TrialFacts`.
+    at which the task's best so far fell, so a run's curve is read without reading the run. `joules` are of a call,
+    where the device tells them. The facts that no query asks for are not named here: their columns are made of
+    `TrialFacts`.
     """
 
     __tablename__ = "trials"
@@ -248,6 +249,13 @@ class TrialRow(Base):
             sqlite_where=text("suspect"),
             postgresql_where=text("suspect"),
         ),
+        Index(
+            "ix_trials_energy",
+            "key_id",
+            "joules",
+            sqlite_where=text("eligible AND joules IS NOT NULL"),
+            postgresql_where=text("eligible AND joules IS NOT NULL"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -269,6 +277,7 @@ class TrialRow(Base):
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime]
     suspect: Mapped[bool] = mapped_column(server_default=false())
+    joules: Mapped[float | None]
 
 
 add_columns(TrialRow, TrialFacts)

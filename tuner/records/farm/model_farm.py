@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from compiler.runtime.measure.statistics import Interval
+from tuner.goals import Goal
 from tuner.records.farm.scopes import EVERYTHING, Scopes
 from tuner.records.model import CommandFacts
 
@@ -101,6 +103,16 @@ class ReleaseEntry:
     def key(self) -> tuple[str, str, str, str]:
         """What it is the config of; a release has one for each."""
         return self.workload_key, self.target, self.device_class, self.toolchain
+
+    @property
+    def goal(self) -> Goal:
+        """What a release's configs were measured in."""
+        return Goal.TIME
+
+    @property
+    def bounds(self) -> Interval:
+        """The median and its 95 % interval."""
+        return Interval(self.low, self.cost, self.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from math import exp, log
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from tuner.goals import Goal
 from tuner.records.db.schema import WorkloadRow
 from tuner.records.db.schema_farm import ReleaseEntryRow, ReleaseRow
 from tuner.records.db.types import AnyRow, utcnow
@@ -36,12 +37,13 @@ def create(
     workloads: Sequence[str],
     target: str | None,
     device_class: str | None,
+    goal: Goal = Goal.TIME,
 ) -> Release:
-    """Freeze the best configs there are now, of all workloads or of those given by key or name."""
+    """Freeze the best configs there are now, of all workloads or of those given by key or name; by `goal`."""
     found: list[BestConfig] = []
     families: list[ReleaseEntry] = []
     for workload in workloads or (None,):
-        of_one = _all_best(connection, workload, target, device_class)
+        of_one = _all_best(connection, workload, target, device_class, goal)
         of_family = in_use(connection, target, device_class, workload)
         families += map(_frozen_family, of_family)
         if workload is not None and not of_one and not of_family:
@@ -58,12 +60,12 @@ def create(
 
 
 def _all_best(
-    connection: Connection, workload: str | None, target: str | None, device_class: str | None
+    connection: Connection, workload: str | None, target: str | None, device_class: str | None, goal: Goal
 ) -> list[BestConfig]:
     found: list[BestConfig] = []
     while len(found) <= MOST_ENTRIES:
         after = found[-1].id if found else 0
-        page = lookup.best_configs(connection, after, _PAGE, workload, target, device_class)
+        page = lookup.best_configs(connection, after, _PAGE, workload, target, device_class, goal)
         found += page
         if len(page) < _PAGE:
             return found

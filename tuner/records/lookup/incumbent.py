@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, TextClause, bindparam, insert, select, text, update
 
+from tuner.goals import Goal
 from tuner.records.db.schema import BestConfigRow, TrialRow
 from tuner.records.db.types import utcnow
 from tuner.records.lookup.best import Evidence, elect
@@ -15,7 +16,7 @@ from tuner.records.model import TrialPurpose
 from tuner.records.runs import catalog
 
 CONTENDERS = 32
-"""How many of the fastest single measurements are looked at, by all their samples, when a best is elected."""
+"""How many of the lowest single measurements are looked at, by all their samples, when a best is elected."""
 
 
 _BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.cost).where(
@@ -49,10 +50,10 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
     """Choose the best of a tuning key from its trials and write it down. `incumbent` and `finalists` are candidates to
     consider whatever their rank."""
-    contenders = _contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
-    if not contenders:
+    found = contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
+    if not found:
         return
-    winner = elect(contenders)
+    winner = elect(found)
     bounds = winner.interval
     now = utcnow()
     values: dict[str, Any] = {
@@ -81,25 +82,42 @@ def of_key(key_id: int) -> TextClause:
     return text("+trials.key_id = :key_id").bindparams(key_id=key_id)
 
 
-def _contenders(connection: Connection, key_id: int, besides: Set[int]) -> list[Evidence]:
-    fastest = (
-        select(TrialRow.candidate_id)
-        .where(TrialRow.key_id == key_id, text("trials.eligible"))
-        .order_by(TrialRow.cost)
-        .limit(CONTENDERS)
-    )
-    candidates = {candidate for candidate in connection.scalars(fastest) if candidate is not None} | besides
-    query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples).where(
-        TrialRow.candidate_id.in_(candidates), of_key(key_id), text("trials.eligible")
-    )
+def contenders(
+    connection: Connection, key_id: int, besides: Set[int] = frozenset(), goal: Goal = Goal.TIME
+) -> list[Evidence]:
+    """Return what an election of a tuning key's best by `goal` looks at: its lowest candidates, and those `besides`.
+
+    Trials without joules are not among them where energy counts.
+    """
+    told = [text("trials.eligible")]
+    if goal is Goal.ENERGY:
+        told.append(text("trials.joules IS NOT NULL"))
+    lowest = select(TrialRow.candidate_id).where(TrialRow.key_id == key_id, *told).limit(CONTENDERS)
+    ranked = lowest.order_by(TrialRow.cost if goal is Goal.TIME else TrialRow.joules)
+    candidates = {candidate for candidate in connection.scalars(ranked) if candidate is not None} | besides
+    query = select(
+        TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples, TrialRow.joules
+    ).where(TrialRow.candidate_id.in_(candidates), of_key(key_id), *told)
     trials: dict[int, list[Row[Any]]] = defaultdict(list)
     for row in sorted(connection.execute(query), key=lambda row: row.id):
         trials[row.candidate_id].append(row)
-    return [_evidence(rows) for rows in trials.values()]
+    return [_evidence(rows, goal) for rows in trials.values()]
 
 
-def _evidence(trials: Sequence[Row[Any]]) -> Evidence:
+def evidence(connection: Connection, key_id: int, candidate_id: int) -> Evidence:
+    """Return what the trials of one candidate of a tuning key say of its time. It has some."""
+    query = select(
+        TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples, TrialRow.joules
+    ).where(TrialRow.candidate_id == candidate_id, of_key(key_id), text("trials.eligible"))
+    return _evidence(sorted(connection.execute(query), key=lambda row: row.id), Goal.TIME)
+
+
+def _evidence(trials: Sequence[Row[Any]], goal: Goal) -> Evidence:
     """Return what the trials of one candidate, oldest first, say of it."""
     finals = [row for row in trials if row.purpose == TrialPurpose.FINAL]
-    samples = tuple(sample for row in finals or trials for sample in row.samples)
+    samples = tuple(cost for row in finals or trials for cost in _costs(row, goal))
     return Evidence(trials[0].candidate_id, trials[0].run_id, trials[0].id, samples, final=bool(finals))
+
+
+def _costs(trial: Row[Any], goal: Goal) -> tuple[float, ...]:
+    return goal.costs(trial.samples, {"joules": trial.joules or 0.0}) or ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from sqlalchemy.orm import aliased
 
 from compiler.runtime.measure.statistics import Interval
 from compiler.target.target import Target as CompilerTarget
-from tuner.number_text import duration
+from tuner.goals import Goal
+from tuner.number_text import amount
 from tuner.records.db.schema import (
     BestConfigRow,
     CandidateRow,
@@ -28,7 +29,8 @@ from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
 from tuner.records.farm import device_events
 from tuner.records.lookup.best import compare, interval
-from tuner.records.lookup.incumbent import of_key
+from tuner.records.lookup.by_energy import NO_ENERGY, TELLS_ENERGY, most_frugal, notes
+from tuner.records.lookup.incumbent import contenders, evidence, of_key
 from tuner.records.lookup.matching import Choice, obstacles, other_place, same_target
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, TrialPurpose, Workload
 from tuner.records.runs import catalog
@@ -125,6 +127,7 @@ def best_configs(
     workload: str | None,
     target: str | None,
     device_class: str | None,
+    goal: Goal = Goal.TIME,
 ) -> tuple[BestConfig, ...]:
     query = _BEST.where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
     if workload is not None:
@@ -133,7 +136,17 @@ def best_configs(
         query = query.where(TargetRow.text == str(catalog.parse_target(target)))
     if device_class is not None:
         query = query.where(DeviceClassRow.name == device_class)
-    return tuple(to_best(row) for row in connection.execute(query))
+    if goal is Goal.ENERGY:
+        query = query.where(TELLS_ENERGY)
+    return tuple(_chosen(connection, connection.execute(query).all(), goal))
+
+
+def _chosen(connection: Connection, rows: Iterable[AnyRow], goal: Goal) -> Iterator[BestConfig]:
+    """The best configs of these tuning keys by `goal`: without those whose trials do not tell it."""
+    for row in rows:
+        config = to_best(row) if goal is Goal.TIME else most_frugal(connection, row.key_id, to_best(row))
+        if config is not None:
+            yield config
 
 
 def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
@@ -141,11 +154,14 @@ def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
     return tuple(to_best(row) for row in connection.execute(query))
 
 
-def best_config(connection: Connection, config_id: int) -> BestConfig:
+def best_config(connection: Connection, config_id: int, goal: Goal = Goal.TIME) -> BestConfig:
     row = connection.execute(_ONE, {"config": config_id}).first()
     if row is None:
         raise RecordNotFound(f"there is no best config {config_id}")
-    return to_best(row)
+    config = next(_chosen(connection, [row], goal), None)
+    if config is None:
+        raise RecordNotFound(f"no trial of best config {config_id} told its energy", hint="ask for it by time")
+    return config
 
 
 def best(
@@ -154,11 +170,14 @@ def best(
     target: str,
     device_class: str | None,
     toolchain: str | None,
+    goal: Goal = Goal.TIME,
 ) -> dict[str, BestLookup]:
-    """For each of at most `MOST_KEYS` workloads; however many there are, the database is asked as often."""
-    found = exact(connection, workload_keys, target, device_class, toolchain)
+    """For each of at most `MOST_KEYS` workloads. By time, the database is asked as often however many there are."""
+    found = exact(connection, workload_keys, target, device_class, toolchain, goal)
     missing = sorted(set(workload_keys) - found.keys())
-    return found | _elsewhere(connection, missing, catalog.parse_target(target), device_class) if missing else found
+    if not missing:
+        return found
+    return found | _elsewhere(connection, missing, catalog.parse_target(target), device_class, goal)
 
 
 def exact(
@@ -167,35 +186,44 @@ def exact(
     target: str,
     device_class: str | None,
     toolchain: str | None,
+    goal: Goal = Goal.TIME,
 ) -> dict[str, BestLookup]:
-    """`best` of those workloads that have a config of the very target and device class: a single statement."""
+    """`best` of those workloads that have a config of the very target and device class: by time a single statement."""
     wanted = catalog.parse_target(target)
     asked = {"workloads": sorted(workload_keys), "target": str(wanted), "device_class": device_class}
-    configs = _of_workloads(connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked))
-    return {key: _to_lookup(same_target(found, device_class, toolchain)) for key, found in configs.items()}
+    rows = connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked).all()
+    configs = _of_workloads(connection, rows, goal)
+    return {key: _to_lookup(connection, same_target(found, device_class, toolchain)) for key, found in configs.items()}
 
 
-def _of_workloads(rows: Iterable[AnyRow]) -> dict[str, list[BestConfig]]:
+def _of_workloads(connection: Connection, rows: Iterable[AnyRow], goal: Goal) -> dict[str, list[BestConfig]]:
     """Each workload's configs, the newest first."""
     configs: dict[str, list[BestConfig]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.updated_at, reverse=True):  # few: the database would sort all at once
-        configs[row.workload_key].append(to_best(row))
+    newest_first = sorted(
+        rows, key=lambda row: row.updated_at, reverse=True
+    )  # few: the database would sort all at once
+    for config in _chosen(connection, newest_first, goal):
+        configs[config.workload_key].append(config)
     return configs
 
 
 def _elsewhere(
-    connection: Connection, keys: Sequence[str], wanted: CompilerTarget, device_class: str | None
+    connection: Connection, keys: Sequence[str], wanted: CompilerTarget, device_class: str | None, goal: Goal
 ) -> dict[str, BestLookup]:
     workloads = {row.key: row for row in connection.execute(_WORKLOADS, {"workloads": keys})}
     found = {key: _miss([f"no workload with key {key[:12]} is on record"]) for key in keys if key not in workloads}
     if not workloads:
         return found
-    offers = _of_workloads(connection.execute(_ELSEWHERE, {"workloads": sorted(workloads)}))
+    rows = connection.execute(_ELSEWHERE, {"workloads": sorted(workloads)}).all()
+    by_time = {row.workload_key for row in rows}
+    offers = _of_workloads(connection, rows, goal)
     served = serves(connection, device_class)
     doubts = device_events.suspicions(connection, [row.id for row in workloads.values()])
     for key, row in workloads.items():
         if key in offers:
-            answer = _to_lookup(other_place(offers[key][:_ALTERNATIVES], wanted, device_class, served))
+            answer = _to_lookup(connection, other_place(offers[key][:_ALTERNATIVES], wanted, device_class, served))
+        elif key in by_time:
+            answer = _miss([f"workload {row.name} {NO_ENERGY}"])
         else:
             answer = _miss([f"workload {row.name} is known, but no verified measurement of it is recorded"])
         doubt = doubts.get(row.id)
@@ -203,12 +231,15 @@ def _elsewhere(
     return found
 
 
-def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:
+def _to_lookup(connection: Connection, choice: Choice[BestConfig]) -> BestLookup:
     config, explain = choice.config, choice.explain
-    if config is not None and config.untuned is not None and config.slower_than_untuned:
-        untuned = f"{duration(config.untuned)} in run {config.run_id}"
-        written = f"the function as written is faster, {untuned}: build it without a config"
-        explain = (*explain, f"{config.baseline} is faster, {untuned}" if config.baseline else written)
+    if config is not None and config.goal is Goal.ENERGY:
+        explain = (*explain, *notes(connection, config, best_config(connection, config.id)))
+    if config is not None and config.untuned_cost is not None and config.worse_than_untuned:
+        untuned = f"{amount(config.untuned_cost, config.goal.unit)} in run {config.run_id}"
+        less = "is faster" if config.goal is Goal.TIME else "takes less energy"
+        written = f"the function as written {less}, {untuned}: build it without a config"
+        explain = (*explain, f"{config.baseline} {less}, {untuned}" if config.baseline else written)
     return BestLookup(match=choice.match, config=config, explain=explain)
 
 
@@ -237,7 +268,7 @@ def near(
     rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(limit)).all()
     served = serves(connection, device_class)
     wanted = catalog.parse_target(target)
-    offers = [config for config in map(to_best, rows) if not config.slower_than_untuned]
+    offers = [config for config in map(to_best, rows) if not config.worse_than_untuned]
     configs = [config for config in offers if not obstacles(config, wanted, device_class, served)]
     if not configs:
         return ()
@@ -253,6 +284,8 @@ def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[
     key = connection.scalar(select(BestConfigRow.key_id).where(BestConfigRow.id == config.id))
     if key is None:
         return ()
+    if config.goal is Goal.ENERGY:
+        return _frugal_runners_up(connection, key, config)[:count]
     eligible = text("trials.eligible")
     # a candidate measured several times has several rows: read a few more than asked for
     fastest = select(TrialRow.candidate_id).where(TrialRow.key_id == key, eligible)
@@ -280,3 +313,25 @@ def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[
             )
         )
     return tuple(sorted(found, key=lambda r: (r.cost, r.digest))[:count])
+
+
+def _frugal_runners_up(connection: Connection, key: int, config: BestConfig) -> tuple[RunnerUp, ...]:
+    """`runners_up` of a config that was chosen by energy."""
+    others = {each.candidate_id: each for each in contenders(connection, key, goal=Goal.ENERGY)}
+    named = connection.execute(select(CandidateRow.id, CandidateRow.digest).where(CandidateRow.id.in_(others)))
+    found = []
+    for row in named:
+        if row.digest != config.digest:
+            timed, energy = evidence(connection, key, row.id), others[row.id].interval
+            found.append(
+                RunnerUp(
+                    digest=row.digest,
+                    cost=timed.interval.median,
+                    low=timed.interval.low,
+                    high=timed.interval.high,
+                    sample_count=len(timed.samples),
+                    verdict=compare(config.bounds, energy),
+                    joules=energy.median,
+                )
+            )
+    return tuple(sorted(found, key=lambda r: (r.joules or 0.0, r.digest)))

@@ -12,7 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from compiler.runtime.measure.statistics import Interval
 from compiler.target.target import Target
-from tuner.number_text import duration
+from tuner.goals import Goal
+from tuner.number_text import amount
 from tuner.records.lookup.best import Verdict, compare
 from tuner.records.model import Match
 from tuner.records.runs.catalog import parse_target
@@ -37,16 +38,19 @@ class Offer(Placed, Protocol):
     @property
     def device(self) -> str: ...
     @property
-    def cost(self) -> float: ...
+    def goal(self) -> Goal: ...
     @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
+    def bounds(self) -> Interval: ...
     @property
     def sample_count(self) -> int: ...
 
 
 C = TypeVar("C", bound=Offer)
+
+_NAMES = {
+    Goal.TIME: {Verdict.FASTER: "faster", Verdict.SLOWER: "slower"},
+    Goal.ENERGY: {Verdict.FASTER: "more frugal", Verdict.SLOWER: "less frugal"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +101,17 @@ def same_target(found: Sequence[C], device_class: str | None, toolchain: str | N
 
 
 def certainty(config: Offer) -> str:
-    """How sure the config's time is."""
-    count = config.sample_count
+    """How sure the config's time is, or its energy."""
+    count, bounds, unit = config.sample_count, config.bounds, config.goal.unit
     return (
-        f"median {duration(config.cost)} of {count} sample{'s' if count != 1 else ''} on {config.device}, "
-        f"95 % interval {duration(config.low)} to {duration(config.high)}"
+        f"median {amount(bounds.median, unit)} of {count} sample{'s' if count != 1 else ''} on {config.device}, "
+        f"95 % interval {amount(bounds.low, unit)} to {amount(bounds.high, unit)}"
     )
 
 
 def verdict(chosen: Offer, other: Offer) -> Verdict:
     """How `other` stands to `chosen`: intervals that overlap are a tie."""
-    return compare(Interval(chosen.low, chosen.cost, chosen.high), Interval(other.low, other.cost, other.high))
+    return compare(chosen.bounds, other.bounds)
 
 
 def _against(chosen: Offer, other: Offer) -> str:
@@ -116,7 +120,8 @@ def _against(chosen: Offer, other: Offer) -> str:
         case Verdict.TIE:
             return f"a tie with the config of {other.toolchain}: the 95 % intervals overlap"
         case found:
-            return f"the config of {other.toolchain} is {found}: median {duration(other.cost)}"
+            median = amount(other.bounds.median, other.goal.unit)
+            return f"the config of {other.toolchain} is {_NAMES[other.goal][found]}: median {median}"
 
 
 # ------------------------------------------------------------------------------- anywhere else

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, true
@@ -34,6 +34,7 @@ from tuner.records.models.facts import (
 )
 
 _NEWEST = 2**62  # above every id
+_CHUNK = 1000  # values in one IN list: well under every driver's limit on parameters
 _LATEST = (
     select(ModelVersionRow.digest)
     .where(ModelVersionRow.model_id == ModelRow.id)
@@ -126,6 +127,15 @@ def version(connection: Connection, viewer: Viewer, version_id: int) -> ModelVer
     return _to_version(row)
 
 
+def by_id(connection: Connection, version_ids: Sequence[int]) -> tuple[ModelVersion, ...]:
+    """Versions in the order of their ids given."""
+    found: dict[int, ModelVersion] = {}
+    for start in range(0, len(version_ids), _CHUNK):
+        rows = connection.execute(_VERSIONS.where(ModelVersionRow.id.in_(version_ids[start : start + _CHUNK])))
+        found |= {row.id: _to_version(row) for row in rows}
+    return tuple(found[number] for number in version_ids)
+
+
 def version_of(connection: Connection, model_id: int, digest: str) -> ModelVersion | None:
     """The version of a model with a digest, or the digest's first digits where one begins so."""
     same = ModelVersionRow.digest.between(digest, digest + "g")
@@ -174,6 +184,15 @@ def times(
         query = query.where(ModelTimeRow.device_class_id == _class(device_class))
     rows = connection.execute(query.order_by(ModelTimeRow.id.desc()).limit(limit))
     return tuple(_to_time(row) for row in rows)
+
+
+def time(connection: Connection, model_id: int, time_id: int) -> ModelTime:
+    """One measurement of a model. Raises RecordNotFound."""
+    query = _TIMES.where(ModelTimeRow.model_id == model_id, ModelTimeRow.id == time_id)
+    row = connection.execute(query).first()
+    if row is None:
+        raise RecordNotFound(f"there is no time {time_id} of that model", hint="list them with `tunefarm models show`")
+    return _to_time(row)
 
 
 def _class(name: str) -> Any:

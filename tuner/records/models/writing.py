@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from tuner.records.db.schema import DeviceRow, RunRow
 from tuner.records.db.schema_models import (
@@ -43,33 +44,84 @@ MOST_PART = 8 << 20
 """Bytes of a file, and of a piece of it."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[\w][\w.:+@/-]{0,199}")
+_CHUNK = 1000  # values in one IN list: well under every driver's limit on parameters
 
 
-def register(connection: Connection, new: NewModelVersion) -> int:
-    """Keep a version of a model, which is made if it is new; return the version's id."""
-    check_version(new)
+def register_all(connection: Connection, news: Sequence[NewModelVersion]) -> list[int]:
+    """Keep versions of models, which are made if they are new; return the versions' ids, in order.
+
+    However many there are, the database is asked a few times for each thousand of them. Of a version that is given
+    twice the later kernels of a kind of target count.
+    """
+    for new in news:
+        check_version(new)
+    if not news:
+        return []
+    models = _models(connection, news)
+    versions = _versions(connection, news, models)
+    ids = [versions[models[new.owner, new.name], new.digest] for new in news]
+    graphs = {number: [asdict(call) for call in new.graph[:MOST_CALLS]] for number, new in zip(ids, news) if new.graph}
+    if graphs:
+        drawn = update(ModelVersionRow).where(ModelVersionRow.id == bindparam("of_version"))
+        rows = [{"of_version": number, "picture": graph} for number, graph in graphs.items()]
+        connection.execute(drawn.values(graph=bindparam("picture", type_=ModelVersionRow.graph.type)), rows)
+    _set_tasks(connection, {(number, new.kind): new.tasks for number, new in zip(ids, news)})
+    return ids
+
+
+def _models(connection: Connection, news: Sequence[NewModelVersion]) -> dict[tuple[str, str], int]:
+    """The ids of the models that versions are of, by owner and name. Those that are new are made."""
     now = utcnow()
-    values = {"owner": new.owner, "name": new.name, "created_at": now, "updated_at": now}
-    known = connection.scalar(_model(new.owner, new.name))
-    catalog.insert_missing(connection, ModelRow, [values])
-    model_id = connection.scalars(_model(new.owner, new.name)).one()
-    if known is None:
-        set_readers(connection, model_id, new.readers)
-    else:
-        connection.execute(update(ModelRow).where(ModelRow.id == model_id).values(updated_at=now))
-    version = {
-        "model_id": model_id, "digest": new.digest, "file_digest": new.file_digest, "form": new.form,
-        "sizes": dict(new.sizes), "graph": [], "file_bytes": new.file_bytes, "kept_bytes": 0,
-        "created_by": new.created_by, "created_at": now,
-    }  # fmt: skip
-    catalog.insert_missing(connection, ModelVersionRow, [version])
-    same = (ModelVersionRow.model_id == model_id, ModelVersionRow.digest == new.digest)
-    version_id = connection.scalars(select(ModelVersionRow.id).where(*same)).one()
-    if new.graph:
-        graph = [asdict(call) for call in new.graph[:MOST_CALLS]]
-        connection.execute(update(ModelVersionRow).where(ModelVersionRow.id == version_id).values(graph=graph))
-    _set_tasks(connection, version_id, new.kind, new.tasks)
-    return version_id
+    first = {(new.owner, new.name): new for new in reversed(news)}
+    known = _find_models(connection, first)
+    values = [{"owner": owner, "name": name, "created_at": now, "updated_at": now} for owner, name in first]
+    catalog.insert_missing(connection, ModelRow, values)
+    found = _find_models(connection, first)
+    for key, new in first.items():
+        if key not in known:
+            set_readers(connection, found[key], new.readers)
+    if known:
+        changed = update(ModelRow).where(ModelRow.id == bindparam("of_model")).values(updated_at=now)
+        connection.execute(changed, [{"of_model": number} for number in known.values()])
+    return found
+
+
+def _find_models(connection: Connection, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    by_owner: dict[str, list[str]] = defaultdict(list)
+    for owner, name in wanted:
+        by_owner[owner].append(name)
+    found: dict[tuple[str, str], int] = {}
+    for owner, names in by_owner.items():
+        for start in range(0, len(names), _CHUNK):
+            named = catalog.one_of(connection, ModelRow.name, names[start : start + _CHUNK])
+            query = select(ModelRow.id, ModelRow.name).where(ModelRow.owner == owner, named)
+            found |= {(owner, row.name): row.id for row in connection.execute(query)}
+    return found
+
+
+def _versions(
+    connection: Connection, news: Sequence[NewModelVersion], models: Mapping[tuple[str, str], int]
+) -> dict[tuple[int, str], int]:
+    """The ids of versions, by their model's and their digest. Those that are new are made."""
+    now = utcnow()
+    rows = [
+        {
+            "model_id": models[new.owner, new.name], "digest": new.digest, "file_digest": new.file_digest,
+            "form": new.form, "sizes": dict(new.sizes), "graph": [], "file_bytes": new.file_bytes, "kept_bytes": 0,
+            "created_by": new.created_by, "created_at": now,
+        }
+        for new in news
+    ]  # fmt: skip
+    catalog.insert_missing(connection, ModelVersionRow, rows)
+    found: dict[tuple[int, str], int] = {}
+    for start in range(0, len(rows), _CHUNK):
+        part = rows[start : start + _CHUNK]
+        query = select(ModelVersionRow.id, ModelVersionRow.model_id, ModelVersionRow.digest).where(
+            ModelVersionRow.model_id.in_({row["model_id"] for row in part}),
+            ModelVersionRow.digest.in_({row["digest"] for row in part}),
+        )
+        found |= {(row.model_id, row.digest): row.id for row in connection.execute(query)}
+    return found
 
 
 def check_version(new: NewModelVersion) -> None:
@@ -89,23 +141,22 @@ def check_version(new: NewModelVersion) -> None:
         raise InvalidRecord("a call takes results of earlier calls")
 
 
-def _model(owner: str, name: str) -> Any:
-    return select(ModelRow.id).where(ModelRow.owner == owner, ModelRow.name == name)
-
-
-def _set_tasks(connection: Connection, version_id: int, kind: str, tasks: Sequence[NewModelTask]) -> None:
-    """The kernels on one kind of target, in place of those known before: another compiler may make others."""
-    of_kind = (ModelTaskRow.version_id == version_id, ModelTaskRow.kind == kind)
-    connection.execute(delete(ModelTaskRow).where(*of_kind))
-    rows: dict[int, dict[str, Any]] = {}
-    for task in tasks:
-        workload = catalog.upsert_workload(connection, task.workload)
-        if workload.id in rows:
-            raise InvalidRecord(f"the kernel {workload.name} is there twice")
-        rows[workload.id] = {
-            "version_id": version_id, "kind": kind, "position": len(rows), "workload_id": workload.id,
-            "names": list(task.names), "calls": task.calls,
-        }  # fmt: skip
+def _set_tasks(connection: Connection, wanted: Mapping[tuple[int, str], Sequence[NewModelTask]]) -> None:
+    """The kernels of versions, each on one kind of target, in place of those known before: another compiler may make
+    others."""
+    of_kind = (ModelTaskRow.version_id == bindparam("of_version"), ModelTaskRow.kind == bindparam("of_kind"))
+    connection.execute(delete(ModelTaskRow).where(*of_kind), [{"of_version": n, "of_kind": kind} for n, kind in wanted])
+    workloads = catalog.upsert_workloads(connection, [task.workload for tasks in wanted.values() for task in tasks])
+    rows: dict[tuple[int, str, int], dict[str, Any]] = {}
+    for (version_id, kind), tasks in wanted.items():
+        for position, task in enumerate(tasks):
+            workload = workloads[task.workload.key]
+            if (version_id, kind, workload.id) in rows:
+                raise InvalidRecord(f"the kernel {workload.name} is there twice")
+            rows[version_id, kind, workload.id] = {
+                "version_id": version_id, "kind": kind, "position": position, "workload_id": workload.id,
+                "names": list(task.names), "calls": task.calls,
+            }  # fmt: skip
     if rows:
         connection.execute(insert(ModelTaskRow), list(rows.values()))
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Engine
 
+from tuner.goals import Goal
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.database import asking, reading
 from tuner.records.errors import InvalidRecord
@@ -28,7 +29,12 @@ class BestRecords(StorePart):
         self._remembered.close()
 
     def look_up(
-        self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
+        self,
+        workload_key: str,
+        target: str,
+        device_class: str | None = None,
+        toolchain: str | None = None,
+        goal: Goal = Goal.TIME,
     ) -> BestLookup:
         """The best config for a workload on a target and device class, and why that one.
 
@@ -36,9 +42,12 @@ class BestRecords(StorePart):
         same architecture, the features it needs are a subset of the target's). It is of this device class or of one
         declared to serve it; or it was measured with another toolchain; or several device classes match because none
         was asked for. Else a `miss`, whose `explain` says what there is instead. A config of another device class is
-        never given undeclared. `toolchain` is a `keys.toolchain_key`; None takes the newest. Raises TargetError.
+        never given undeclared. `toolchain` is a `keys.toolchain_key`; None takes the newest.
+
+        With `goal` ENERGY, the config is the one that takes the fewest joules a call. Trials that told none are left
+        out, and `explain` says so. Raises TargetError.
         """
-        return self.look_up_all([workload_key], target, device_class, toolchain)[workload_key]
+        return self.look_up_all([workload_key], target, device_class, toolchain, goal)[workload_key]
 
     def look_up_all(
         self,
@@ -46,15 +55,19 @@ class BestRecords(StorePart):
         target: str,
         device_class: str | None = None,
         toolchain: str | None = None,
+        goal: Goal = Goal.TIME,
     ) -> dict[str, BestLookup]:
         """`look_up` of each of several workloads, in one state of the store and for about the price of one.
 
         A store that is asked often remembers answers until what they rest on changes. On PostgreSQL a change that
-        another process committed may show some milliseconds later; one of this store's own never does. Raises
+        another process committed may show some milliseconds later; one of this store's own never does. Answers by
+        energy are not remembered. Raises
         TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`.
         """
         if len(workload_keys) > lookup.MOST_KEYS:
             raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
+        if goal is not Goal.TIME:
+            return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain, goal))
         place = target, device_class, toolchain
         return self._remembered.best_of(workload_keys, place, lambda keys: self._ask(keys, *place))
 
@@ -80,22 +93,23 @@ class BestRecords(StorePart):
         workload: str | None = None,
         target: str | None = None,
         device_class: str | None = None,
+        goal: Goal = Goal.TIME,
     ) -> tuple[BestConfig, ...]:
         """Best configs with an id above `after`, by id, of the workload (by key or name), target and device class
-        given."""
+        given. With `goal` ENERGY, those that take the fewest joules, where trials told any."""
         with reading(self._engine) as connection:
-            return lookup.best_configs(connection, after, page_size(limit), workload, target, device_class)
+            return lookup.best_configs(connection, after, page_size(limit), workload, target, device_class, goal)
 
     def newest(self, limit: int = 10) -> tuple[BestConfig, ...]:
         """The best configs that changed or were confirmed last, latest first."""
         with reading(self._engine) as connection:
             return lookup.newest(connection, page_size(limit))
 
-    def get(self, config_id: int) -> BestConfig:
-        """One best config by its id, which stays the same when a faster candidate takes its place. Raises
-        RecordNotFound."""
+    def get(self, config_id: int, goal: Goal = Goal.TIME) -> BestConfig:
+        """One best config by its id, which stays the same when another candidate takes its place. The id names what the
+        config is for, so that there is also one by energy of it. Raises RecordNotFound."""
         with reading(self._engine) as connection:
-            return lookup.best_config(connection, config_id)
+            return lookup.best_config(connection, config_id, goal)
 
     def near(
         self, family: str, target: str, device_class: str | None = None, limit: int = 200
@@ -116,5 +130,5 @@ class BestRecords(StorePart):
 
     def runners_up(self, config: BestConfig, count: int = 8) -> tuple[RunnerUp, ...]:
         """The fastest other candidates for the same workload, target, device class and toolchain, and whether they can
-        be told from `config`."""
+        be told from `config`; by energy where `config` was chosen by it."""
         return self._read(lambda c: lookup.runners_up(c, config, page_size(count)))

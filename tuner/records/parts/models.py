@@ -99,6 +99,10 @@ class ModelRecords(StorePart):
         said; with `before`, those older than that id."""
         return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))
 
+    def time(self, model_id: int, time_id: int) -> ModelTime:
+        """One end-to-end measurement of a model. Raises RecordNotFound."""
+        return self._read(lambda c: reading.time(c, model_id, time_id))
+
     def device_classes(self, model_id: int) -> tuple[str, ...]:
         """The device classes that a model was measured on, by name."""
         return self._read(lambda c: reading.device_classes(c, model_id))
@@ -116,7 +120,11 @@ class ModelRecords(StorePart):
     def register(self, new: NewModelVersion) -> ModelVersion:
         """Keep a version of a model, which is made if it is new. Its kernels replace those known for that kind of
         target. Readers are those of the first version until `set_readers`. Raises InvalidRecord."""
-        return self._write(lambda c: reading.version(c, ANYONE, writing.register(c, new)))
+        return self.register_all([new])[0]
+
+    def register_all(self, news: Sequence[NewModelVersion]) -> tuple[ModelVersion, ...]:
+        """`register` many versions in one transaction: all of them, in their order, or none. Raises InvalidRecord."""
+        return self._write(lambda c: reading.by_id(c, writing.register_all(c, news)))
 
     def set_readers(self, model_id: int, readers: Sequence[str], viewer: Viewer = ANYONE) -> Model:
         """Say who may see a model beside its owner. Raises RecordNotFound, also for who is not its owner."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from tuner.goals import Goal
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.errors import InvalidRecord
 from tuner.records.farm import release_files, releases
@@ -25,10 +26,11 @@ class ReleaseRecords(StorePart):
         workloads: Sequence[str] = (),
         target: str | None = None,
         device_class: str | None = None,
+        goal: Goal = Goal.TIME,
     ) -> Release:
         """Freeze the best configs there are now: all, or those of the workloads (keys or names), target and device
-        class given. Raises InvalidRecord for a name in use and when a workload has none."""
-        return self._write(lambda c: releases.create(c, name, note, created_by, workloads, target, device_class))
+        class given. They are chosen by `goal`. Raises InvalidRecord for a name in use and when a workload has none."""
+        return self._write(lambda c: releases.create(c, name, note, created_by, workloads, target, device_class, goal))
 
     def take_in(self, file: release_files.ReleaseFile) -> Release:
         """Take in a release made elsewhere; it needs to be approved here. Raises InvalidRecord."""

@@ -59,19 +59,50 @@ def to_workload(row: AnyRow) -> Workload:
 
 
 _UNTOLD = (None, "")
+_CHUNK = 1000  # values in one IN list: well under every driver's limit on parameters
+
+
+def upsert_workloads(connection: Connection, news: Sequence[NewWorkload]) -> dict[str, Workload]:
+    """`upsert_workload` of many, by key: those that are new, and those known whole, a thousand at a time."""
+    wanted = {new.key: new for new in sorted(news, key=lambda new: new.key)}
+    found = _find_workloads(connection, list(wanted))
+    if missing := [_workload_values(new) for key, new in wanted.items() if key not in found]:
+        insert_missing(connection, WorkloadRow, missing)
+        found |= _find_workloads(connection, [values["key"] for values in missing])
+    for new in news:
+        if _filled(found[new.key], new):
+            found[new.key] = upsert_workload(connection, new)
+    return found
+
+
+def _find_workloads(connection: Connection, keys: Sequence[str]) -> dict[str, Workload]:
+    found: dict[str, Workload] = {}
+    for start in range(0, len(keys), _CHUNK):
+        query = workload_select().where(one_of(connection, WorkloadRow.key, keys[start : start + _CHUNK]))
+        found |= {row.key: to_workload(row) for row in connection.execute(query)}
+    return found
+
+
+def _workload_values(new: NewWorkload) -> dict[str, Any]:
+    """The row of a new workload. Raises InvalidRecord."""
+    if not new.key or len(new.key) > 64:
+        raise InvalidRecord(f"{new.key!r} is no workload key")
+    return {**to_columns(WorkloadFacts, new), "created_at": utcnow(), "family": workload_family(new.function)}
+
+
+def _filled(known: Workload, new: NewWorkload) -> dict[str, Any]:
+    """What is told of a workload that was not known of it."""
+    told = to_columns(WorkloadFacts, new)
+    return {name: value for name, value in told.items() if getattr(known, name) in _UNTOLD and value not in _UNTOLD}
 
 
 def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
-    if not new.key or len(new.key) > 64:
-        raise InvalidRecord(f"{new.key!r} is no workload key")
-    told = to_columns(WorkloadFacts, new)
     found = find_workload(connection, new.key)
     if found is None:
-        values = {**told, "created_at": utcnow(), "family": workload_family(new.function)}
-        insert_missing(connection, WorkloadRow, [values])
+        insert_missing(connection, WorkloadRow, [_workload_values(new)])
         found = find_workload(connection, new.key)
         assert found is not None
-    filled = {name: value for name, value in told.items() if getattr(found, name) in _UNTOLD and value not in _UNTOLD}
+    filled = _filled(found, new)
     if "function" in filled:
         filled["family"] = workload_family(new.function)
     if filled:

@@ -229,6 +229,7 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
     if trial.purpose is TrialPurpose.SEARCH:
         task.trials, run.trials = task.trials + 1, run.trials + 1
         task.failed, run.failed = task.failed + (not ok), run.failed + (not ok)
+    drawn = trial.environment.get("joules", 0.0)
     finished: datetime = trial.finished_at or utcnow()
     return {
         **to_columns(TrialFacts, trial),
@@ -248,6 +249,7 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
         "mad": mad,
         "eligible": eligible,
         "improved": improved,
+        "joules": drawn if ok and 0 < drawn < math.inf else None,
         "started_at": trial.started_at or finished,
         "finished_at": finished,
     }

@@ -11,12 +11,12 @@ from tests.kit.tuner.engine import Driver, engine, of
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
 from tuner.engine.events import SubmitMeasure, TaskEnded
-from tuner.engine.goals import Goal, watts_of
 from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.replay import UNTUNED, ReplayBuilder, ReplayFleet
 from tuner.errors import TuningError
+from tuner.goals import Goal, watts_of
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
