@@ -96,7 +96,9 @@ def test_commands_are_copied(page: Page, root: str, ids: Seeded, store: RecordSt
     page.goto(f"{root}/runs/{ids.interrupted}")
     page.get_by_role("button", name="Copy the command").last.click()
     expect(page.get_by_role("button", name="Copy the command").last).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"tunefarm tune --resume {ids.interrupted}"
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        f"tunefarm tune --resume {ids.interrupted} --tracker 127.0.0.1:9190 --key cpu"
+    )
 
 
 def test_an_opened_failure_stays_open(page: Page, root: str, ids: Seeded, store: RecordStore) -> None:

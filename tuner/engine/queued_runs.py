@@ -13,6 +13,7 @@ from tuner.engine.options import RunOptions
 from tuner.engine.scheduling import Policy
 from tuner.errors import TuningError
 from tuner.records.model import Run, RunState
+from tuner.records.runs.resuming import values_of
 from tuner.records.store import RecordStore
 from tuner.search.registry import check_strategy
 from tuner.task import TuningTask
@@ -66,13 +67,4 @@ def queue_run(
 
 def key_of(run: Run) -> str:
     """The key of the devices that a run was started with, as its command says; "" when it says none."""
-    try:
-        words = shlex.split(run.command)
-    except ValueError:
-        return ""
-    for word, following in zip(words, [*words[1:], ""]):
-        if word == "--key":
-            return following
-        if word.startswith("--key="):
-            return word.removeprefix("--key=")
-    return ""
+    return next(iter(values_of(run.command, "key")), "")

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from compiler.errors import CompileError
 from compiler.schedule.core.trace import Trace
+from tuner.records.runs.resuming import may_resume, resume_command
 from webui import format as formats
 from webui.pages.conditions import NOISE, conditions, joules
 
@@ -85,6 +86,8 @@ ENVIRONMENT.filters.update(
     trace=trace_text,
     versions=versions,
     words=words,
+    resumed=resume_command,
+    resumable=may_resume,
 )
 ENVIRONMENT.globals["noise_meanings"] = NOISE
 

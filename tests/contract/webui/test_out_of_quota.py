@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -20,7 +21,9 @@ WHY = "the quota of 5 device hours within 30 days is used up"
 def test_everyone_is_told_why_it_stopped_and_how_to_go_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     db = f"sqlite:///{tmp_path / 'records.db'}"
     with RecordStore.open(db, create=True) as store:
-        run = Farm(store).run(user="ann", name="matmul")
+        run = Farm(store).run(
+            user="ann", name="matmul", command="tunefarm tune matmul --key='a b' --device x:1 --device y:2"
+        )
         store.runs.set_state(run.id, RunState.OUT_OF_QUOTA, WHY)
         with running_app(store) as address:
             told = httpx.get(f"{address}/api/v1/runs/{run.id}").json()
@@ -29,10 +32,11 @@ def test_everyone_is_told_why_it_stopped_and_how_to_go_on(tmp_path: Path, capfd:
     assert (told["state"], told["message"]) == ("out_of_quota", WHY)
     assert WHY in page
     assert "Out of quota:" in page
-    assert f"tunefarm tune --resume {run.id}" in page
+    devices = "--key 'a b' --device x:1 --device y:2"
+    assert f"tunefarm tune --resume {run.id} {devices}" in html.unescape(page)
     assert "out of quota" in listed
-    again = f"tunefarm tune --resume {run.id} --db {db}"
+    again = f"tunefarm tune --resume {run.id} --db {db} {devices}"
     text = run_cli(capfd, "runs", "--db", db).out
-    assert f"run {run.id} out of quota: {WHY}; go on with: {again}" in text
+    assert f"run {run.id} is out of quota: {WHY}; go on with: {again}" in text
     [as_json] = json.loads(run_cli(capfd, "runs", "--db", db, "--json").out)
     assert (as_json["state"], as_json["message"], as_json["resume"]) == ("out_of_quota", WHY, again)

@@ -68,7 +68,7 @@ def _limits(at: Terminal) -> None:
     assert "the quota of 1e-05 device hours within 30 days is used up" in stopped
     listed = at.type("runs")
     assert "out of quota" in listed
-    assert "go on with: tunefarm tune --resume 1" in listed
+    assert "go on with: tunefarm tune --resume 1 --key cpu" in listed
     assert "the quota is 1e-05" in at.type("tune --resume 1 --key cpu --quiet", code=1)
     assert at.type("token new ci --role read --release 2026.11").startswith("tf")
     assert "release 2026.11" in at.type("token list")

@@ -24,7 +24,8 @@ from tuner.number_text import duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
-from tuner.records.model import IMPORTED, BestConfig, BestLookup, Run, RunState
+from tuner.records.model import BestConfig, BestLookup, Run, RunState
+from tuner.records.runs.resuming import may_resume, resume_command
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.transfer.nearest import nearby
@@ -76,15 +77,9 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     show_table(table, "workloads")
     stopped = [run for run in found if run.state in (RunState.INTERRUPTED, RunState.OUT_OF_QUOTA)]
     for run in stopped[:_STOPPED_SHOWN]:
-        if again := _resume(run, db):
-            click.echo(f"run {run.id} {run.state.words}: {run.message or 'no reason is known'}; go on with: {again}")
-
-
-def _resume(run: Run, db: str | None) -> str | None:
-    """The command that goes on with a run that did not finish; None where there is none."""
-    if not run.state.ended or run.state is RunState.FINISHED or IMPORTED in run.options:
-        return None
-    return shown_command(["tunefarm", "tune", "--resume", str(run.id), *(["--db", db] if db else [])])
+        if may_resume(run):
+            why = f"run {run.id} is {run.state.words}: {run.message or 'no reason is known'}"
+            click.echo(f"{why}; go on with: {resume_command(run, db)}")
 
 
 def _run_json(run: Run, db: str | None) -> dict[str, Any]:
@@ -98,7 +93,7 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
         "trials": run.trials,
         "budget": run.budget,
         "failed": run.failed,
-        "resume": _resume(run, db),
+        "resume": resume_command(run, db) if may_resume(run) else None,
     }
 
 
