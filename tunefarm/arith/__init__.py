@@ -9,6 +9,16 @@ from compiler.faces.int_sets import (
     estimate_region_strict_bound,
     estimate_region_upper_bound,
 )
+from compiler.faces.iter_map import (
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    detect_iter_map,
+    iter_map_to_expr,
+    normalize_iter_map_to_expr,
+)
 from tunefarm.arith import analyzer
 from tunefarm.compatibility import refusing
 
@@ -17,12 +27,20 @@ __all__ = [
     "ConstIntBound",
     "IntSet",
     "IntervalSet",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
     "ModularSet",
     "analyzer",
+    "detect_iter_map",
     "detect_linear_equation",
     "estimate_region_lower_bound",
     "estimate_region_strict_bound",
     "estimate_region_upper_bound",
+    "iter_map_to_expr",
+    "normalize_iter_map_to_expr",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
