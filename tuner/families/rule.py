@@ -29,6 +29,8 @@ _TAILS = (8, 16, 32, 64)
 _DEPTHS = (0, 1, 2, 3, 4)
 _LEAST_GAIN = 1e-3
 """Of a split, in the logarithm of the time at the sizes it parts; less is noise."""
+_LEAST_SIZES = 3
+"""On either side of a test of a tail: of fewer sizes some tail parts any two configs."""
 _UNMEASURED = 2.0
 """How many times slower than the best a member is taken to be at a size where it was not measured."""
 _SIMPLER = 1.005
@@ -175,6 +177,8 @@ class _Table:
             for limit in _limits(sorted(set(here.values())), value in self.symbols):
                 low = tuple(row for row in rows if here[row] <= limit)
                 high = tuple(row for row in rows if here[row] > limit)
+                if "%" in value and min(len(low), len(high)) < _LEAST_SIZES:
+                    continue
                 parted = self._leaf(low)[1] + self._leaf(high)[1]
                 if best is None or parted < best[0] - 1e-12:
                     best = parted, value, limit, low, high

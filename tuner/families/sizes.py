@@ -14,6 +14,7 @@ from compiler.size_rule import Size
 from tuner.errors import TuningError
 
 MOST_SIZES = 256
+MOST_EXTENT = (1 << 31) - 1
 _EXAMPLE = "M=1,16,128, or H,W=56x56,28x28 for sizes that go together"
 
 
@@ -44,6 +45,8 @@ class SizeList:
                 raise FamilyError(f"a size of {','.join(self.symbols)} has {len(self.symbols)} numbers, not {size}")
             if min(size) < 1:
                 raise FamilyError(f"sizes are at least 1, not {self.text(size)}")
+            if max(size) > MOST_EXTENT:
+                raise FamilyError(f"a size is at most {MOST_EXTENT}, not {self.text(size)}")
         if double := _double(self.sizes):
             raise FamilyError(
                 f"the size {self.text(double)} is there twice", hint="--traffic says how often each is used"
@@ -61,8 +64,8 @@ class SizeList:
         return ", ".join(f"{symbol}={extent}" for symbol, extent in zip(self.symbols, size))
 
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
-        """The same sizes, weighed by how often each was asked for. A size that was not is left the least share: that of
-        one call, or of the rarest size where counts are shares. Raises FamilyError for traffic of sizes that are not
+        """The same sizes, weighed by how often each was asked for. A size that was not is left that of one call, or a
+        hundredth where counts are shares of 1. Raises FamilyError for traffic of sizes that are not
         there, counts that are none, and traffic of no call at all."""
         if unknown := sorted(set(traffic) - set(self.sizes)):
             raise FamilyError(
@@ -74,8 +77,8 @@ class SizeList:
         asked = [count for count in traffic.values() if count > 0]
         if not asked:
             raise FamilyError("the traffic has no call of any size", hint="give counts above 0, or no traffic at all")
-        least = min(1.0, *asked)
-        return SizeList(self.symbols, self.sizes, tuple(max(least, traffic.get(size, 0.0)) for size in self.sizes))
+        least = min(1.0, *asked) if sum(asked) > 1.001 else min(sum(asked) / 100, *asked)
+        return SizeList(self.symbols, self.sizes, tuple(traffic.get(size) or least for size in self.sizes))
 
     def of(self, symbols: Sequence[str]) -> SizeList:
         """The sizes of some of the symbols, each once, with the traffic of all that have it. Raises FamilyError."""
@@ -156,6 +159,8 @@ def parse_traffic(text: str, symbols: Sequence[str], where: str = "traffic") -> 
             count = float(row["count"])
         except (TypeError, ValueError):
             raise FamilyError(f"{where}, line {reader.line_num}: {list(row.values())} are no numbers") from None
+        if len(row) > len(columns):  # what is too many has a key of its own
+            raise FamilyError(f"{where}, line {reader.line_num} has more than {len(columns)} columns")
         found[size] = found.get(size, 0.0) + count
     return found
 

@@ -59,11 +59,13 @@ def end(connection: Connection, job_id: int, time_id: int | None, message: str) 
 
 def left(connection: Connection, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
     """Which of the newest jobs nobody works on, though they have not ended."""
-    query = select(ProfileJobRow.id, ProfileJobRow.asked_at, ProfileJobRow.worker, ProfileJobRow.worker_until)
-    running = query.where(ProfileJobRow.state == str(JobState.RUNNING))
+    query = select(
+        ProfileJobRow.id, ProfileJobRow.state, ProfileJobRow.asked_at, ProfileJobRow.worker, ProfileJobRow.worker_until
+    )
     now = current_time(connection)
-    found = connection.execute(running.order_by(ProfileJobRow.id.desc()).limit(_NEWEST))
-    return tuple(row.id for row in found if _is_left(row, now, is_gone))
+    newest = connection.execute(query.order_by(ProfileJobRow.id.desc()).limit(_NEWEST))  # no index has the state
+    running = [row for row in newest if row.state == str(JobState.RUNNING)]
+    return tuple(row.id for row in running if _is_left(row, now, is_gone))
 
 
 def _open(job_id: int) -> tuple[Any, ...]:
