@@ -187,7 +187,7 @@ class StepRecorder:
                 return ScheduleError(error.message.partition("\n")[0], hint=error.hint, detail=error.detail)
             case "none":
                 hint = 'error_render_level="detail" says why'
-                return ScheduleError("a step is illegal", hint=hint, detail=error.detail)
+                return ScheduleError("a step is illegal (not rendered)", hint=hint, detail=error.detail)
         assert_never(self._render)
 
     def _drawn(self, step: Step) -> Decision:

@@ -150,7 +150,7 @@ def test_how_much_an_error_shows() -> None:
     rule, _, nest = refusal("detail").partition("\n")
     assert "block C" in nest
     assert refusal("fast") == rule
-    assert refusal("none") == "a step is illegal"
+    assert refusal("none") == "a step is illegal (not rendered)"
 
 
 @pytest.mark.parametrize("options", [{"error_render_level": "loud"}, {"debug_mask": "some"}, {"debug_mask": 9}])
