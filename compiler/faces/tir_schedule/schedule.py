@@ -35,6 +35,10 @@ class Schedule(core.Schedule):
         """The module, and where its blocks and loops stand."""
         return ScheduleState.of(self)
 
+    def get_sblock(self, name: str, func_name: str | None = None) -> BlockRV:
+        """`get_block`, as newer versions of TVM call it."""
+        return self.get_block(name, func_name)
+
     def get(self, rand_var_or_sref: Any) -> Any:
         """Return what a variable, the name of a block, or a place stands for now. Raises UnknownVariableError for a
         variable of another schedule."""

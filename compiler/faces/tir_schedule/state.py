@@ -88,6 +88,10 @@ class ScheduleState:
         func = self._functions()[func_name]
         return tree.find_block(func.body, key) if isinstance(key, str) else tree.find_loop(func.body, key)
 
+    def get_sblock_scope(self, block_sref: StmtSRef) -> BlockScope:
+        """`get_block_scope`, as newer versions of TVM call it."""
+        return self.get_block_scope(block_sref)
+
     def is_of(self, other: ScheduleState) -> bool:
         """Whether both are the state of one schedule."""
         return self._schedule is other._schedule
@@ -161,6 +165,10 @@ class BlockScope:
 
 class BlockDependenceInfo(ScheduleState):
     """What the blocks of a module wait for, without a schedule of it."""
+
+    def get_sref(self, block: n.Block | n.For) -> StmtSRef | None:
+        """The place of a block of the module; None for one that it does not have."""
+        return super().get_sref(block)
 
 
 def _statement(path: Path) -> n.Block | n.For | None:

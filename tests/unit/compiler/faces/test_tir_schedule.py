@@ -113,7 +113,7 @@ def test_places_follow_the_steps() -> None:
     sch = Schedule(w.matmul(12, 8, 4))
     block = sch.get_block("C")
     i, _, _ = sch.get_loops(block)
-    place = sch.get_sref(block)
+    place = sch.get_sref(sch.get_sblock("C"))
     assert place is not None
     assert place.stmt is sch.get(block) is sch.get(place)
     assert sch.state.get_sref(sch.get(block)) == place
@@ -149,7 +149,7 @@ def test_what_blocks_wait_for() -> None:
         assert isinstance(func.body, n.BlockRealize)
         root = state.get_sref(func.body.block)
         assert root is not None
-        scope = state.get_block_scope(root)
+        scope = state.get_sblock_scope(root)
         found = [(d.src.key, d.dst.key, d.kind) for d in scope.dependencies]
         assert found == [("B", "C", DepKind.RAW), ("C", "D", DepKind.RAW)]
         middle = scope.dependencies[0].dst
