@@ -25,7 +25,6 @@ from tunefarm.script import tir
 
 VERSIONS = ("0_17", "0_27")
 DIFFERS = {
-    "tiles_that_do_not_divide": "the predicate of a split in three is one sum of products",
     "cached_in_place": "TVM's copies stand in the loops of the block, and use its axes there",
     "cached_index": "TVM does not say that the block reads the buffers of its indices",
     "blocks": "the block inside keeps its axes, over all of their domains",

@@ -57,12 +57,20 @@ def split(
             loop,
             hint="disable_predication is for factors that divide the extent",
         )
-    guard = TRUE if exact or disable_predication else ops.less(count, old.extent)
+    guard = TRUE if exact or disable_predication else ops.less(_counted(kept, loop.dtype), old.extent)
     body = rebind(old.body, {loop: ops.add(old.min, index)}, guard)
     zero = ops.const(0, loop.dtype)
     for var, size in zip(reversed(new_vars), reversed(sizes)):
         body = n.For(var, zero, size, ForKind.SERIAL, body)
     return Effect(replaced(func, path, body), tuple(new_vars))
+
+
+def _counted(loops: list[tuple[n.Var, PrimExpr]], dtype: str) -> PrimExpr:
+    """The iteration that nested loops with these sizes are in, counted from the outermost: (a * E1 + b) * E2 + c."""
+    total: PrimExpr = ops.const(0, dtype)
+    for var, size in loops:
+        total = ops.add(ops.mul(total, size), var)
+    return total
 
 
 def _factor_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[PrimExpr]:

@@ -20,9 +20,9 @@ NOTES = {
     "tir.Schedule": (
         "functions without blocks, which cannot be scheduled any more, are refused at once; these steps make another "
         "module that computes the same: `blockize` keeps the axes of the block inside, `tensorize` puts buffers in "
-        "place of views, `loop_partition` makes no blocks around the parts, `split` in three or more has a predicate "
-        "without nested products, `cache_index` says that the block reads the indices, `cache_inplace` copies outside "
-        "the loops, `rolling_buffer` rolls along one axis, `transform_layout` with padding tests the old index"
+        "place of views, `loop_partition` makes no blocks around the parts, `cache_index` says that the block reads "
+        "the indices, `cache_inplace` copies outside the loops, `rolling_buffer` rolls along one axis, "
+        "`transform_layout` with padding tests the old index"
     ),
 }
 """What differs and no signature shows."""
