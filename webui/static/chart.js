@@ -176,7 +176,7 @@ export class Chart {
     if (!cost || this.y(cost) > s.top) return;
     const y = s.py(this.y(cost));
     this.svg.append(make("line", { class: "untuned", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
-    const label = `untuned ${speed(this.task.flops, cost)}`;
+    const label = `${this.task.baseline || "untuned"} ${speed(this.task.flops, cost)}`;
     this.svg.append(make("text", { class: "untuned-label halo", x: this.width - RIGHT, y: y - 5, "text-anchor": "end" }, label));
   }
 
@@ -206,7 +206,7 @@ export class Chart {
     const text = last
       ? `Best so far of ${this.task.workload_name}: ${speed(this.task.flops, last.cost_s)} after ${this.task.trials} trials` +
         `${failed}; found at trial ${last.sequence}` +
-        (this.task.baseline_cost_s ? `, ${times(this.task.baseline_cost_s, last.cost_s)} the untuned speed` : "") +
+        (this.task.baseline_cost_s ? `, ${times(this.task.baseline_cost_s, last.cost_s)} ${this.task.baseline || "the untuned speed"}` : "") +
         ". Arrow keys step through the improvements."
       : `${this.task.workload_name}: nothing measured yet${failed}.`;
     this.svg.setAttribute("aria-label", text);
@@ -239,7 +239,7 @@ export class Chart {
     const x = this.scales().px(this.x(point));
     for (const end of ["x1", "x2"]) this.cursor.setAttribute(end, x);
     this.cursor.setAttribute("visibility", "visible");
-    const gain = this.task.baseline_cost_s ? `, ${times(this.task.baseline_cost_s, point.cost_s)} the untuned` : "";
+    const gain = this.task.baseline_cost_s ? `, ${times(this.task.baseline_cost_s, point.cost_s)} ${this.task.baseline || "the untuned"}` : "";
     const cost = this.task.flops ? ` (${duration(point.cost_s)})` : "";
     this.readout.textContent =
       `trial ${point.sequence}, after ${duration(point.elapsed_s)}: ${speed(this.task.flops, point.cost_s)}${cost}${gain}`;
