@@ -62,7 +62,7 @@ def test_an_unknown_dtype(capfd):
 def test_an_unknown_target_lists_the_known_kinds(capfd, command):
     text = refused(capfd, command, "matmul:8,8,8", "--target", "quantum")
     assert "kind 'quantum' is unknown" in text
-    assert "hint: known: c, cuda" in text
+    assert "hint: known: c, composite, cuda" in text
     assert " llvm," in text
 
 
