@@ -137,6 +137,7 @@ INSTRUCTIONS: Mapping[str, str] = {kind.name: kind.prim for kind in _KINDS}
 _UNSAID: Mapping[str, Any] = {
     "func_name": None, "preserve_unit_iters": True, "disable_predication": False, "preserve_unit_loops": False,
     "index": -1, "cse_thresh": 0, "ann_val": None, "pad_value": None, "assume_injective_transform": False,
+    "factor_first": True,
 }  # fmt: skip
 """What attributes are in traces of versions that did not write them yet."""
 _SIDES = ("read", "write")
@@ -230,7 +231,7 @@ def step_of(inst: Instruction) -> Step:
     if missing:
         names = ", ".join(sorted(missing))
         raise FieldTraceError(f"step {kind.name} of the trace is not as TVM writes it: it does not say {names}")
-    stated = prim.stated({**{k: v for k, v in _UNSAID.items() if k in prim.attrs}, **prim.defaults, **held})
+    stated = prim.stated({**prim.defaults, **{k: v for k, v in _UNSAID.items() if k in prim.attrs}, **held})
     step = Step(prim.name, tuple(flat), stated, inst.outputs)
     try:
         check_step(step)

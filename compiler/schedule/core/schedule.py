@@ -249,9 +249,10 @@ class Schedule:
         """Take the init of `block` out, to before `loop`; returns the init block."""
         return one_of(BlockRV, self.take("decompose_reduction", (block, loop)))
 
-    def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
-        """Reduce each iteration of `loop` apart first; returns the block of partial results."""
-        return one_of(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
+    def rfactor(self, loop: LoopRV, factor_axis: int, factor_first: bool = True) -> BlockRV:
+        """Reduce each iteration of `loop` apart first; returns the block of partial results. `factor_first` says
+        whether those iterations are the first axis of both blocks, or come after the data axes."""
+        return one_of(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis, factor_first=factor_first))
 
     # ---------------------------------------------------------------------------- sampling
 

@@ -73,9 +73,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         if len(self.decisions) != len(self.sampling_steps):
-            raise ScheduleError(
-                f"trace: {len(self.decisions)} decisions for {len(self.sampling_steps)} sampling steps"
-            )
+            raise ScheduleError(f"trace: {len(self.decisions)} decisions for {len(self.sampling_steps)} sampling steps")
 
     @property
     def insts(self) -> tuple[Step, ...]:

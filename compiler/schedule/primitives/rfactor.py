@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import replace
@@ -27,13 +28,25 @@ from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr, Range, Stmt
 from compiler.tir.visit import seq
 
 
-@primitive("loop", attrs={"factor_axis": (int,)}, outputs="block")
-def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
+def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
+    order = "" if attrs.get("factor_first") else ", factor_first=False"
+    return f"{inputs[0]}, factor_axis={attrs['factor_axis']}{order}"
+
+
+@primitive(
+    "loop",
+    attrs={"factor_axis": (int,), "factor_first": (bool,)},
+    outputs="block",
+    spell=_spelled,
+    defaults={"factor_first": False},
+)
+def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool = False) -> Effect:
     """Reduce each iteration of `loop` apart, into a new buffer, and then reduce those partial results.
 
-    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end), and the first
-    axis of both blocks. The combiner must be +, *, min or max, and the loop run along reduction axes only. The partial
-    results are the block C_rf, which is the result.
+    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the first
+    axis of both blocks with `factor_first`, as in Apache TVM, else the one after the data axes. The combiner must be +,
+    *, min or max, and the loop run along reduction axes only. The partial results are the block C_rf, which is the
+    result.
 
         for i:                                →   for i:
           for ko:                                   for ko:
@@ -59,8 +72,8 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
     shape = (*target.shape[:axis], split.factor.extent, *target.shape[axis:])
     partial = n.decl_buffer(shape, target.dtype, f"{target.name}_rf", scope=target.scope)
     name = fresh_block_name(func, f"{me.name}_rf")
-    first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name))
-    final = _final(me, reduction, split, partial, axis)
+    first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name, factor_first))
+    final = _final(me, reduction, split, partial, axis, factor_first)
     changed = replaced(func, me.path[: depth + 1], seq(first, final))
     return Effect(allocated(changed, scope, [partial]), (name,))
 
@@ -171,7 +184,7 @@ def _axis(loop: n.For, kind: IterType) -> IterVar:
 
 
 def _partial(
-    me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str
+    me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str, factor_first: bool
 ) -> n.BlockRealize:
     """The block of partial results, in the loops that the reduction had. Its reduction axes are the loops'
     own, and where a condition skips an iteration it combines the unit, so that every partial result is set."""
@@ -196,31 +209,40 @@ def _partial(
     stored = reduction.combine(buffer[tuple(point)], source) if rest else source
     body = n.BufferStore(buffer, stored, tuple(point))
     init = n.BufferStore(buffer, unit, tuple(point)) if rest else None
-    iter_vars = (factor, *(iv for iv, _ in kept), *rest)
-    bindings = (split.factor.loop_var, *(v for _, v in kept), *(f.loop_var for f in split.rest))
-    block = with_regions(n.Block(iter_vars, (), (), name, body, init, span=me.block.span))
-    return n.BlockRealize(bindings, conjunction(split.on_data), block)
+    axes = [
+        *_ordered((factor, split.factor.loop_var), kept, factor_first),
+        *zip(rest, (f.loop_var for f in split.rest)),
+    ]
+    block = with_regions(n.Block(tuple(iv for iv, _ in axes), (), (), name, body, init, span=me.block.span))
+    return n.BlockRealize(tuple(value for _, value in axes), conjunction(split.on_data), block)
 
 
-def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int) -> Stmt:
+def _ordered(
+    factor: tuple[IterVar, PrimExpr], kept: list[tuple[IterVar, PrimExpr]], factor_first: bool
+) -> list[tuple[IterVar, PrimExpr]]:
+    return [factor, *kept] if factor_first else [*kept, factor]
+
+
+def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, factor_first: bool) -> Stmt:
     """The nest that reduces the partial results, with the block's name."""
     own_loops = {f.loop_var for f in split.own}
     fresh = {f.loop_var: n.Var(f.loop_var.name, f.loop_var.dtype) for f in (*split.data, split.factor)}
     factor = _axis(split.factor, IterType.COMM_REDUCE)
-    kept = [(iv, v) for iv, v in zip(me.block.iter_vars, me.realize.iter_values)
+    kept = [(iv, subst(v, fresh)) for iv, v in zip(me.block.iter_vars, me.realize.iter_values)
             if iv.iter_type is not IterType.COMM_REDUCE]  # fmt: skip
+    axes = _ordered((factor, fresh[split.factor.loop_var]), kept, factor_first)
     point = list(reduction.point)
     point.insert(axis, factor.var)
     own = reduction.target[reduction.point]
     value = reduction.combine(own, buffer[tuple(point)])
     block = n.Block(
-        (factor, *(iv for iv, _ in kept)),
+        tuple(iv for iv, _ in axes),
         (), (), me.name,
         n.BufferStore(reduction.target, value, reduction.point),
         n.BufferStore(reduction.target, reduction.init, reduction.point),
         annotations=me.block.annotations, span=me.block.span,
     )  # fmt: skip
-    bindings = (fresh[split.factor.loop_var], *(subst(v, fresh) for _, v in kept))
+    bindings = tuple(value for _, value in axes)
     gone = own_loops - fresh.keys()  # along no axis at all: what is made once need not be made again
     predicate = subst(conjunction(c for c in split.on_data if not variables(c) & gone), fresh)
     body: Stmt = n.BlockRealize(bindings, predicate, with_regions(block))

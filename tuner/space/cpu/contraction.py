@@ -225,7 +225,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     offered = work.shape.streams or (packed_depths(info) if work.shape.blocked else depths(info))
     depth = recorder.choose("depth", offered).rv
     k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
-    part = sch.rfactor(k_outer, 0)
+    part = sch.rfactor(k_outer, 0, factor_first=False)
     sch.set_scope(part, 0, "local")
     if work.shape.kept:
         sch.cache_write(block, 0, "global")

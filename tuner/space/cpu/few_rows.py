@@ -76,7 +76,7 @@ def _is_product(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwar
 def _schedule(sch: Schedule, recorder: Recorder, main: BlockInfo, epilogue: str | None, hardware: Hardware) -> None:
     block = sch.get_block(main.name)
     _, lane = sch.split(sch.get_loops(block)[2], [None, hardware.lanes])
-    part = sch.rfactor(lane, 2)
+    part = sch.rfactor(lane, 2, factor_first=False)
     last = sch.get_block(epilogue or main.name)
     rows, columns = sch.get_loops(last)[:2]
     extents = [axis.extent for axis in main.axes]

@@ -119,7 +119,7 @@ def _by_parts(sch: Schedule, rows: Rows, hardware: Hardware) -> Sketch | None:
     loop = sch.get_loops(block)[cut.position]
     outer, _ = sch.split(loop, [recorder.choose("parts", parts).rv, None])
     try:
-        part = sch.rfactor(outer, 0)
+        part = sch.rfactor(outer, 0, factor_first=False)
         name = sch.get(part).name_hint
         found = next(b for b in blocks_of(sch.func) if b.name == name)
         _schedule(sch, recorder, Rows((found,), len(found.spatial)), hardware, parts)
@@ -194,9 +194,9 @@ def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> 
         fuse_all(sch, sch.get_loops(block)[len(info.spatial) :])
     _, vector, lane = sch.split(sch.get_loops(block)[-1], [None, vectors, lanes])
     innermost = len(info.spatial)
-    first = sch.rfactor(sch.fuse(vector, lane), innermost)
+    first = sch.rfactor(sch.fuse(vector, lane), innermost, factor_first=False)
     _, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
-    return [first, sch.rfactor(lane, innermost)]
+    return [first, sch.rfactor(lane, innermost, factor_first=False)]
 
 
 def _dense(info: BlockInfo) -> bool:

@@ -82,7 +82,7 @@ def _by_parts(sch: Schedule, rows: Rows, chip: Chip) -> Sketch | None:
     block = sch.get_block(info.name)
     try:
         outer, _ = sch.split(sch.get_loops(block)[cut.position], [recorder.choose("parts", parts).rv, None])
-        part = sch.rfactor(outer, 0)
+        part = sch.rfactor(outer, 0, factor_first=False)
         name = sch.get(part).name_hint
         found = next(b for b in blocks_of(sch.func) if b.name == name)
         total = next(b for b in blocks_of(sch.func) if b.name == info.name)
