@@ -21,6 +21,7 @@ from rpc_server.wire.codec import MessageKind
 STEPS = int(os.environ.get("FUZZ_STEPS", "0"))
 BURST = 25
 """Messages of one step of hypothesis, which thinks longer about it than they take."""
+_SAY_S = 60
 ROUND = 20
 """Steps of hypothesis for one example."""
 seeds = st.integers(0, 2**32 - 1)
@@ -53,6 +54,7 @@ def fuzz(machine, share, usual, capsys, examples=6):
     steps = int(STEPS * share) or usual
     machine.failed = []
     before, started = machine.sent, time.monotonic()
+    said = started
     while machine.sent < before + steps:
         left = before + steps - machine.sent
         try:
@@ -74,9 +76,17 @@ def fuzz(machine, share, usual, capsys, examples=6):
             raise
         if not STEPS:  # the same each time
             break
+        if time.monotonic() > said + _SAY_S:
+            said = time.monotonic()
+            _say(machine, machine.sent - before, steps, said - started)
     took, sent = time.monotonic() - started, machine.sent - before
     with capsys.disabled():
-        print(f"\n{machine.__name__}: {sent} steps, {sent / took:.0f} a second", flush=True)
+        _say(machine, sent, steps, took)
+
+
+def _say(machine, sent, steps, took):
+    """To standard error, which the workers of a parallel run share with it."""
+    os.write(2, f"\n{machine.__name__}: {sent:,} of {steps:,} steps, {sent / took:.0f} a second\n".encode())
 
 
 def encoded(codec, body, kind=MessageKind.REQUEST, **header):
