@@ -42,8 +42,11 @@ TUNING: list[tuple[str, str]] = [
         "rpc.PopenSession",
     ),
     (
-        "boxes behind a firewall dial out to a relay: `tunefarm relay`, see docs/farm.md",
-        "rpc.proxy",
+        "an internal of TVM's proxy; `rpc.proxy.Proxy` is a relay, see docs/farm.md",
+        """
+        rpc.proxy.ForwardHandler rpc.proxy.PopenProxyServerState rpc.proxy.ProxyServerHandler rpc.proxy.RequestHandler
+        rpc.proxy.TCPHandler rpc.proxy.WebSocketHandler
+        """,
     ),
     (
         "there is no runtime for microcontrollers",

@@ -64,7 +64,7 @@ _SHOWN = {
     "meta_schedule.search_strategy": "evolutionary_search replay_func replay_trace search_strategy",
     "meta_schedule.space_generator": "post_order_apply schedule_fn space_generator space_generator_union",
     "meta_schedule.task_scheduler": "gradient_based round_robin task_scheduler",
-    "rpc": "base minrpc proxy server_ios_launcher tornado_util",
+    "rpc": "base minrpc server_ios_launcher tornado_util",
     "runtime": ("executor executor.aot_executor name_transforms object_path profiler_vm script_printer support vm"),
     "runtime.disco": "process_pool session",
     "script": "parser",

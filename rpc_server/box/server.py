@@ -266,11 +266,15 @@ def _registered(
     ring: KeyRing | None,
     check: HealthCheck,
 ) -> Iterator[Registrar | None]:
-    """Lend the box out through its tracker, if it has one."""
+    """Lend the box out through its tracker, if it has one; without one, its relay leads to whoever names its key."""
     if leases is None:
-        if options.relay:
-            raise ServerStartError("a relay leads to boxes that a tracker lends", hint="name a tracker as well")
-        yield None
+        if options.relay and not options.key:
+            raise ServerStartError(
+                "a relay leads to boxes that a tracker lends, or that serve a key", hint="name a tracker, or a key"
+            )
+        alone = _relay_link(options, name, port, None, ring, lambda: None)
+        with contextlib.nullcontext() if alone is None else alone:
+            yield None
         return
     link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
     try:
@@ -312,7 +316,7 @@ def _relay_link(
     options: ServerOptions,
     name: str,
     port: int,
-    leases: LeaseTable,
+    leases: LeaseTable | None,
     ring: KeyRing | None,
     on_change: Callable[[], None],
 ) -> RelayLink | None:
@@ -325,7 +329,7 @@ def _relay_link(
         raise ServerStartError(f"relay {options.relay}: {error.message}", hint=error.hint) from None
     known = {} if ring is None else ring.known()
     listed = f"{host}:{relay_port}"
-    beside_tracker = host == split_address(options.tracker)[0]
+    beside_tracker = bool(options.tracker) and host == split_address(options.tracker)[0]
     return RelayLink(
         AgentOptions(
             relay=(address, relay_port),
@@ -338,6 +342,7 @@ def _relay_link(
         leases,
         listed,
         on_change,
+        options.key,
     )
 
 
@@ -347,7 +352,8 @@ def _relay_link(
 class Server(ChildService):
     """A server in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
 
-    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0.
+    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. With `is_proxy`, host and
+    port are those of a relay that clients come through; `rpc.connect` finds the box there by its `key`.
     `tracker_addr` is (host, port) of a tracker to lend the box through. `load_library` names shared libraries
     for the executors, separated by ":"; `custom_addr` is the host that clients of the tracker are told.
     `no_fork` makes no difference: executors are always spawned. Further `options` are ServerOptions fields.
@@ -369,8 +375,8 @@ class Server(ChildService):
         **options: Any,
     ) -> None:
         if is_proxy:
-            hint = "a box that can only dial out has a relay: Server(relay='host:port')"
-            raise ServerStartError("tunefarm has no RPC proxy", hint=hint)
+            options["relay"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            host, port = "127.0.0.1", 0
         settings = ServerOptions(
             host=host,
             port=port,

@@ -31,7 +31,8 @@ def connect(
 ) -> RPCSession:
     """Open a session on the server at `url` (a host name or address).
 
-    With `keys`, the connection is encrypted if they hold the server's. `key`: refuse a server that serves another one.
+    With `keys`, the connection is encrypted if they hold the server's. `key`: refuse a server that serves another one;
+    a relay that listens there leads to the box that serves it.
     `session_timeout`: seconds after which the server ends the session; 0: never. `enable_logging` logs every request.
     `session_constructor_args`, TVM's way to start other kinds of session on the box, is not supported.
     Raises ConnectError when nothing answers, SessionRefused when the box is busy or lent by a tracker.
@@ -72,7 +73,9 @@ def open_session(
     """
     peer = keys_for(keys, shown_address(host, port), server_key)
     request = _open_request(token, key, session_timeout, wait_s, restart_on_crash, client)
-    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s, ahead=ahead)
+    connection = Connection(
+        host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s, ahead=ahead, key=key
+    )
     try:
         opened = _opened(connection, request, said_ahead=ahead is not None and ahead.said is not None)
     except BaseException:
@@ -80,7 +83,7 @@ def open_session(
         raise
 
     def dial() -> Connection:
-        return Connection(host, port, connect_timeout, keys=peer)
+        return Connection(host, port, connect_timeout, keys=peer, key=key)
 
     return RPCSession(connection, opened, call_timeout, enable_logging, dial)
 

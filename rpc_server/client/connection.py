@@ -15,7 +15,7 @@ import zmq
 
 from rpc_server.client.dial import Ahead, Way, dial
 from rpc_server.errors import DeadlineExceeded, ProtocolError, RPCError, SessionClosed
-from rpc_server.relay.passes import shown_address, split_via
+from rpc_server.relay.passes import shown_address
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, check_frames
 from rpc_server.wire.curve import PeerKeys
 from rpc_server.wire.messages import AnyMessage, SessionEnded, decode_answer, public_codec
@@ -41,6 +41,7 @@ def greeting(first: AnyMessage, timeout_s: float | None = None) -> list[Buffer]:
 class Connection:
     """Connected once made. `first` is sent as request number 1 as soon as the other end speaks the protocol, before
     this side hears that it does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already.
+    A relay that listens there is asked for the box that serves `key`.
 
     Raises ConnectError when nothing that speaks the protocol answers in time, or the other end is not who `keys` says,
     or does not let this machine in.
@@ -56,9 +57,9 @@ class Connection:
         first: AnyMessage | None = None,
         first_timeout_s: float | None = None,
         ahead: Ahead | None = None,
+        key: str = "",
     ) -> None:
         self.address = shown_address(host, port)
-        self.relayed = bool(split_via(host)[0])
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._next_id = 1 if first is None else 2
@@ -67,9 +68,9 @@ class Connection:
         self._ignored: set[int] = set()  # unanswered, and nobody waits for them
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
-        way = Way(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s))
+        way = Way(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s), key)
         line = dial(host, port, time.monotonic() + timeout_s, way, ahead)
-        self._socket, self._monitor = line.socket, line.monitor
+        self._socket, self._monitor, self.relayed = line.socket, line.monitor, line.relayed
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor.socket, zmq.POLLIN)

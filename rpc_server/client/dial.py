@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import zmq
 
 from rpc_server.errors import ConnectError
-from rpc_server.relay.handshake import KnockFailed, knock
-from rpc_server.relay.passes import shown_address, split_via
+from rpc_server.relay.handshake import KnockFailed, NoSuchLease, is_relay, knock
+from rpc_server.relay.passes import pass_of_key, shown_address, split_via
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
+
+_LOOK_AGAIN_S = 0.1
 
 _NEWS = (
     zmq.EVENT_CLOSED
@@ -27,19 +29,22 @@ _NEWS = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens."""
+    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens. A relay that listens
+    there is asked for the box that serves `key`."""
 
     liveness: Liveness
     keys: PeerKeys | None = None
     greeting: list[Buffer] | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A socket that connects, or has, and its news."""
+    """A socket that connects, or has, and its news; `relayed` where it goes through a relay."""
 
     socket: zmq.Socket[bytes]
     monitor: Monitor
+    relayed: bool = False
 
     def close(self) -> None:
         self.monitor.close()
@@ -95,17 +100,40 @@ def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = 
         try:
             if not given:
                 return _finish(_connect(_new_line(way), address, port), deadline, way, way.greeting)
-            waiting, door = knock(address, port, given, deadline)
-            with contextlib.closing(waiting):
-                return _finish(_connect(_new_line(way), address, door), deadline, way, way.greeting)
+            return _through_relay(address, port, given, deadline, way)
         except (_Unusable, KnockFailed) as error:
             problem = str(error)
+        if not given and way.key and is_relay(address, port, deadline):
+            try:
+                return _to_key(address, port, deadline, way)
+            except (_Unusable, KnockFailed) as error:
+                problem = str(error)
     otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
     raise ConnectError(
         f"cannot reach a tunefarm server at {shown_address(host, port)}: {problem}",
         hint=_HINTS.get(problem, _ASK_AGAIN if given else otherwise),
         detail={"host": dialled, "port": port},
     )
+
+
+def _through_relay(address: str, port: int, given: str, deadline: float, way: Way) -> Line:
+    """Raises KnockFailed and _Unusable."""
+    waiting, door = knock(address, port, given, deadline)
+    with contextlib.closing(waiting):
+        line = _finish(_connect(_new_line(way), address, door), deadline, way, way.greeting)
+        return replace(line, relayed=True)
+
+
+def _to_key(address: str, port: int, deadline: float, way: Way) -> Line:
+    """Go through a relay to the box that serves the key, once one is there. Raises KnockFailed and _Unusable."""
+    given = pass_of_key(way.key).text
+    while True:
+        try:
+            return _through_relay(address, port, given, deadline, way)
+        except NoSuchLease:
+            if time.monotonic() + _LOOK_AGAIN_S >= deadline:
+                raise KnockFailed(f"no box behind this relay serves the key {way.key!r}") from None
+            time.sleep(_LOOK_AGAIN_S)
 
 
 def _fitting(ahead: Ahead, host: str, port: int, way: Way) -> Line | None:

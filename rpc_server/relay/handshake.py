@@ -10,6 +10,7 @@ from rpc_server.errors import ProtocolError
 from rpc_server.relay.passes import (
     CLIENT,
     GREETING_SIZE,
+    MAGIC,
     VERDICT_SIZE,
     Greeting,
     PassAnswer,
@@ -30,6 +31,19 @@ class KnockFailed(Exception):
     """Says why, in a phrase."""
 
 
+class NoSuchLease(KnockFailed):
+    """No box has told the relay of this pass."""
+
+
+def is_relay(address: str, port: int, deadline: float) -> bool:
+    """Whether a relay listens there: it speaks first. `deadline` in monotonic seconds."""
+    try:
+        with socket.create_connection((address, port), timeout=_left(deadline)) as sock:
+            return _read(sock, len(MAGIC), deadline) == MAGIC
+    except OSError:
+        return False
+
+
 def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.socket, int]:
     """A port to connect to, once, which is kept while the socket is open. `address` is the relay's as a number, `text`
     the pass, `deadline` in monotonic seconds. Raises KnockFailed."""
@@ -40,7 +54,8 @@ def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.s
             sock.sendall(PassAnswer.to(greeting, CLIENT, pass_of_text(text)))
             verdict, door = read_verdict(_read(sock, VERDICT_SIZE, deadline))
             if verdict is not PassVerdict.WELCOME:
-                raise KnockFailed(_TURNED_AWAY[verdict])
+                failed = NoSuchLease if verdict is PassVerdict.NO_LEASE else KnockFailed
+                raise failed(_TURNED_AWAY[verdict])
             stack.pop_all()
             return sock, door
     except ProtocolError as error:

@@ -14,7 +14,7 @@ import msgspec
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.relay.agent import AgentOptions, LineState
-from rpc_server.relay.passes import pass_of_token
+from rpc_server.relay.passes import pass_of_key, pass_of_token
 
 logger = logging.getLogger("rpc_server.relay")
 
@@ -25,12 +25,20 @@ _END_S = 5.0
 class RelayLink:
     """A context manager: it runs within. `shown` is the relay for people.
 
-    `on_change` is called, from threads of this, when `trouble` changes.
+    The passes are those of `leases`; a box that no tracker lends (None) has that of the `key` it serves. `on_change` is
+    called, from threads of this, when `trouble` changes.
     """
 
-    def __init__(self, options: AgentOptions, leases: LeaseTable, shown: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        options: AgentOptions,
+        leases: LeaseTable | None,
+        shown: str,
+        on_change: Callable[[], None],
+        key: str = "",
+    ) -> None:
         self._command = [*PYTHON, "-m", "rpc_server.relay.agent", msgspec.json.encode(options).decode()]
-        self._leases, self._shown, self._on_change = leases, shown, on_change
+        self._leases, self._key, self._shown, self._on_change = leases, key, shown, on_change
         self._problem = "the line to it is not up yet"
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -45,7 +53,8 @@ class RelayLink:
         return self._problem and f"the relay at {self._shown} does not serve it: {self._problem}"
 
     def __enter__(self) -> RelayLink:
-        self._leases.on_change(self._changed.set)
+        if self._leases is not None:
+            self._leases.on_change(self._changed.set)
         for thread in self._threads:
             thread.start()
         return self
@@ -104,8 +113,13 @@ class RelayLink:
         while not self._stopping.is_set():
             self._changed.wait()
             self._changed.clear()
-            passes = [pass_of_token(token).text for token in self._leases.tokens()]
+            passes = self._passes()
             with self._lock:
                 if self._process is not None and self._process.stdin is not None:
                     with contextlib.suppress(OSError):  # it is gone; the next one is told
                         self._process.stdin.write(msgspec.json.encode(passes) + b"\n")
+
+    def _passes(self) -> list[str]:
+        if self._leases is None:
+            return [pass_of_key(self._key).text]
+        return [pass_of_token(token).text for token in self._leases.tokens()]

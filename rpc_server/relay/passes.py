@@ -1,7 +1,7 @@
 """How whoever meets at a relay proves what it may: passes, the few fixed bytes said first, and addresses.
 
 A pass is made of a lease's token by the tracker, for the client's address, and by the box, for the relay. Only they
-know the token, and it cannot be had back from the pass. Both ends of the knock know the pass's secret, and only a proof
+know the token, and it cannot be had back from the pass. A box without a tracker has one pass, made of its key. Both ends of the knock know the pass's secret, and only a proof
 of that travels, made of a number that the relay drew for this connection. One that was overheard is of no use again.
 """
 
@@ -16,7 +16,7 @@ from enum import IntEnum
 
 from rpc_server.errors import ConnectError, ProtocolError
 
-_MAGIC = b"TFRL"
+MAGIC = b"TFRL"
 _VERSION = 1
 _ID_BYTES, _SECRET_BYTES, _NONCE_BYTES, _PROOF_BYTES = 8, 24, 32, 32
 _GREETING = struct.Struct(f">4sBH{_NONCE_BYTES}s")  # magic, version, port for boxes, number
@@ -67,6 +67,11 @@ def pass_of_token(token: str) -> RelayPass:
     return _split(hashlib.sha256(b"tunefarm relay pass\0" + token.encode()).digest())
 
 
+def pass_of_key(key: str) -> RelayPass:
+    """Return the pass to a box that no tracker lends: whoever can name the key that it serves may knock."""
+    return _split(hashlib.sha256(b"tunefarm relay key\0" + key.encode()).digest())
+
+
 def pass_of_text(text: str) -> RelayPass:
     """Raises ProtocolError for what is no pass."""
     try:
@@ -97,12 +102,12 @@ class Greeting:
         return cls(port, os.urandom(_NONCE_BYTES))
 
     def to_bytes(self) -> bytes:
-        return _GREETING.pack(_MAGIC, _VERSION, self.port, self.nonce)
+        return _GREETING.pack(MAGIC, _VERSION, self.port, self.nonce)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Greeting:
         """Raises ProtocolError when no relay of this version is speaking."""
-        if len(data) != GREETING_SIZE or not data.startswith(_MAGIC):
+        if len(data) != GREETING_SIZE or not data.startswith(MAGIC):
             raise ProtocolError("what listens there is no tunefarm relay", hint="check host and port")
         _, version, port, nonce = _GREETING.unpack(data)
         if version != _VERSION:
@@ -123,13 +128,13 @@ class PassAnswer:
 
     @classmethod
     def to(cls, greeting: Greeting, role: bytes, given: RelayPass) -> bytes:
-        return _ANSWER.pack(_MAGIC, role, given.id, given.proof(role, greeting.nonce))
+        return _ANSWER.pack(MAGIC, role, given.id, given.proof(role, greeting.nonce))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PassAnswer:
         """Raises ProtocolError."""
         magic, role, name, proof = _ANSWER.unpack(data)
-        if magic != _MAGIC or role not in (CLIENT, BOX):
+        if magic != MAGIC or role not in (CLIENT, BOX):
             raise ProtocolError("not an answer to a relay's greeting")
         return cls(role, name, proof)
 

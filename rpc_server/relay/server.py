@@ -52,20 +52,21 @@ _BACKLOG = 1024
 class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a relay runs.
 
-    It listens on `port`; 0 takes a free one. Of the ports `first` to `last` (0: the 64 after `port`, or free ones when
-    that is 0), boxes register on the first. Clients use one of the others for the moment it takes to connect. `keys` is
+    It listens on `port`; 0 takes a free one, and with `port_end` the first free one of [port, port_end). Of the ports `first` to `last` (0: the 64 after `port`, or free ones where
+    that may be any), boxes register on the first. Clients use one of the others for the moment it takes to connect. `keys` is
     a folder of keys (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file`
     is written with the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
     """
 
     port: int = DEFAULT_RELAY_PORT
+    port_end: int = 0
     first: int = 0
     last: int = 0
 
     @property
     def ports(self) -> tuple[int, int]:
         """First and last of the further ports; (0, 0): any free ones."""
-        if self.first or not self.port:
+        if self.first or not self.port or self.port_end:
             return self.first, max(self.first, self.last)
         return self.port + 1, min(self.port + DOORS, 65535)
 
@@ -98,14 +99,20 @@ def _prepare(control: zmq.Socket[bytes]) -> None:
 
 
 def _listener(options: RelayOptions, address: str) -> socket.socket:
-    try:
-        return listen(address, options.port, _BACKLOG)
-    except OSError as error:
-        what = f"{options.host}:{options.port}: {error.strerror}"
-        if error.errno == errno.EADDRINUSE:
-            what = f"{options.host}: port {options.port} is in use"
-        hint = "choose another --port (0 takes a free one)"
-        raise ServerStartError(f"cannot listen on {what}", hint=hint) from None
+    last = max(options.port, options.port_end - 1)
+    for port in range(options.port, last + 1):
+        try:
+            return listen(address, port, _BACKLOG)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and port < last:
+                continue
+            what = f"{options.host}:{port}: {error.strerror}"
+            if error.errno == errno.EADDRINUSE:
+                ports = f"port {port} is" if port == options.port else f"ports {options.port} to {port} are"
+                what = f"{options.host}: {ports} in use"
+            hint = "choose another --port (0 takes a free one)"
+            raise ServerStartError(f"cannot listen on {what}", hint=hint) from None
+    raise AssertionError("a range of ports is never empty")
 
 
 def _box(ring: KeyRing, public: str) -> Principal | None:
@@ -124,7 +131,7 @@ def _raise_file_limit() -> None:
 class Relay(ChildService):
     """A relay in a child process. It ends with `terminate()`, or with this process.
 
-    `port` is the bound port; 0 takes a free one. Further `options` are RelayOptions fields. Raises ServerStartError.
+    `port` is the bound port; 0 takes a free one, `port_end` those before it from `port` on. Further `options` are RelayOptions fields. Raises ServerStartError.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, silent: bool = False, **options: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tunefarm.cli.main import main as run
-from tunefarm.exec.options import free_port, ignore, parser
+from tunefarm.exec.options import LOOPBACK, free_port, ignore, parser
 
 
 def command(argv: Sequence[str] | None = None) -> list[str]:
@@ -14,15 +14,16 @@ def command(argv: Sequence[str] | None = None) -> list[str]:
     options.add_argument("--tracker", default="", help="HOST:PORT of the tracker to lend the device through")
     options.add_argument("--key", default="", help="key that the device is asked for by")
     options.add_argument("--custom-addr", default="", help="host that clients of the tracker are told")
-    options.add_argument("--through-proxy", action="store_true", help="not supported: use tunefarm server --relay")
+    options.add_argument("--through-proxy", action="store_true", help="host and port are a relay's, to come through")
     options.add_argument("--load-library", default="", help="not supported: use rpc.Server(load_library=…)")
     ignore(options, "--silent", "--no-fork", "--fork")
     args = options.parse_args(argv)
-    if args.through_proxy:
-        options.error("there is no RPC proxy; a box that can only dial out has a relay: tunefarm server --relay")
     if args.load_library:
         options.error("libraries are loaded by tunefarm.rpc.Server(load_library=…)")
-    made = ["server", "--host", args.host, "--port", str(free_port(args.host, args.port, args.port_end))]
+    if args.through_proxy:
+        made = ["server", "--host", LOOPBACK, "--port", "0", "--relay", f"{args.host}:{args.port}"]
+    else:
+        made = ["server", "--host", args.host, "--port", str(free_port(args.host, args.port, args.port_end))]
     for flag, value in (("--tracker", args.tracker), ("--key", args.key), ("--address", args.custom_addr)):
         made += [flag, value] if value else []
     return made

@@ -14,7 +14,7 @@ from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, Measur
 from tracker.client import TrackerSession
 from tracker.server import Tracker
 from tunefarm.compatibility import refusing
-from tunefarm.rpc import client, server, tracker
+from tunefarm.rpc import client, proxy, server, tracker
 from tunefarm.rpc.client import connect, connect_tracker
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "client",
     "connect",
     "connect_tracker",
+    "proxy",
     "server",
     "tracker",
     "with_minrpc",

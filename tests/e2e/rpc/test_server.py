@@ -185,7 +185,7 @@ def test_other_interfaces_need_insecure():
     ("options", "words"),
     [
         ({"host": "no-such-host.invalid"}, "no-such-host"),
-        ({"is_proxy": True}, "proxy"),
+        ({"is_proxy": True}, "serve a key"),
         ({"folder": "/no/such/folder"}, "/no/such/folder"),
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from types import ModuleType
 
 import pytest
 
 from rpc_server.errors import ServerStartError
 from tests.kit.ports import free_port
-from tunefarm.exec import options, rpc_server, rpc_tracker
+from tunefarm.exec import options, rpc_proxy, rpc_server, rpc_tracker
 
 
 def test_a_tracker_s_options() -> None:
@@ -33,8 +34,20 @@ def test_the_next_free_port_is_taken() -> None:
             options.free_port("127.0.0.1", port, port)
 
 
-@pytest.mark.parametrize("flags", [["--through-proxy"], ["--load-library", "a.so"]])
-def test_what_has_no_counterpart_is_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_behind_a_proxy() -> None:
+    given = ["--host", "lab", "--port", "9090", "--key", "board", "--through-proxy"]
+    assert rpc_server.command(given) == [
+        "server", "--host", "127.0.0.1", "--port", "0", "--relay", "lab:9090", "--key", "board",
+    ]  # fmt: skip
+    assert rpc_proxy.command(["--port", "0", "--example-rpc"]) == ["relay", "--host", "127.0.0.1", "--port", "0"]
+
+
+@pytest.mark.parametrize(
+    ("program", "flags"), [(rpc_server, ["--load-library", "a.so"]), (rpc_proxy, ["--web-port", "8888"])]
+)
+def test_what_has_no_counterpart_is_refused(
+    program: ModuleType, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        rpc_server.command(flags)
+        program.command(flags)
     assert "tunefarm" in capsys.readouterr().err

@@ -119,9 +119,10 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
     """
     if given["tracker"]:
         address(given["tracker"], "--tracker")
-    elif given["hours"] or given["relay"]:
-        option = "--hours are those" if given["hours"] else "--relay is that"
-        raise click.UsageError(f"{option} of a tracker's lending: give --tracker as well")
+    elif given["hours"]:
+        raise click.UsageError("--hours are those of a tracker's lending: give --tracker as well")
+    elif given["relay"] and not given["key"]:
+        raise click.UsageError("--relay leads to boxes of a tracker, or of a key: give --tracker or --key as well")
     if given["relay"]:
         address(given["relay"], "--relay")
     if cores:
