@@ -29,8 +29,8 @@ _NEWS = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens. A relay that listens
-    there is asked for the box that serves `key`."""
+    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens. A relay that
+    listens there is asked for the box that serves `key`."""
 
     liveness: Liveness
     keys: PeerKeys | None = None
