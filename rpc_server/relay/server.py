@@ -52,10 +52,11 @@ _BACKLOG = 1024
 class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a relay runs.
 
-    It listens on `port`; 0 takes a free one, and with `port_end` the first free one of [port, port_end). Of the ports `first` to `last` (0: the 64 after `port`, or free ones where
-    that may be any), boxes register on the first. Clients use one of the others for the moment it takes to connect. `keys` is
-    a folder of keys (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file`
-    is written with the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
+    It listens on `port`; 0 takes a free one, and with `port_end` the first free one of [port, port_end). Of the ports
+    `first` to `last` (0: the 64 after `port`, or free ones where that may be any), boxes register on the first. Clients
+    use one of the others for the moment it takes to connect. `keys` is a folder of keys
+    (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file` is written with
+    the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
     """
 
     port: int = DEFAULT_RELAY_PORT
@@ -131,7 +132,8 @@ def _raise_file_limit() -> None:
 class Relay(ChildService):
     """A relay in a child process. It ends with `terminate()`, or with this process.
 
-    `port` is the bound port; 0 takes a free one, `port_end` those before it from `port` on. Further `options` are RelayOptions fields. Raises ServerStartError.
+    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. Further `options` are
+    RelayOptions fields. Raises ServerStartError.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, silent: bool = False, **options: Any) -> None:
