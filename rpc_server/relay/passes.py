@@ -2,8 +2,8 @@
 
 A pass is made of a lease's token by the tracker, for the client's address, and by the box, for the relay. Only they
 know the token, and it cannot be had back from the pass. A box without a tracker has one pass, made of its key. Both
-ends of the knock know the pass's secret, and only a proof of that travels, made of a number that the relay drew for this
-connection. One that was overheard is of no use again.
+ends of the knock know the pass's secret, and only a proof of that travels, made of a number that the relay drew for
+this connection. One that was overheard is of no use again.
 """
 
 from __future__ import annotations
