@@ -2,10 +2,18 @@
 
 from compiler.ir.transform.instrument import (
     PassInstrument,
+    PassPrintingInstrument,
     PassTimingInstrument,
     PrintAfterAll,
     PrintBeforeAll,
     pass_instrument,
 )
 
-__all__ = ["PassInstrument", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll", "pass_instrument"]
+__all__ = [
+    "PassInstrument",
+    "PassPrintingInstrument",
+    "PassTimingInstrument",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "pass_instrument",
+]

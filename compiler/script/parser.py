@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from compiler.errors import IRError
-from compiler.ir.base import GlobalVar, Span
+from compiler.ir.base import GlobalVar, Node, Span
 from compiler.ir.function import BaseFunc
 from compiler.script import dialect
 from compiler.script.scope import Scope
@@ -244,6 +244,12 @@ class Parser:
             return self.function_of_module(node, owner)
         if node.attr.startswith("_"):
             self.fail(node, f"{node.attr!r} is private")
+        if self.source.of_program and not isinstance(owner, ModuleName | Node):
+            # Code of the running program: what it says of its own modules and objects is Python.
+            try:
+                return getattr(owner, node.attr)
+            except AttributeError as error:
+                self.fail(node, str(error))
         return self.attribute(node, owner)
 
     def value_Call(self, node: ast.Call) -> Any:

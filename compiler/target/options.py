@@ -228,7 +228,7 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
     known: dict[str, type] = {**COMMON, **found.options}
     options: dict[str, OptionValue] = {}
     for name, value in data.items():
-        if name in ("kind", "host") or value is None:
+        if name in ("kind", "host") or value is None or (name == "tag" and value == ""):
             continue
         if name not in known:
             raise TargetError(

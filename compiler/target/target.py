@@ -105,13 +105,17 @@ class Target:
 
     # -- options ---------------------------------------------------------------------------------
     @property
-    def attrs(self) -> Mapping[str, OptionValue]:
-        """The options by name: those given, and for a GPU what its kind has where it does not say."""
+    def attrs(self) -> Mapping[str, Any]:
+        """The options by name: those given, and for a GPU what its kind has where it does not say. The devices of a
+        composite target are targets."""
         kind = known_kind(self.kind)
         limits: dict[str, OptionValue] = dict(kind.limits)
         if self.is_gpu:
             limits |= {"max_num_threads": self.max_num_threads, "thread_warp_size": self.thread_warp_size}
-        return MappingProxyType({**limits, **dict(self.options)})
+        given: dict[str, Any] = dict(self.options)
+        if "devices" in given:
+            given["devices"] = tuple(map(Target, given["devices"]))
+        return MappingProxyType({**limits, **given})
 
     def get(self, name: str, default: Any = None) -> Any:
         """One option's value, or `default` when it was not given."""
@@ -454,6 +458,8 @@ def _read_spec(spec: object) -> Parsed:
         text = spec.strip()
         return read_mapping(expand_tag(read_json(text) if text.startswith("{") else read_words(text)))
     if isinstance(spec, Mapping):
+        if spec.get("kind") == "composite":
+            spec = {**spec, "devices": [str(Target(device)) for device in spec.get("devices", ())]}
         return read_mapping(expand_tag(spec))
     raise TargetError(f"a target is a string, a mapping or a Target, not {type(spec).__name__}")
 

@@ -9,6 +9,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from inspect import Parameter, Signature
 from typing import Any, NoReturn
 
@@ -347,11 +348,27 @@ def parameters(*value_sets: Iterable[Any], ids: Sequence[str] | None = None) -> 
 
 
 def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
-    """`pytest.fixture`. With `cache_return_value` a value is made once a module; it must not be changed."""
+    """`pytest.fixture`. With `cache_return_value` a value is made once for the values of the fixtures that it takes;
+    it must not be changed."""
     import pytest
 
-    made = pytest.fixture(scope="module" if cache_return_value else "function")
+    def made(func: Callable[..., Any]) -> Any:
+        return pytest.fixture(_cached(func) if cache_return_value else func)
+
     return made if func is None else made(func)
+
+
+def _cached(func: Callable[..., Any]) -> Callable[..., Any]:
+    values: dict[Any, Any] = {}
+
+    @wraps(func)  # pytest reads the signature
+    def value(**given: Any) -> Any:
+        key = tuple(sorted(given.items()))
+        if key not in values:
+            values[key] = func(**given)
+        return values[key]
+
+    return value
 
 
 def main() -> NoReturn:

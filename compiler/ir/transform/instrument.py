@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,24 @@ def _lines(timing: _Timing, depth: int, around: float) -> list[str]:
     own = f"{timing.seconds * 1e6:.0f} us [{(timing.seconds - inside) * 1e6:.0f} us] ({share:.1f}%)"
     head = f"{'  ' * depth}{timing.name}: {own}"
     return [head, *(line for inner in timing.inner for line in _lines(inner, depth + 1, timing.seconds))]
+
+
+class PassPrintingInstrument(PassInstrument):
+    """Prints the module before the passes of some names, and after those of others."""
+
+    def __init__(
+        self, print_before_pass_names: Collection[str] = (), print_after_pass_names: Collection[str] = ()
+    ) -> None:
+        self.print_before_pass_names = print_before_pass_names
+        self.print_after_pass_names = print_after_pass_names
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if info.name in self.print_before_pass_names:
+            print(f"# before {info.name}\n{mod.script()}")
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if info.name in self.print_after_pass_names:
+            print(f"# after {info.name}\n{mod.script()}")
 
 
 class PrintBeforeAll(PassInstrument):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import tunefarm as tvm
 from compiler.errors import CodegenError, TargetError
-from tunefarm.contrib import nvcc, utils
+from tunefarm.contrib import cc, nvcc, tar, utils
 
 
 def test_a_temporary_folder_goes_away() -> None:
@@ -95,3 +98,39 @@ def test_without_a_gpu_the_compute_version_is_unknown() -> None:
 def test_cuda_sources_are_not_compiled() -> None:
     with pytest.raises(CodegenError, match="CUDA C"):
         nvcc.compile_cuda("__global__ void f() {}")
+
+
+def test_a_compiler_for_another_machine(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int answer(void) { return N; }\n")
+    compiler = cc.get_cc()
+    assert compiler is not None
+    link = cc.cross_compiler(compiler, options=["-DN=42"])
+    assert (link.output_format, link.get_target_triple()) == ("so", cc.get_target_by_dump_machine(compiler)())
+    link(str(tmp_path / "a.so"), str(tmp_path / "a.c"))
+    assert ctypes.CDLL(str(tmp_path / "a.so")).answer() == 42
+    assert cc.cross_compiler(tar.tar, output_format="tar").output_format == "tar"
+    assert cc.get_target_by_dump_machine("no-such-compiler")() is None
+
+
+def test_libraries_and_programs(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int answer(void) { return 42; }\n")
+    (tmp_path / "main.c").write_text("int answer(void); int main(void) { return answer(); }\n")
+    cc.create_executable(str(tmp_path / "a.o"), str(tmp_path / "a.c"), ["-c"])
+    cc.create_staticlib(str(tmp_path / "a.a"), str(tmp_path / "a.o"))
+    cc.create_executable(str(tmp_path / "main"), [str(tmp_path / "main.c"), str(tmp_path / "a.a")])
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 42
+    with pytest.raises(cc.LinkError, match="could not make"):
+        cc.create_executable(str(tmp_path / "b"), str(tmp_path / "a.o"))
+
+
+def test_tar_files_are_unpacked(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    tar.tar(str(tmp_path / "inner.tar"), [str(tmp_path / "a")])
+    tar.tar(str(tmp_path / "outer.tar"), [str(tmp_path / "inner.tar"), str(tmp_path / "b")])
+    tar.untar(tmp_path / "outer.tar", tmp_path / "here")
+    assert sorted(os.listdir(tmp_path / "here")) == ["b", "inner.tar"]
+    with utils.tempdir() as temp:
+        found = tar.normalize_file_list_by_unpacking_tars(temp, [str(tmp_path / "outer.tar"), "c.o"])
+        assert sorted(map(os.path.basename, found)) == ["a", "b", "c.o"]
+        assert all(name == "c.o" or Path(name).exists() for name in found)

@@ -17,6 +17,13 @@ number = testing.parameter(1, 2, 3)
 named = testing.parameter(by_dict={"one": 1, "two": 2})
 low, high = testing.parameters((1, 10), (2, 20))
 seen: list[Any] = []
+made: list[int] = []
+
+
+@testing.fixture(cache_return_value=True)
+def made_for_a_size(low: int) -> list[int]:
+    made.append(low)
+    return [low]
 
 
 @testing.fixture(cache_return_value=True)
@@ -49,6 +56,12 @@ def test_parameters_vary_together(low: int, high: int) -> None:
 
 def test_all_values_were_seen() -> None:
     assert seen == [1, 2, 3, 10, 20]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cached_fixture_is_made_for_each_value(made_for_a_size: list[int], low: int, again: bool) -> None:
+    assert made_for_a_size == [low]
+    assert made.count(low) == 1
 
 
 @pytest.mark.parametrize("turn", [0, 1])

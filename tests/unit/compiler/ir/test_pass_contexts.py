@@ -13,6 +13,7 @@ from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.instrument import (
     PassInstrument,
+    PassPrintingInstrument,
     PassTimingInstrument,
     PrintAfterAll,
     PrintBeforeAll,
@@ -231,6 +232,10 @@ def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.index("# before tir.FlattenBuffer") < out.index("# after tir.FlattenBuffer")
     assert out.count("# after") == len(steps()) + 1
+    with PassContext(instruments=[PassPrintingInstrument(["tir.FlattenBuffer"], {"tir.VectorizeLoop"})]):
+        lower(matmul(2, 3, 4))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("# before", "# after"))]
+    assert lines == ["# before tir.FlattenBuffer", "# after tir.VectorizeLoop"]
 
 
 def test_a_decorated_class_is_an_instrument() -> None:

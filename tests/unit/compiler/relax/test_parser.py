@@ -13,7 +13,7 @@ from compiler.relax import op
 from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.interp import run
-from compiler.relax.nodes import Function, TensorStructInfo, Var, const
+from compiler.relax.nodes import Call, Constant, Function, TensorStructInfo, Var, const
 from compiler.script.entry import from_source
 from compiler.script.saved import load_json, save_json
 from compiler.script.source import ScriptError
@@ -77,7 +77,7 @@ def test_a_module_is_read_printed_and_run(capsys: pytest.CaptureFixture[str]) ->
 def plain(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, "m"))):  # type: ignore[no-untyped-def,valid-type]
     with R.dataflow():
         h = R.nn.relu(R.matmul(x, w) + 1.0)
-        out = (h * 2.0)
+        out = h * 2.0
         R.output(out)
     return (out, R.permute_dims(out))
 
@@ -218,3 +218,25 @@ def test_long_texts_take_work_by_size_only() -> None:
 
     work(10)
     assert work(400) < 4.5 * work(100)
+
+
+class Config:
+    width = 3
+
+
+def test_a_decorated_function_uses_modules_and_objects_of_the_program() -> None:
+    @R.function
+    def main(x: R.Tensor((Config.width,), "float32")) -> R.Tensor((3,), "float32"):
+        y = R.add(x, R.const(np.arange(Config.width, dtype="float32")))
+        return y
+
+    call = main.body.blocks[0].bindings[0].value
+    assert isinstance(call, Call)
+    constant = call.args[1]
+    assert isinstance(constant, Constant)
+    assert constant.data.numpy().tolist() == [0, 1, 2]
+    with pytest.raises(ScriptError, match="has no attribute 'height'"):
+
+        @R.function
+        def wrong(x: R.Tensor((Config.height,), "float32")):
+            return x

@@ -227,3 +227,12 @@ def test_current_nests_and_belongs_to_its_thread() -> None:
         assert Target.current() is inner
     assert Target.current() is None
     assert seen == [None]
+
+
+def test_a_composite_target_has_targets() -> None:
+    both = Target({"kind": "composite", "tag": "", "devices": ["llvm -mcpu=skylake", Target("cuda"), {"kind": "c"}]})
+    assert [str(device.kind) for device in both.attrs["devices"]] == ["llvm", "cuda", "c"]
+    assert both.attrs["devices"][0].mcpu == "skylake"
+    assert Target(str(both)) == both
+    with pytest.raises(TargetError):
+        Target({"kind": "composite", "devices": ["no such kind"]})
