@@ -238,5 +238,5 @@ def test_a_decorated_function_uses_modules_and_objects_of_the_program() -> None:
     with pytest.raises(ScriptError, match="has no attribute 'height'"):
 
         @R.function
-        def wrong(x: R.Tensor((Config.height,), "float32")):
-            return x
+        def wrong(x: R.Tensor((3,), "float32")):
+            return R.add(x, R.const(Config.height, "float32"))
