@@ -7,6 +7,7 @@ of names and numbers are let through, and the text is short.
 from __future__ import annotations
 
 import ast
+import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from compiler.errors import ArtifactError
 
 MAX_CHARACTERS = 256
 MAX_NUMBER = 1 << 48
+MAX_NAME = 100
 FUNCTIONS = {"min": min, "max": max}
 
 _SCOPE = {"__builtins__": {}, **FUNCTIONS}
@@ -33,6 +35,12 @@ class Extent:
     def value(self, known: Mapping[str, int]) -> int:
         """The extent where the variables have these values. Raises ZeroDivisionError."""
         return int(eval(self._code, _SCOPE, dict(known)))  # `_check` let arithmetic through only
+
+
+def can_be_name(text: str) -> bool:
+    """Whether a size can be called so: ASCII letters, digits and "_", and no word of Python or function of extents."""
+    is_word = text.isascii() and text.isidentifier() and len(text) <= MAX_NAME
+    return is_word and not keyword.iskeyword(text) and text not in FUNCTIONS
 
 
 @lru_cache(maxsize=4096)

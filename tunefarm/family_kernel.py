@@ -32,7 +32,7 @@ from compiler.target.target import Target
 from tunefarm.client import ApiError, Client
 from tunefarm.version import __version__
 from tuner.devices.supplies import local_target
-from tuner.families.build import FamilyMaker, function_name, symbols_of
+from tuner.families.build import FamilyMaker, function_name, record_for, symbols_of
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL, Explanation
 from tuner.families.sizes import FamilyError
@@ -242,7 +242,7 @@ class FamilyKernel:
         self._asked = time.monotonic()
         try:
             data = self._fetch(self._maker, self.target)
-            record, source = None if data is None else FamilyRecord.from_json(data), "fetched"
+            record, source = None if data is None else record_for(self._maker, data), "fetched"
             if data is not None:
                 self._cache.keep_record(self._place, data)
         except ApiError as error:

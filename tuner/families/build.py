@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from compiler.size_rule import Size, SizeRule, SizeTest, Tree, leaves_of
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.families.configs import realised
-from tuner.families.family import AnySpec, spec_from_json
+from tuner.families.family import AnySpec, family_key, spec_from_json
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
-from tuner.families.sizes import SizeList
+from tuner.families.sizes import FamilyError, SizeList
 from tuner.search.drafted import drafted_candidate
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
@@ -141,6 +141,23 @@ def symbols_of(maker: FamilyMaker, record: FamilyRecord | None) -> tuple[str, ..
     if record is None or not isinstance(maker, FunctionMaker):
         return maker.symbols
     return spec_of(record).symbols
+
+
+def record_for(maker: FamilyMaker, data: Mapping[str, Any]) -> FamilyRecord:
+    """The record of a maker's family as it was sent. Raises FamilyError for one of another function."""
+    record = FamilyRecord.from_json(data)
+    if family_key(record.what) != maker.key:
+        raise FamilyError(
+            f"what was sent for {maker.name} is the record of another function, {record.name}",
+            hint="it was kept under a wrong key: tune the family again",
+        )
+    return record
+
+
+def recorded_size(maker: FamilyMaker, record: FamilyRecord, size: Size) -> Size:
+    """A size, in the order of the maker's symbols, as the record has it: its names and their order may be others."""
+    symbols = symbols_of(maker, record)
+    return tuple(size[symbols.index(symbol)] for symbol in record.sizes.symbols)
 
 
 def fixed(artifact: Artifact, sizes: Mapping[str, int]) -> Artifact:

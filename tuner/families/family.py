@@ -15,7 +15,7 @@ from compiler.target.target import Target
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from tuner.families.function import FunctionSpec, check_symbols, general_form, general_key
-from tuner.families.sizes import FamilyError, SizeList
+from tuner.families.sizes import MOST_EXTENT, FamilyError, SizeList, check_names
 from tuner.task import TuningTask
 from tuner.workloads import OPERATORS, WorkloadSpec
 
@@ -31,6 +31,7 @@ class FamilySpec:
     def __post_init__(self) -> None:
         if not self.symbols:
             raise FamilyError(f"{self} has no symbol", hint="write a name for a size that varies: dense:M,3072,768")
+        check_names(self.symbols)
         self.at(SizeList(self.symbols, ((1,) * len(self.symbols),)), (1,) * len(self.symbols))
 
     @property
@@ -62,7 +63,7 @@ class FamilySpec:
         for word in map(str.strip, parts[1].split(",")):
             if word.isidentifier():
                 args.append(word)
-            elif word.isdecimal():
+            elif word.isdecimal() and len(word) <= len(str(MOST_EXTENT)):
                 args.append(int(word))
             else:
                 raise FamilyError(f"{word!r} in {text!r} is neither a size nor a name", hint="dense:M,3072,768")

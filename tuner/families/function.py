@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from compiler.errors import TunefarmError
+from compiler.extents import MAX_NAME, can_be_name
 from compiler.lower.blocks.shape_vars import shape_vars
 from compiler.lower.blocks.sizes import narrow_indices, with_sizes
 from compiler.script.entry import from_source
@@ -119,9 +121,16 @@ def _symbols(func: n.PrimFunc) -> tuple[str, ...]:
     """The names of a function's sizes, told apart where two have one name."""
     names: list[str] = []
     for shape in shape_vars(func):
-        name, number = shape.var.name, 1
+        stem, number = _usable(shape.var.name), 1
+        name = stem
         while name in names:
             number += 1
-            name = f"{shape.var.name}_{number}"
+            name = f"{stem}_{number}"
         names.append(name)
     return tuple(names)
+
+
+def _usable(name: str) -> str:
+    """A size's name made of a dimension's, which a model may call anything."""
+    made = re.sub(r"\W", "_", name, flags=re.ASCII)[: MAX_NAME // 2]
+    return made if can_be_name(made) else f"size_{made}"

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from compiler.extents import parse_extent
+from compiler.extents import MAX_CHARACTERS, parse_extent
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree, walk
 from tuner.families.portfolio import Portfolio, TimeTable
 from tuner.families.sizes import FamilyError, SizeList
@@ -131,7 +131,8 @@ def doublings(a: Size, b: Size) -> float:
 def _values(symbols: Sequence[str], derived: bool) -> list[str]:
     if not derived:
         return list(symbols)
-    products = ["*".join(symbols)] if len(symbols) > 1 else []
+    product = "*".join(symbols)
+    products = [product] if len(symbols) > 1 and len(product) <= MAX_CHARACTERS else []
     return [*symbols, *products, *(f"{symbol} % {tail}" for symbol in symbols for tail in _TAILS)]
 
 

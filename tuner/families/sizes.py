@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.extents import MAX_NAME, can_be_name
 from compiler.size_rule import Size
 from tuner.errors import TuningError
 
@@ -36,6 +37,7 @@ class SizeList:
     def __post_init__(self) -> None:
         if not self.symbols or not self.sizes:
             raise FamilyError("a family needs a symbol and sizes for it", hint=_EXAMPLE)
+        check_names(self.symbols)
         if double := _double(self.symbols):
             raise FamilyError(f"{double} is given sizes twice", hint="name each symbol once")
         if len(self.sizes) > MOST_SIZES:
@@ -108,6 +110,15 @@ class SizeList:
             raise FamilyError(f"these are no sizes of a family: {error}") from None
 
 
+def check_names(symbols: Sequence[str]) -> None:
+    """Raises FamilyError for a name that rules over sizes cannot have."""
+    if wrong := [symbol for symbol in symbols if not can_be_name(symbol)]:
+        raise FamilyError(
+            f"a size cannot be called {wrong[0][:MAX_NAME]!r}",
+            hint="a name has ASCII letters, digits and _, and is neither a word of Python nor min or max",
+        )
+
+
 def parse_shapes(texts: Sequence[str]) -> SizeList:
     """The sizes that texts such as "M=1,16,128" list; those of several texts are combined, each with each.
 
@@ -126,8 +137,9 @@ def parse_shapes(texts: Sequence[str]) -> SizeList:
 def _one(text: str) -> tuple[tuple[str, ...], list[Size]]:
     names, separator, listed = text.partition("=")
     symbols = tuple(name.strip() for name in names.split(","))
-    if not separator or not all(name.isidentifier() for name in symbols):
+    if not separator or not all(symbols):
         raise FamilyError(f"{text!r} does not say which symbol has which sizes", hint=_EXAMPLE)
+    check_names(symbols)
     sizes: list[Size] = []
     for word in listed.split(","):
         try:

@@ -18,6 +18,7 @@ import msgspec
 from rpc_server.wire.trial_messages import FailureKind
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
+from tuner.families.stored import key_now
 from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
@@ -280,7 +281,7 @@ def new_family(entry: FamilyEntry, run_id: int | None) -> NewFamily:
     if (found.digest, found.target) != (entry.digest, entry.target):
         raise InvalidRecord(f"the digest of {entry.name} is not {entry.digest}: one of them was changed")
     return NewFamily(
-        key=entry.key,
+        key=key_now(entry.record.get("what")) or entry.key,
         name=entry.name,
         target=entry.target,
         device_class=entry.device_class,

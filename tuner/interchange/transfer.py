@@ -305,10 +305,10 @@ class _Writer:
 
     def _family(self, entry: FamilyEntry) -> None:
         same = (entry.digest, entry.target, entry.device_class, entry.created_at)
-        known = _all_families(self.store, entry.key)
+        new = new_family(entry, None if entry.run is None else self.known.get(entry.run))
+        known = (family for key in {new.key, entry.key} for family in _all_families(self.store, key))
         if same not in ((f.digest, f.target, f.device_class, f.created_at) for f in known):
-            run = None if entry.run is None else self.known.get(entry.run)
-            self.store.families.add(new_family(entry, run), entry.created_at)
+            self.store.families.add(new, entry.created_at)
             self.absorbed.families += 1
 
     def _model(self, entry: ModelEntry) -> None:

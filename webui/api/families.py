@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from compiler.errors import TunefarmError
 from compiler.target.target import Target
-from tuner.families.family import FamilySpec, family_key
+from tuner.families.family import FamilySpec
+from tuner.families.stored import newest_family
 from tuner.records.parts import families as parts
 from tuner.records.store import RecordStore
 from webui.api.params import Before, Id
@@ -121,7 +120,7 @@ def _found(
             release=release,
             record=dict(record),
         )
-    kept = store.families.in_use(key, target, device_class) or _keyed_before(store, key, target, device_class)
+    kept = newest_family(store, key, target, device_class)
     if kept is None:
         return None
     return FamilyReply(
@@ -133,23 +132,3 @@ def _found(
         release=None,
         record=dict(kept.record),
     )
-
-
-def _keyed_before(store: RecordStore, key: str, target: str, device_class: str | None) -> parts.StoredFamily | None:
-    """The newest record of a family that an earlier version kept under another key."""
-    kept = store.families.all_in_use(target, device_class)
-    return next((found for found in reversed(kept) if _key_now(_what(found)) == key), None)
-
-
-def _what(kept: parts.StoredFamily) -> str:
-    return json.dumps(kept.record.get("what"), sort_keys=True)
-
-
-@lru_cache(maxsize=1024)
-def _key_now(what: str) -> str:
-    """The key that this version gives a recorded function; "" for one that it cannot read."""
-    try:
-        found = json.loads(what)
-        return family_key(found) if isinstance(found, dict) else ""
-    except TunefarmError:
-        return ""

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from tuner.engine.options import RunOptions
+from tuner.families.stored import families_of_run
 from tuner.records.model import Run, TrialStatus
 from tuner.records.store import RecordStore
 from tuner.search.registry import strategy_names
@@ -65,6 +66,7 @@ def run(
         progress=now,
         models=models,
         model_ids=context.store.models.of_run(run_id, viewer_of(request)) if models else {},
+        families=families_of_run(context.store, found),
         failures=context.store.runs.failures(run_id),
         trials=trials,
         names=_names(found),

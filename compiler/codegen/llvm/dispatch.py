@@ -36,9 +36,9 @@ def dispatch_text(
         raise CodegenError(f"the rule goes by {missing[0]}, which is no size of {symbol}")
     writer = _Writer(rule, kernels)
     lines = [f'define i32 @"{symbol}_packed"(ptr %slots) #0 {{', "entry:"]
-    for name in rule.symbols:
+    for name, value in writer.sizes.items():
         slot = len(args) + names.index(name)
-        lines += [f"  %at.{name} = getelementptr i64, ptr %slots, i64 {slot}", f"  %{name} = load i64, ptr %at.{name}"]
+        lines += [f"  {value}.at = getelementptr i64, ptr %slots, i64 {slot}", f"  {value} = load i64, ptr {value}.at"]
     lines += [*writer.body(), "}", "", *_typed(symbol, args, sizes)]
     declared = [f'declare i32 @"{kernel}_packed"(ptr)' for kernel in dict.fromkeys(kernels)]
     return "\n".join([*declared, "", *lines, "attributes #0 = { nounwind }", ""])
@@ -66,6 +66,8 @@ class _Writer:
 
     def __init__(self, rule: SizeRule, kernels: Sequence[str]) -> None:
         self._rule, self._kernels = rule, kernels
+        self.sizes = {symbol: f"%size{at}" for at, symbol in enumerate(rule.symbols)}
+        """What holds each symbol's value; symbols' own names may be those of labels here."""
         self._numbers = count()
         self._used: set[int] = set()
 
@@ -77,7 +79,7 @@ class _Writer:
 
     def _switch(self, known: Mapping[Size, int], axis: int, label: str) -> list[str]:
         """Part the known sizes by one symbol after the other."""
-        here = f"%{self._rule.symbols[axis]}"
+        here = self.sizes[self._rule.symbols[axis]]
         begin = [f"{label}:"] if label else []
         if axis == len(self._rule.symbols) - 1:
             cases = [f"i64 {size[axis]}, label %{self._leaf(pick)}" for size, pick in sorted(known.items())]
@@ -108,7 +110,7 @@ class _Writer:
             case ast.Constant(value=int(value)):
                 return str(value)
             case ast.Name(id=name):
-                return f"%{name}"
+                return self.sizes[name]
             case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
                 a, b = self._value(left, lines), self._value(right, lines)
                 result = f"%v{next(self._numbers)}"

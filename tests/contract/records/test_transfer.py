@@ -81,6 +81,12 @@ class TestTransfer:
         assert store.families.in_use(mine.key, mine.target) == mine
         assert [f.current for f in store.families.newest()] == [False, True, False]
 
+    def test_a_family_comes_under_the_key_of_what_it_computes(self, source, store):
+        kept = stored(made_up("dense:M,8,16", ["M=1,4"]))
+        source.store.families.add(dataclasses.replace(kept, key="0" * 64))
+        assert [copy(source.store, store).families for _ in range(2)] == [1, 0]
+        assert store.families.newest()[0].key == kept.key
+
     def test_copying_again_adds_nothing(self, source, store):
         source.whole_run()
         copy(source.store, store)

@@ -11,8 +11,12 @@ from fastapi.testclient import TestClient
 
 from tests.kit.records.seed_family import believable, seed_family
 from tests.kit.tuner.family_records import stored
+from tuner.engine.ledger import Ledger
+from tuner.engine.options import RunOptions
 from tuner.families.sizes import SizeList
+from tuner.kernels.family_jobs import family_record
 from tuner.records.store import RecordStore
+from tuner.task import TuningTask
 from webui.app import create_app
 from webui.pages.family_picture import family_picture, pick_text
 
@@ -34,6 +38,18 @@ def test_the_list_and_a_family(client: TestClient) -> None:
     assert page.text.count("<title>M=16: ") == 1
     assert ">OpenBLAS</th>" in page.text
     assert client.get("/families/9").status_code == 404
+
+
+def test_a_run_leads_to_its_families(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        record = believable(TARGET)
+        task = TuningTask.from_spec("dense:1,3072,768", TARGET)
+        options = RunOptions(workloads=(family_record(record.what, record.sizes, 3),))
+        run = Ledger.create(store, [task], options).run_id
+        client = TestClient(create_app(store), base_url="http://127.0.0.1")
+        assert "/families/" not in client.get(f"/runs/{run}").text.partition('id="run-families"')[2]
+        store.families.add(replace(stored(record, "zen"), run_id=run))
+        assert f'<a href="/families/1">{record.name}</a>' in client.get(f"/runs/{run}").text
 
 
 def test_a_family_without_a_library_says_so(tmp_path: Path) -> None:

@@ -87,6 +87,12 @@ def test_untuned_says_so(tmp_path: Path) -> None:
         dense.explain(N=1)
 
 
+def test_a_record_of_another_function_is_refused(record: FamilyRecord, tmp_path: Path) -> None:
+    maker = FunctionMaker(FamilySpec.parse("dense:M,48,31"))
+    with pytest.raises(FamilyError, match="the record of another function, dense:M,48,32"):
+        FamilyKernel(maker, lambda *_: record.to_json(), Target(local_target()), _Cache(tmp_path))
+
+
 def test_arrays_of_all_kinds(record: FamilyRecord, tmp_path: Path) -> None:
     maker = FunctionMaker(FamilySpec.parse("dense:M,48,32"))
     dense = FamilyKernel(maker, lambda *_: record.to_json(), Target(local_target()), _Cache(tmp_path))

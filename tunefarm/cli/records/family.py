@@ -24,7 +24,7 @@ from tunefarm.client import Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
-from tuner.families.build import FamilyMaker, FunctionMaker, fixed, function_name, symbols_of
+from tuner.families.build import FamilyMaker, FunctionMaker, fixed, function_name, record_for, recorded_size, symbols_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError, SizeList, parse_shapes
 from tuner.number_text import duration
@@ -84,7 +84,7 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
         target = target or Target(local_target())
         device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
         replies = [client.family(maker.key, target, device_class, release=given["release"]) for maker in makers]
-        records = [None if reply is None else FamilyRecord.from_json(reply.record) for reply in replies]
+        records = [None if r is None else record_for(m, r.record) for m, r in zip(makers, replies, strict=True)]
         if given["require_tuned"]:
             _require(makers, records, target)
         built = [
@@ -140,8 +140,7 @@ def _build(
     if record is None:
         artifact = maker.untuned(target, name, sizes)
     else:
-        order = [symbols_of(maker, record).index(symbol) for symbol in record.sizes.symbols]
-        sizes = tuple(tuple(size[at] for at in order) for size in sizes)
+        sizes = tuple(recorded_size(maker, record, size) for size in sizes)
         artifact = maker.built(record, name, sizes).artifact
     checks = () if session is None else _checks(maker, record, artifact, target, session, sizes)
     files = write_each(artifact, name, given["out"], given["formats"]) if given["out"] else ()

@@ -12,6 +12,7 @@ from rich.table import Table
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
+from tunefarm.cli.records.best_family import best_family, family_of
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
@@ -44,6 +45,7 @@ Examples:
   tunefarm best matmul:512,512,512 --target "llvm -mcpu=znver3 -num-cores=1"
   tunefarm best matmul:512,512,512 --objective energy
   tunefarm best kernels.toml:scale
+  tunefarm best dense:M,3072,768 --shapes M=20,40
 \b
 Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 """
@@ -102,6 +104,9 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
 @OBJECTIVE
+@click.option(
+    "--shapes", multiple=True, metavar="M=20,40", help="Of a family: say what is run at these sizes, and why."
+)
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 @click.pass_obj
@@ -113,15 +118,27 @@ def best(
     db: str | None,
     as_json: bool,
     objective: str,
+    shapes: tuple[str, ...],
 ) -> None:
     """Show the best known config of WORKLOAD, and why it is the one.
 
     WORKLOAD is a name, FILE:NAME, the name of a kernel that the store has, or its key. Where there is no config (exit
-    status 3): what was looked for, the nearest workloads that are tuned, and how to tune it.
+    status 3): what was looked for, the nearest workloads that are tuned, and how to tune it. A family, such as
+    dense:M,3072,768, is shown with all of its configs.
     """
     where = Target(local_target()) if not target else given_target(target)
     address = db or settings.db
+    family = family_of(workload)
+    if family is None and shapes:
+        raise click.UsageError("--shapes is for families, such as dense:M,3072,768")
+    if family is not None and objective != "time":
+        raise click.UsageError("--objective energy is for kernels: families are chosen by time")
     with open_store(address, workload) as store:
+        if family is not None:
+            looked_in = {"device class": device_class or "any", "record store": show_url(parse_url(address))}
+            flags = {"--target": target, "--db": db}
+            best_family(store, family, workload, where, device_class, shapes, as_json, looked_in, flags)
+            return
         found = find_subject(store, workload, where)
         lookup = store.best.look_up(found.key, str(where), device_class, goal=Goal(objective))
         near = nearby(store, found.task.func, str(where), device_class) if found.task and not lookup.config else ()

@@ -15,6 +15,7 @@ from compiler.runtime.files.header import header
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE
+from tunefarm.cli.records.best_family import refuse_family
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config, values_of
 from tunefarm.cli.records.subject import Subject, find_subject, open_store
@@ -115,6 +116,7 @@ def show(
     WORKLOAD is what `tunefarm best` takes.
     """
     where = given_target(target) if target else Target(local_target())
+    refuse_family(workload)
     with open_store(db or settings.db, workload) as store:
         found = find_subject(store, workload, where)
         lookup = store.best.look_up(found.key, str(where), device_class, goal=Goal(objective))

@@ -9,6 +9,7 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import WorkloadError
+from tuner.families.family import FamilySpec
 from tuner.kernels.files import Item, read_job
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
@@ -55,7 +56,8 @@ def open_store(address: str, word: str) -> RecordStore:
     try:
         return RecordStore.open(address)
     except TunefarmError:
-        read_job([word])
+        if not FamilySpec.is_family(word):
+            read_job([word])
         raise
 
 

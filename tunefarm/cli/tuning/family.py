@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import click
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -37,7 +38,8 @@ def keep_families(
         family.settle(finals)
         try:
             record = family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
-        except FamilyError:  # its tasks tell what failed
+        except FamilyError as error:
+            click.echo(f"{family.name}: {error.message}", err=True)
             continue
         if is_here and ("op" in record.what or "function" in record.what):
             record = replace(record, library=library_times(spec_from_json(record.what), record.sizes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -108,6 +108,11 @@ class FamilyRecords(StorePart):
         if key is not None:
             query = query.where(FamilyRow.key == key)
         return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))
+
+    def of_run(self, run_id: int, keys: Collection[str]) -> Mapping[int, str]:
+        """The names of the families with these keys that a run tuned, by their numbers, oldest first."""
+        query = select(FamilyRow.id, FamilyRow.name).where(FamilyRow.key.in_(sorted(keys)), FamilyRow.run_id == run_id)
+        return self._read(lambda c: {row.id: row.name for row in c.execute(query.order_by(FamilyRow.id))})
 
 
 _FAMILIES = select(*FamilyRow.__table__.columns)

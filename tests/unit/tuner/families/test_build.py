@@ -32,7 +32,8 @@ def test_dense_at_any_size() -> None:
 
 
 def test_a_convolution_without_general_kernels_has_the_untuned_one() -> None:
-    record = made_up("conv2d:1,4,H,W,8,3,3", ["H,W=6x5,8x8"])
+    """Its sizes are called as values and labels of the code that jumps are."""
+    record = made_up("conv2d:1,4,slots,tree,8,3,3", ["slots,tree=6x5,8x8"])
     built = build_family(record)
     reference = load_artifact(build_untuned(FamilySpec.parse("conv2d:1,4,H,W,8,3,3"), Target(record.target), "plain"))
     conv = load_artifact(built.artifact)[function_name(record.name)]

@@ -135,6 +135,8 @@ def test_families_read_and_build() -> None:
         (["M=1,x"], "no whole number"),
         (["H,W=1x2,3"], "has 1 numbers for 2 symbols"),
         (["16,32"], "does not say which symbol"),
+        (["max=1"], "cannot be called 'max'"),
+        (["µ=1"], "cannot be called 'µ'"),
         ([], "needs a symbol"),
     ],
 )
@@ -167,6 +169,10 @@ def test_bad_families_are_refused() -> None:
         FamilySpec.parse("dense:1,16,8")
     with pytest.raises(WorkloadError):
         FamilySpec.parse("nothing:M,1")
+    with pytest.raises(FamilyError, match="cannot be called 'class'"):
+        FamilySpec.parse("dense:class,16,8")
+    with pytest.raises(FamilyError, match="neither a size nor a name"):
+        FamilySpec.parse(f"dense:M,{'9' * 5000},8")
     with pytest.raises(ArtifactError, match="tests K"):
         SizeRule(("M",), {}, SizeTest("K", 1, 0, 1))
     with pytest.raises(ArtifactError, match="no tree"):

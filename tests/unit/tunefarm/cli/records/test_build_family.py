@@ -46,6 +46,31 @@ def test_a_family_is_one_artifact(tmp_path: Path, capfd: pytest.CaptureFixture[s
         assert "M=32: output checked" in untuned.out
 
 
+def test_the_best_of_a_family(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    db = f"sqlite:///{tmp_path}/records.db"
+    with RecordStore.open(db, create=True) as store:
+        store.families.add(stored(made_up("conv2d:1,4,H,W,8,3,3", ["W,H=5x6,8x8"])))
+    words = ("--db", db, "--shapes", "height,width=6x5,7x9")
+    done = run_cli(capfd, "best", "conv2d:1,4,height,width,8,3,3", *words)
+    assert done.code == 0, done.text
+    assert "2 sizes" in done.out
+    assert "W=5, H=6:" in done.out
+    assert "this size was measured" in done.out
+    assert "W=9, H=7:" in done.out
+    told = json.loads(run_cli(capfd, "best", "conv2d:1,4,height,width,8,3,3", *words, "--json").out)
+    assert [(one["size"], one["sure"]) for one in told["explain"]] == [([5, 6], "measured"), ([9, 7], "near")]
+    assert told["config"]["record"]["format"] == "tunefarm.family"
+    for line, code, text in (
+        (("best", "dense:M,48,31"), 3, "tunefarm tune dense:M,48,31 --shapes M=1,16,128"),
+        (("best", "dense:M,48,32", "--shapes", "N=1"), 1, "no sizes for M"),
+        (("best", "dense:8,48,32", "--shapes", "M=1"), 2, "--shapes is for families"),
+        (("best", "dense:M,48,32", "--objective", "energy"), 2, "chosen by time"),
+        (("show", "dense:M,48,32"), 1, "tunefarm best dense:M,48,32"),
+    ):
+        wrong = run_cli(capfd, *line, "--db", db)
+        assert (wrong.code, text in wrong.text) == (code, True), wrong.text
+
+
 def test_a_c_program_calls_it_at_any_size(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with RecordStore.open(tmp_path / "records.db", create=True) as store, running_app(store) as address:
         store.families.add(stored(made_up("dense:M,48,32", ["M=1,4,17"])))
