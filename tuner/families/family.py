@@ -32,7 +32,19 @@ class FamilySpec:
         if not self.symbols:
             raise FamilyError(f"{self} has no symbol", hint="write a name for a size that varies: dense:M,3072,768")
         check_names(self.symbols)
+        self._check_fixed()
         self.at(SizeList(self.symbols, ((1,) * len(self.symbols),)), (1,) * len(self.symbols))
+
+    def _check_fixed(self) -> None:
+        """Raises FamilyError for a symbol where code for any value cannot be made: a stride, a padding."""
+        if (operator := OPERATORS.get(self.op)) is None:
+            return
+        for name, value in zip(operator.optional, self.args[len(operator.sizes) :]):
+            if isinstance(value, str):
+                raise FamilyError(
+                    f"the {name} of {self.op} cannot vary in a family, as {value} in {self} does",
+                    hint=f"tune a family for each {name}",
+                )
 
     @property
     def symbols(self) -> tuple[str, ...]:

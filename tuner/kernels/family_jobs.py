@@ -139,7 +139,8 @@ def weighed(sizes: SizeList, traffic: Path | None) -> SizeList:
     try:
         text = traffic.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise FamilyError(f"the traffic in {traffic} can't be read: {error}") from None
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise FamilyError(f"the traffic in {traffic} can't be read: {why}") from None
     return sizes.with_traffic(parse_traffic(text, sizes.symbols, str(traffic)))
 
 

@@ -171,6 +171,8 @@ def test_bad_families_are_refused() -> None:
         FamilySpec.parse("nothing:M,1")
     with pytest.raises(FamilyError, match="cannot be called 'class'"):
         FamilySpec.parse("dense:class,16,8")
+    with pytest.raises(FamilyError, match="the stride of conv2d cannot vary"):
+        FamilySpec.parse("conv2d:1,8,H,H,8,3,3,S")
     with pytest.raises(FamilyError, match="neither a size nor a name"):
         FamilySpec.parse(f"dense:M,{'9' * 5000},8")
     with pytest.raises(ArtifactError, match="tests K"):
