@@ -139,7 +139,7 @@ TUNING: list[tuple[str, str]] = [
         autotvm.measure.measure_methods.gpu_verify_pass autotvm.measure.measure_methods.run_through_rpc
         autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
         autotvm.measure.request_remote
-        meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.PyRunnerFuture meta_schedule.runner.local_runner
+        meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.local_runner
         meta_schedule.runner.rpc_runner meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
         meta_schedule.utils.get_global_func_with_default_on_worker
         """,

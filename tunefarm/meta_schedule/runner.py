@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
+from tuner.faces.meta_schedule.own_measuring import PyRunner
 from tuner.faces.meta_schedule.runner import (
     EvaluatorConfig,
     LocalRunner,
-    PyRunner,
+    PyRunnerFuture,
     RPCConfig,
     RPCRunner,
     Runner,
@@ -21,6 +22,7 @@ __all__ = [
     "EvaluatorConfig",
     "LocalRunner",
     "PyRunner",
+    "PyRunnerFuture",
     "RPCConfig",
     "RPCRunner",
     "Runner",

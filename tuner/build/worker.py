@@ -168,13 +168,14 @@ def build(request: BuildRequest) -> BuildResult:
 def _compile(request: BuildRequest) -> bytes:
     from compiler.driver.build import compile_artifact
 
-    made = _instantiate(request.source, Target(request.target))
+    made = instantiate(request.source, Target(request.target))
     if isinstance(made, Artifact):
         return made.to_bytes()
     return compile_artifact(made, Target(request.target), name=request.name, keep=()).to_bytes()
 
 
-def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
+def instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
+    """Make the function to build; a source may also be built already. Raises ScheduleError."""
     from compiler.schedule.core.schedule import apply_trace
     from compiler.schedule.core.trace import Trace
     from tuner.untuned import runnable

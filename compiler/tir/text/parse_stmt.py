@@ -282,8 +282,13 @@ def _attributes(p: TirParser, call: ast.Call) -> None:
     found = p.value(call.args[0]) if len(call.args) == 1 else None
     if not isinstance(found, dict):
         p.fail(call, 'attributes are a dict: {"key": value}')
-    found = {re.sub(r"^tirx\.", "tir.", key): value for key, value in found.items()}
+    # Apache TVM writes truth values of attributes as `T.bool(True)`.
+    found = {re.sub(r"^tirx\.", "tir.", key): _truth(value) for key, value in found.items()}
     (p.block.attrs if p.block.is_function else p.block.annotations).update(found)
+
+
+def _truth(value: Any) -> Any:
+    return bool(value.value) if isinstance(value, n.IntImm) and value.dtype == "bool" else value
 
 
 def _attr(p: TirParser, call: ast.Call) -> Item:

@@ -59,9 +59,6 @@ class Builder(ABC):
         return LocalBuilder(**kwargs)
 
 
-PyBuilder = Builder
-
-
 class LocalBuilder(Builder):
     """Worker processes on this machine, `max_workers` of them (default: as many as cores).
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
+from rpc_server.client.session import RPCSession
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
+from tracker.client import TrackerSession, connect_tracker
 from tuner.devices.fleet import DeviceSession, Fleet
 from tuner.devices.supplies import LocalFleet, TrackerFleet
 from tuner.errors import TuningError
@@ -56,6 +58,28 @@ class RPCConfig:
             )
         return host, int(port), key
 
+    def connect_tracker(self) -> TrackerSession:
+        """Connect to the tracker. Raises ConnectError, TuningError."""
+        host, port, _ = self.address()
+        return connect_tracker(host, port)
+
+    def connect_server(self) -> RPCSession:
+        """Lease a device of the key. Raises ConnectError, TuningError, and LeaseRefused where none is free in time."""
+        *_, key = self.address()
+        return self.connect_tracker().request(key, self.session_priority, self.session_timeout_sec)
+
+    def count_num_servers(self, allow_missing: bool = True) -> int:
+        """Count the devices that the tracker has for the key.
+
+        Raises TuningError where there is none and `allow_missing` is false.
+        """
+        *_, key = self.address()
+        with self.connect_tracker() as tracker:
+            count = sum(key in (device.key, "*") for device in tracker.devices())
+        if not count and not allow_missing:
+            raise TuningError(f"the tracker has no device of key {key!r}", hint="`tunefarm devices` lists them")
+        return count
+
 
 @dataclass(frozen=True)
 class RunnerInput:
@@ -74,19 +98,35 @@ class RunnerResult:
     error_msg: str | None
 
 
-@dataclass(frozen=True)
 class RunnerFuture:
-    """A result that is there already: `run` returns when all are measured."""
+    """A result to come: `f_done` says whether it is there, `f_result` waits for it."""
 
-    _result: RunnerResult
+    _result: Callable[[], RunnerResult] | None = None
+
+    def __init__(self, f_done: Callable[[], bool], f_result: Callable[[], RunnerResult] | None = None) -> None:
+        self._done, self._result = f_done, f_result
+
+    @staticmethod
+    def of(result: RunnerResult) -> RunnerFuture:
+        """Return a result that is there already."""
+        return RunnerFuture(lambda: True, lambda: result)
 
     def done(self) -> bool:
-        """Always true."""
-        return True
+        """Whether the result is there."""
+        return self._done()
 
     def result(self) -> RunnerResult:
-        """The result."""
-        return self._result
+        """Wait for the result. Raises TuningError for a future that has none."""
+        if self._result is None:
+            raise TuningError("this future has no result", hint="RunnerFuture(f_done, f_result)")
+        return self._result()
+
+
+class PyRunnerFuture(RunnerFuture):
+    """Base of futures that a program writes: override `done` and `result`."""
+
+    def __init__(self) -> None:
+        """Take nothing; `__init__` need not be called by one that a subclass has."""
 
 
 class Runner(ABC):
@@ -108,7 +148,7 @@ class Runner(ABC):
         try:
             session = fleet.open(0, _OPEN_WAIT_S)
             try:
-                return [RunnerFuture(self._measure(session, given)) for given in runner_inputs]
+                return [RunnerFuture.of(self._measure(session, given)) for given in runner_inputs]
             finally:
                 session.close()
         finally:
@@ -150,9 +190,6 @@ class Runner(ABC):
             case "rpc":
                 return RPCRunner(**kwargs)
         raise TuningError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
-
-
-PyRunner = Runner
 
 
 def _no_hooks(runner: str, hooks: dict[str, Any]) -> None:

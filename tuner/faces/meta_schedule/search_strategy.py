@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING
 
+from compiler.schedule.core.schedule import Schedule
 from tuner.errors import TuningError
+from tuner.faces.meta_schedule.record import MeasureCandidate
+from tuner.faces.meta_schedule.runner import RunnerResult
+from tuner.faces.meta_schedule.search_rounds import SearchRounds
 from tuner.model.guide import Guide
 from tuner.search import base
 from tuner.search.evolutionary import EvolutionarySearch as EngineEvolution
@@ -13,9 +19,71 @@ from tuner.search.evolutionary import EvolutionOptions
 from tuner.search.random import RandomSearch
 from tuner.space.sketch import Sketch
 
+if TYPE_CHECKING:
+    from tuner.faces.meta_schedule.tune_context import TuneContext
+
+
+_MOST_FAILURES = 100
+
 
 class SearchStrategy(ABC):
-    """What makes the engine's ask/tell search for a task."""
+    """What makes the engine's ask/tell search for a task.
+
+    `tune_tir` drives it. A program that measures by itself calls `pre_tuning`, then `generate_measure_candidates` and
+    `notify_runner_results` in turns, until there are no candidates.
+    """
+
+    _context: TuneContext | None = None
+    _rounds: SearchRounds | None = None
+
+    def _initialize_with_tune_context(self, context: TuneContext) -> None:
+        self._context = context
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Schedule],
+        database: object = None,
+        cost_model: object = None,
+    ) -> None:
+        """Begin a search of these spaces; `database` and `cost_model` are kept for their names.
+
+        Raises TuningError for a strategy that no TuneContext has, and for a search that has begun.
+        """
+        if self._context is None or self._context.mod is None:
+            raise TuningError("this strategy has no module to search for", hint="give it to a TuneContext with one")
+        if self._rounds is not None:
+            raise TuningError("this search has begun already", hint="call post_tuning before pre_tuning")
+        sketches = self._context.space_generator.sketches_of(self._context.mod, design_spaces)
+        search = self.make(sketches, max(0, self._context.rand_state))
+        failures = int(getattr(self, "max_fail_count", _MOST_FAILURES))
+        self._rounds = SearchRounds(self._context.mod, search, max_trials, num_trials_per_iter, failures)
+
+    def post_tuning(self) -> None:
+        """End the search."""
+        self._rounds = None
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        """Return the next round's candidates, None where there are no more. Raises TuningError before `pre_tuning`."""
+        return self._begun().ask()
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        """Tell what a round took. Raises TuningError before `pre_tuning`."""
+        self._begun().tell(measure_candidates, results)
+
+    def clone(self) -> SearchStrategy:
+        """Return this strategy for another task, with no search begun."""
+        made = copy(self)
+        made._context = made._rounds = None
+        return made
+
+    def _begun(self) -> SearchRounds:
+        if self._rounds is None:
+            raise TuningError("the search has not begun", hint="call pre_tuning first")
+        return self._rounds
 
     @abstractmethod
     def make(

@@ -87,8 +87,11 @@ class SpaceGenerator(ABC):
 
     def sketches(self, mod: IRModule) -> tuple[Sketch, ...]:
         """The spaces as the search takes them, each candidate finished by the postprocessors."""
+        return self.sketches_of(mod, self.generate_design_space(mod))
+
+    def sketches_of(self, mod: IRModule, spaces: Sequence[Schedule]) -> tuple[Sketch, ...]:
+        """Return spaces that were made already as the search takes them."""
         func = entry(mod)
-        spaces = self.generate_design_space(mod)
         names = [f"space{at}" for at in range(len(spaces))]
         return tuple(traced(name, func, s.trace.simplified(), self._finish) for name, s in zip(names, spaces))
 

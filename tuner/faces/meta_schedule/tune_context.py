@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from compiler.ir.module import IRModule
@@ -11,7 +11,8 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.record import entry
+from tuner.faces.meta_schedule.record import MeasureCandidate, entry
+from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
 from tuner.space.sketch import Sketch
@@ -49,6 +50,7 @@ class TuneContext:
         self.num_threads = num_threads
         self.logger = logger or logging.getLogger("tunefarm.meta_schedule")
         self.space_generator._initialize_with_tune_context(self)
+        self.search_strategy._initialize_with_tune_context(self)
 
     @property
     def func(self) -> PrimFunc:
@@ -75,13 +77,39 @@ class TuneContext:
         assert self.mod is not None
         return self.space_generator.sketches(self.mod)
 
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int = 64,
+        design_spaces: list[Schedule] | None = None,
+        database: object = None,
+        cost_model: object = None,
+    ) -> None:
+        """Begin a search that the program drives itself, of the spaces given or all of them: see `SearchStrategy`."""
+        spaces = self.generate_design_space() if design_spaces is None else design_spaces
+        self.search_strategy.pre_tuning(max_trials, num_trials_per_iter, spaces, database, cost_model)
+
+    def post_tuning(self) -> None:
+        """End the search."""
+        self.search_strategy.post_tuning()
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        """Return the next round's candidates, None where there are no more."""
+        return self.search_strategy.generate_measure_candidates()
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        """Tell what a round took."""
+        self.search_strategy.notify_runner_results(measure_candidates, results)
+
     def clone(self) -> TuneContext:
         """The same again."""
         return TuneContext(
             self.mod,
             target=self.target,
             space_generator=self.space_generator.clone(),
-            search_strategy=self.search_strategy,
+            search_strategy=self.search_strategy.clone(),
             task_name=self.task_name,
             rand_state=self.rand_state,
             num_threads=self.num_threads,
