@@ -46,6 +46,12 @@ def use_evaluator(evaluate: Evaluate) -> None:
     _evaluator.append(evaluate)
 
 
+def is_left_unfolded(size: int, constants: Sequence[Constant]) -> bool:
+    """Return whether a result of `size` bytes is so much larger than the `constants` it follows from that it is
+    computed at each run."""
+    return size > max(SMALL_BYTES, MOST_GROWTH * sum(item.array.nbytes for item in constants))
+
+
 class _Folder(PyExprMutator):
     def __init__(self, mod: IRModule, evaluate: Evaluate) -> None:
         super().__init__(mod)
@@ -80,7 +86,7 @@ class _Folder(PyExprMutator):
         outs = _outputs(call)
         if len(fields) != len(args.fields) or outs is None:
             return call
-        if sum(out.nbytes for out in outs) > max(SMALL_BYTES, MOST_GROWTH * sum(item.array.nbytes for item in fields)):
+        if is_left_unfolded(sum(out.nbytes for out in outs), fields):
             return call
         self._evaluate(func, [*(item.array for item in fields), *outs])
         made = [Constant(out) for out in outs]

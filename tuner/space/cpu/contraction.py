@@ -34,6 +34,7 @@ _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cac
 _UNROLLS = (1, 2, 4, 8)
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
 _LARGEST_WINDOW = 32  # products of a window that are
+MEMORY_BOUND = 32  # rows: of fewer, what packed weights take to come counts for more than what it takes to widen them
 STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
 _MOST_BEYOND = 1.25  # times the rows there are
 
@@ -389,7 +390,8 @@ def _pack_operands(
             made_by = work.made_by.get(access.buffer.name)
             panel = Panel(access, dim, vectors, lanes, made_by)
             ahead = access.buffer.name in work.free
-            pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead)
+            narrow = ahead and (roles.m is None or roles.m.extent <= MEMORY_BOUND)
+            pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead, narrow)
     if (shape.pack_rows or shape.kept) and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]
         dim = panel_dim(access, roles.m.position)

@@ -29,6 +29,7 @@ from tuner.space.cpu.dots import dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
+from tuner.space.cpu.in_place import View, computed_in_place
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
@@ -68,7 +69,8 @@ class CPUTuningBackend(TuningBackend):
         few = few_rows_sketch(func, main, roles, hardware)
         if few is not None and roles.m is not None and roles.m.extent <= ALONE_UP_TO:
             return (few,)  # what packs the larger operand comes nowhere near
-        made = [_contraction(func, main.name, shape, hardware) for shape in _all_shapes(func, main, roles, hardware)]
+        view = computed_in_place(func, main, roles)
+        made = [_contraction(func, view, shape, hardware) for shape in _all_shapes(view, hardware)]
         made.append(few)
         fast = winograd_sketches(func, main, roles, hardware)
         return (*(sketch for sketch in made if sketch is not None), *fast)
@@ -82,8 +84,9 @@ class CPUTuningBackend(TuningBackend):
         if main is None or roles is None or tile_unit_for(main, roles, target) or unit_for(main, roles, target):
             return None
         hardware = Hardware.of(target, main.output.buffer.dtype)
-        named = [shape for shape in _all_shapes(func, main, roles, hardware) if shape.name == name]
-        return _contraction(func, main.name, named[0], hardware, begin) if len(named) == 1 else None
+        view = computed_in_place(func, main, roles)
+        named = [shape for shape in _all_shapes(view, hardware) if shape.name == name]
+        return _contraction(func, view, named[0], hardware, begin) if len(named) == 1 else None
 
     def model_family(self, target: Target) -> str:
         """Name the family of targets that share a model: by instruction set and width of vectors.
@@ -144,10 +147,13 @@ def _slides(info: BlockInfo) -> bool:
     return _across_memory(info) and bool(along) and info.spatial[-1].extent > max(a.extent for a in along)
 
 
-def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:
+def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
+    func, main, roles = view.func, view.main, view.roles
     if streamed := skinny_shapes(func, main, roles):
         return streamed  # what goes down the columns of such a matrix comes nowhere near
-    shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
+    packed = _is_free(func, main, roles.vector_operand)
+    cold = bool(view.inlined) and roles.m is not None  # it comes from memory, where few rows of it follow on another
+    shapes, flat = _shapes(main, roles, hardware, packed, packed or cold), _flat_shapes(func, main, roles, hardware)
     if flat and is_dense(main, roles):
         shapes = []  # rows of an image are in the way only
     elif not flat and has_steps(main, roles) and unfold(Schedule(func), main, roles) is not None:
@@ -158,17 +164,21 @@ def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardwar
     return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
 
 
-def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:
-    """The shapes that can pay: an operand is packed when it is used again."""
+def _shapes(
+    info: BlockInfo, roles: Roles, hardware: Hardware, free: bool = False, packed: bool = False
+) -> list[ContractionShape]:
+    """The shapes that can pay: an operand is packed when it is used again, or `free`, packed once for all calls. One
+    that must be `packed` is not read as it lies."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
     orders = (True, False) if roles.m is not None or roles.others else (False,)
-    shapes = [ContractionShape(rows_outer=order, pack=False) for order in orders] if along_memory else []
+    as_it_lies = along_memory and not packed  # read so, a matrix shows another page in each row
+    shapes = [ContractionShape(rows_outer=order, pack=False) for order in orders] if as_it_lies else []
     reused = operand is not None and roles.m is not None and _reused(operand, roles)
     packs_rows = roles.m is not None and _panels_of_rows(info, roles)
     rows = 1 if roles.m is None else roles.m.extent
     cut = bool(depths(info))
-    if reused:
+    if reused or free:
         shapes.append(ContractionShape(rows_outer=False, pack=True))
     if reused and packs_rows:
         shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True))
@@ -176,7 +186,7 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Contracti
             shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True, deep=True))
         if _odd(info, roles, hardware):
             shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True, padded=True))
-    if cut and along_memory and rows <= _FEW_ROWS:
+    if cut and as_it_lies and rows <= _FEW_ROWS:
         shapes.append(ContractionShape(rows_outer=False, pack=False, deep=True))
     return shapes or [ContractionShape(rows_outer=roles.m is not None, pack=False)]
 
@@ -265,10 +275,11 @@ def _plain(func: PrimFunc, target: Target) -> Sketch:
 
 
 def _contraction(
-    func: PrimFunc, name: str, shape: ContractionShape, hardware: Hardware, begin: Values = MappingProxyType({})
+    func: PrimFunc, view: View, shape: ContractionShape, hardware: Hardware, begin: Values = MappingProxyType({})
 ) -> Sketch | None:
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
-    sch = Schedule(func)
+    sch, name = Schedule(func), view.main.name
+    view.inline(sch)
     recorder = Recorder(sch, begin)
     flat = _flattened(sch, name, shape, hardware) if shape.flat else None
     grown = shape.padded or shape.filled

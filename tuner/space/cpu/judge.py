@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
-from tuner.space.cpu.contraction import STREAM_BYTES, ContractionShape, Roles, window_axes
+from tuner.space.cpu.contraction import MEMORY_BOUND, STREAM_BYTES, ContractionShape, Roles, window_axes
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.pixels import STREAMS
 from tuner.space.sketch import Values
@@ -17,6 +17,7 @@ _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
 _FEW = 16  # streams that prefetchers follow
 _MANY_REGISTERS = 32
+_LEAST_ROWS = 4  # of a tile of packed weights, each of which is loaded once for them
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Judge:
         if self.shape.deep and len(self.info.inputs) == 1 and not self._reads_on(values):
             return False
         if self.shape.blocked and not self._keeps_near(values):
+            return False
+        if self._is_memory_bound() and not self._loads_few(values):
             return False
         packed = self._panel_bytes(values) if self.shape.pack else 0
         packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
@@ -85,6 +88,16 @@ class Judge:
         panel pass, and the columns of one tile in the first. The panel itself may lie beyond both."""
         chunk_near = self._chunk_bytes(values) <= self.hardware.l2_bytes
         return chunk_near and self._sliver_bytes(values) <= self.hardware.l1_bytes
+
+    def _is_memory_bound(self) -> bool:
+        """Whether packed weights are used for so few rows that they take as long to come as to be used."""
+        return self.shape.ahead and self.shape.pack and 1 < self._rows_extent() <= MEMORY_BOUND
+
+    def _loads_few(self, values: Values) -> bool:
+        """Whether a tile multiplies more often than it loads, where there is room for such tiles."""
+        rows, vectors = values["rows"], values["vectors"]
+        wide = min(2, -(-self.roles.v.extent // self.hardware.lanes))
+        return vectors >= wide and rows >= min(self._rows_extent(), _LEAST_ROWS)
 
     def _blocking(self, values: Values) -> float:
         """Each block of a sum loads and stores its results. Each chunk of rows brings the columns of a tile near again,

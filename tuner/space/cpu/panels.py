@@ -43,11 +43,14 @@ def panel_dim(access: BlockAccess, axis: int) -> int | None:
     return found[0] if len(found) == 1 and access.axes_by_dim[found[0]] == {axis} else None
 
 
-def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: bool = False) -> None:
+def pack(
+    sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: bool = False, narrow: bool = False
+) -> None:
     """Fill the panels that `block` reads under `at` there; without it all of them, before anything else, and with
-    `ahead` once for all calls."""
+    `ahead` once for all calls. `narrow` panels hold numbers as the operand does, not as they are computed with."""
     copy = _copying(sch, block, panel)
-    widen(sch, copy, panel.access)
+    if not narrow:
+        widen(sch, copy, panel.access)
     if ahead:
         ahead_of_time(sch, copy)
     if at is not None:

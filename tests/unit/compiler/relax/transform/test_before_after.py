@@ -186,6 +186,21 @@ def test_products_with_constants_become_one() -> None:
     assert_structural_equal(tidy(module(False)), tidy(module(True)))
 
 
+def test_products_with_matrices_that_are_unpacked_at_each_run_stay_apart() -> None:
+    """Each is 64 × 64 of one number: side by side they would be copied at each run."""
+    x = relax.Var("x", relax.TensorStructInfo((5, 64), "float32"))  # type: ignore[arg-type]
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            seeds = [relax.const(np.full((1, 1), at, "float32")) for at in (1, 2)]
+            parts = [bb.emit(relax.op.broadcast_to(seed, (64, 64))) for seed in seeds]
+            both = [bb.emit(relax.op.reshape(bb.emit(relax.op.matmul(x, part)), (-1,))) for part in parts]
+            gv = bb.emit_output(relax.op.concat(both))
+        bb.emit_func_output(gv)
+    module = bb.get()
+    assert_structural_equal(transform.CombineConstantMatmul()(module), module)
+
+
 def test_another_kernel_takes_the_place_of_one() -> None:
     @I.ir_module
     class After:

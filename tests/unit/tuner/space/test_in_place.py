@@ -1,0 +1,119 @@
+"""Operands computed where they are used: weights of 4 bits, slices of a cache, and what is computed before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.driver.build import compile_artifact
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE
+from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tunefarm import te, tir
+from tuner.space.analysis import blocks_of
+from tuner.space.generate import generate
+
+TARGET = Target("llvm -num-cores=1").resolved()
+BLOCK = 8  # weights with one scale
+
+
+def product(x, weights):
+    *batch, rows, depth = x.shape
+    k = te.reduce_axis((0, depth), "k")
+    return te.compute(
+        (*batch, rows, weights.shape[-1]),
+        lambda *at: te.sum(x[(*at[:-1], k)] * weights[(*at[:-2], k, at[-1])], k),
+        name="C",
+    )
+
+
+def four_bits(rows: int, columns: int, depth: int) -> PrimFunc:
+    x, bits = te.placeholder((rows, depth), name="x"), te.placeholder((depth // 2, columns), "uint8", name="bits")
+    scales = te.placeholder((depth // BLOCK, columns), name="scales")
+
+    def unpacked(k, n):
+        held = (bits[k // 2, n].astype("int32") >> (k % 2 * 4)) & 15
+        return (held - 8).astype("float32") * scales[k // BLOCK, n]
+
+    weights = te.compute((depth, columns), unpacked, name="weights")
+    return te.create_prim_func([x, bits, scales, product(x, weights)])
+
+
+def of_four_bits(bits: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    held = np.stack([bits & 15, bits >> 4], 1).reshape(-1, bits.shape[1]).astype("float32") - 8
+    return held * np.repeat(scales, BLOCK, 0)
+
+
+def inlined(func: PrimFunc) -> bool:
+    """Whether every sketch has no block left for the operand."""
+    left = [
+        {b.name for b in blocks_of(apply_trace(func, Trace.from_json(s.trace_json(point))).func)}
+        for s in generate(func, TARGET)
+        if (point := s.random(np.random.default_rng(0), 512)) is not None
+    ]
+    assert left
+    return not any("weights" in names for names in left)
+
+
+def check(func: PrimFunc, wanted: np.ndarray, *args: np.ndarray) -> None:
+    rng = np.random.default_rng(1)
+    for sketch in generate(func, TARGET):
+        point = sketch.random(rng, 512)
+        assert point is not None
+        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        held = [array(a) for a in (*args, np.empty(wanted.shape, "float32"))]
+        load_artifact(compile_artifact(scheduled, TARGET, name="main"))["main"](*held)
+        np.testing.assert_allclose(held[-1].numpy(), wanted, rtol=1e-4, atol=1e-3, err_msg=sketch.name)
+
+
+@settings(max_examples=6, deadline=None)
+@given(rows=st.integers(1, 10), columns=st.integers(17, 90), blocks=st.integers(2, 6), free=st.booleans())
+def test_weights_of_four_bits(rows, columns, blocks, free):
+    func = four_bits(rows, columns, blocks * BLOCK)
+    if free:
+        func = func.with_attr(LAYOUT_FREE, [1, 2])
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (rows, blocks * BLOCK)).astype("float32")
+    bits = rng.integers(0, 256, (blocks * BLOCK // 2, columns)).astype("uint8")
+    scales = rng.uniform(0, 1, (blocks, columns)).astype("float32")
+    assert inlined(func) == (rows <= 8)
+    check(func, x @ of_four_bits(bits, scales), x, bits, scales)
+
+
+def test_packed_weights_keep_their_width():
+    func = four_bits(2, 64, 32).with_attr(LAYOUT_FREE, [1, 2])
+    for sketch in generate(func, TARGET):
+        point = sketch.random(np.random.default_rng(0), 512)
+        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        packed = [b for b in blocks_of(scheduled) if b.name == "bits_global"]
+        assert [b.output.buffer.dtype for b in packed] == ["uint8"]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_slice_of_a_cache(rows):
+    cache, x = te.placeholder((3, 2, 24, 40), name="cache"), te.placeholder((2, rows, 24), name="x")
+    layer = te.compute((2, 24, 40), lambda b, k, n: cache[1, b, k, n], name="weights")
+    func = te.create_prim_func([x, cache, product(x, layer)])
+    assert inlined(func)
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, shape).astype("float32") for shape in ((2, rows, 24), (3, 2, 24, 40)))
+    check(func, a @ b[1], a, b)
+
+
+@pytest.mark.parametrize(
+    ("rows", "made"),
+    [
+        (2, lambda b: lambda k, n: tir.exp(b[k, n])),  # again for each tile
+        (1, lambda b: lambda k, n: b[n, k]),  # across memory
+    ],
+)
+def test_what_stays_a_block_of_its_own(rows, made):
+    x, b = te.placeholder((rows, 40), name="x"), te.placeholder((40, 40), name="B")
+    func = te.create_prim_func([x, b, product(x, te.compute((40, 40), made(b), name="weights"))])
+    assert not inlined(func)

@@ -1,0 +1,96 @@
+"""Operands that are computed where they are used: weights of 4 bits, slices of a cache.
+
+    for k, n:  B[k, n] = f(W[k, n])        →        for i, n, k:  C[i, n] += A[i, k] · f(W[k, n])
+    for i, n, k:  C[i, n] += A[i, k] · B[k, n]
+
+Of few rows each element of B is used about once. Written to memory, it would have to come back from there. In a
+register tile it is computed once for all rows of the tile. W then lies along the vectors, and may be packed ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.dtype import parse_dtype
+from compiler.errors import ScheduleError
+from compiler.ir.visit import walk
+from compiler.schedule.core.schedule import Schedule
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimFunc
+from tuner.space.analysis import BlockInfo, blocks_of, consumers
+from tuner.space.cpu.contraction import Roles, assign_roles
+from tuner.space.cpu.elementwise import reads_by_data
+
+_MOST_ROWS = 8  # that one register tile can hold
+_CHEAP = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")
+
+
+@dataclass(frozen=True)
+class View:
+    """A function as its contraction is seen once the blocks called `inlined` are part of it."""
+
+    func: PrimFunc
+    main: BlockInfo
+    roles: Roles
+    inlined: tuple[str, ...] = ()
+
+    def inline(self, sch: Schedule) -> None:
+        """Put those blocks into the ones that read them."""
+        for name in self.inlined:
+            sch.compute_inline(sch.get_block(name))
+
+
+def computed_in_place(func: PrimFunc, main: BlockInfo, roles: Roles) -> View:
+    """Return the view of `func` with what makes its vector operand computed in the contraction `main`, where that
+    pays; else the function as it is."""
+    plain = View(func, main, roles)
+    rows = 1 if roles.m is None else roles.m.extent
+    if roles.vector_operand is None or rows > _MOST_ROWS:
+        return plain
+    sch = Schedule(func)
+    inlined: list[str] = []
+    outputs = set(func.buffer_map.values())
+    operand = main.inputs[roles.vector_operand].buffer
+    while True:
+        blocks = blocks_of(sch.func)
+        maker = next((b for b in blocks if b.output.buffer is operand), None)
+        own = next(b for b in blocks if b.name == main.name)
+        if maker is None or operand in outputs or not _pays(sch, maker, own, blocks, rows):
+            break
+        try:
+            sch.compute_inline(sch.get_block(maker.name))
+        except ScheduleError:
+            break
+        inlined.append(maker.name)
+        operand = maker.inputs[0].buffer
+    if not inlined:
+        return plain
+    found = next(b for b in blocks_of(sch.func) if b.name == main.name)
+    own_roles = assign_roles(found)
+    return (
+        plain
+        if own_roles is None or not _along_memory(found, own_roles)
+        else View(sch.func, found, own_roles, tuple(inlined))
+    )
+
+
+def _pays(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...], rows: int) -> bool:
+    """Whether `maker` makes an operand of `main` alone, element by element; for several rows as it is, or at little
+    cost of narrower numbers."""
+    if not maker.injective or maker.conditional or not maker.inputs or consumers(maker, blocks) != (main,):
+        return False
+    block = sch.get_block(maker.name)
+    if reads_by_data(sch, block):
+        return False
+    calls = [node for node in walk(sch.get(block).body) if isinstance(node, n.Call)]
+    cheap = all(getattr(call.op, "name", "").removeprefix("tir.") in _CHEAP for call in calls)
+    made, read = (parse_dtype(access.buffer.dtype).bits for access in (maker.output, maker.inputs[0]))
+    body = sch.get(block).body
+    moves = isinstance(body, n.BufferStore) and isinstance(body.value, n.BufferLoad)
+    return rows == 1 or moves or (cheap and read < made)
+
+
+def _along_memory(info: BlockInfo, roles: Roles) -> bool:
+    """Whether vectors of all that lies along them are neighbours in memory."""
+    v = roles.v.position
+    return all(v in i.innermost for i in info.inputs if v in i.axes)
