@@ -2,7 +2,8 @@
 
 Sizes that were measured have their own fastest config. For the others a small tree of tests is grown over the sizes
 and what is derived from them: their product, and what tiles of 8 to 64 leave over. Trees of several depths, with and
-without the derived values, are compared on sizes held out of their making; the simplest of the best is taken.
+without the derived values, are compared on sizes held out of their making; the simplest of the best is taken. Each
+measured size counts alike there, however often it is asked for: those calls do not come to the tree.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +80,7 @@ def make_dispatch(sizes: SizeList, timings: TimeTable, portfolio: Portfolio) -> 
         held_out = math.nan
     else:
         scores = {option: table.held_out(*option) for option in options}
-        losses = {option: float(np.average(score, weights=table.shares)) for option, score in scores.items()}
+        losses = {option: float(np.mean(score)) for option, score in scores.items()}
         enough = min(losses.values()) + math.log(_SIMPLER)
         depth, derived = next(option for option in options if losses[option] <= enough)
         errors = tuple(float(e) for e in np.exp(scores[depth, derived]))
@@ -89,9 +91,12 @@ def make_dispatch(sizes: SizeList, timings: TimeTable, portfolio: Portfolio) -> 
 def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Explanation:
     """Say which kernel a size gets, why, and how sure that is. `names` are those of the members.
 
-    Raises FamilyError for a size of the wrong length or below 0.
+    Raises FamilyError for a size of the wrong length, below 0, or of something else than whole numbers.
     """
-    rule, asked = dispatch.rule, tuple(size)
+    try:
+        rule, asked = dispatch.rule, tuple(map(index, size))
+    except TypeError:
+        raise FamilyError(f"a size is made of whole numbers, not {tuple(size)}") from None
     if len(asked) != len(rule.symbols):
         raise FamilyError(f"a size has {len(rule.symbols)} numbers for {', '.join(rule.symbols)}, got {asked}")
     if min(asked) < 0:
@@ -138,21 +143,18 @@ def _values(symbols: Sequence[str], derived: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class _Table:
-    """`losses` are the logarithms of the members' times over the best of them, by member and size; `shares` is the
-    sizes' traffic."""
+    """`losses` are the logarithms of the members' times over the best of them, by member and size."""
 
     symbols: tuple[str, ...]
     sizes: tuple[Size, ...]
     losses: Costs
-    shares: Costs
 
     @staticmethod
     def of(sizes: SizeList, seconds: Costs, served: Sequence[int]) -> _Table:
         own = seconds[:, list(served)]
         best = np.nanmin(own, axis=0)
         losses = np.log(np.where(np.isnan(own), _UNMEASURED, own / best))
-        shares = np.array([max(sizes.weights[at], 1e-9) for at in served])
-        return _Table(sizes.symbols, tuple(sizes.sizes[at] for at in served), losses, shares / shares.sum())
+        return _Table(sizes.symbols, tuple(sizes.sizes[at] for at in served), losses)
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -183,7 +185,7 @@ class _Table:
                 parted = self._leaf(low)[1] + self._leaf(high)[1]
                 if best is None or parted < best[0] - 1e-12:
                     best = parted, value, limit, low, high
-        if best is None or loss - best[0] < _LEAST_GAIN * float(self.shares[list(rows)].sum()):
+        if best is None or loss - best[0] < _LEAST_GAIN * len(rows):
             return pick
         _, value, limit, low, high = best
         made = self.grow(low, depth - 1, derived), self.grow(high, depth - 1, derived)
@@ -191,7 +193,7 @@ class _Table:
 
     def _leaf(self, rows: tuple[int, ...]) -> tuple[int, float]:
         """The member that loses least at `rows` and was measured at all of them where one was."""
-        sums = (self.losses[:, list(rows)] * self.shares[list(rows)]).sum(axis=1)
+        sums = self.losses[:, list(rows)].sum(axis=1)
         pick = int(sums.argmin())
         return pick, float(sums[pick])
 

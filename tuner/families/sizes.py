@@ -65,6 +65,11 @@ class SizeList:
         """A size as people write it: "M=16" or "H=56, W=28"."""
         return ", ".join(f"{symbol}={extent}" for symbol, extent in zip(self.symbols, size))
 
+    def share_text(self, at: int) -> str:
+        """A size's share of the traffic as people read it: "37 %", "0.4 %"."""
+        percent = 100 * self.weights[at]
+        return f"{percent:.0f} %" if percent >= 1 or not percent else f"{percent:.1g} %"
+
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
         """The same sizes, weighed by how often each was asked for. A size that was not is left that of one call, or a
         hundredth where counts are shares of 1. Raises FamilyError for traffic of sizes that are not

@@ -10,6 +10,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import WorkloadError
 from tuner.families.family import FamilySpec
+from tuner.kernels.family_jobs import KernelFamily
 from tuner.kernels.files import Item, read_job
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
@@ -65,14 +66,16 @@ def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
     """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), or a name that the store has.
     It may also be a workload's key, or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
     try:
-        items = read_job([word]).items
+        job = read_job([word])
+        items = job.items
     except WorkloadError:
         if found := _stored(store, word):
             return Subject(found.name, found.key, found.flops)
         raise
     if len(items) != 1:
-        names = ", ".join(f"{word}:{item.record.get('name', item.what)}" for item in items)
-        raise SubjectError(f"{word} has {len(items)} kernels", hint=f"give one of {names}")
+        names = [f"{word}:{item.record.get('name', item.what)}" for item in items]
+        sized = [f"{word}:{f.what.name}" if isinstance(f.what, KernelFamily) else str(f.what) for f in job.families]
+        raise SubjectError(f"{word} has {len(names + sized)} kernels", hint=f"give one of {', '.join(names + sized)}")
     task = task_of(items[0], target)
     return Subject(task.name, task.key, task.flops or None, task, items[0])
 

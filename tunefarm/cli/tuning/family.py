@@ -75,7 +75,7 @@ def family_table(record: FamilyRecord) -> Table:
         best = record.best[at]
         over = f"{100 * (time / best - 1):.1f} %" if time is not None and best is not None else "–"
         config = str(record.configs[pick]) if pick >= 0 else "the general kernel"
-        share = f"{100 * record.sizes.weights[at]:.0f} %"
+        share = record.sizes.share_text(at)
         libraries = [seconds(own) if (own := times[at]) else "–" for times in record.library.values()]
         table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over, *libraries)
     exact = "no other choice is better" if record.exact else "chosen greedily, with swaps"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -94,6 +95,12 @@ def test_rule_finds_intervals_and_tails() -> None:
     assert explain(dispatch, (6,), "ab").sure == "measured"
     assert explain(dispatch, (7,), "ab").sure == "near"
     assert explain(dispatch, (1 << 20,), "ab").sure == "unknown"
+    with pytest.raises(FamilyError, match="whole numbers"):
+        explain(dispatch, ("7",), "ab")
+    assert [SizeList(("M",), ((1,), (2,)), (996.0, 4.0)).share_text(at) for at in (0, 1)] == ["100 %", "0.4 %"]
+    often = dataclasses.replace(sizes, weights=(1000.0, *[1.0] * (len(sizes.sizes) - 1)))
+    seldom = make_dispatch(often, times, choose_portfolio(times, often.weights, 2)).rule
+    assert seldom == dispatch.rule, "calls of a measured size, however many, do not come to the tree"
     sizes = SizeList(("M",), tuple((m,) for m in range(20, 52)))
     tails = np.array([[1.0 if m % 8 == 0 else 2.0 for (m,) in sizes.sizes], [1.2] * len(sizes.sizes)])
     times = TimeTable(tails)
