@@ -16,7 +16,7 @@ from compiler.errors import ArtifactError
 from compiler.size_rule import Size, SizeRule
 from tuner.families.configs import FamilyConfig
 from tuner.families.portfolio import TimeTable, choose_portfolio
-from tuner.families.rule import Dispatch, Explanation, explain, make_dispatch
+from tuner.families.rule import Dispatch, Explanation, explain, make_dispatch, rule_lines
 from tuner.families.sizes import FamilyError, SizeList
 
 FORMAT = "tunefarm.family"
@@ -63,6 +63,10 @@ class FamilyRecord:
     def explain(self, size: Sequence[int]) -> Explanation:
         """Say which kernel a size gets, why, and how sure that is. Raises FamilyError for a size that is none."""
         return explain(self.dispatch, size, [str(config) for config in self.configs])
+
+    def rule_lines(self) -> tuple[tuple[str, str], ...]:
+        """What the rule tests of a size that was not measured, and the config that it picks then."""
+        return rule_lines(self.rule, [str(config) for config in self.configs])
 
     def size_of(self, named: Mapping[str, int]) -> Size:
         """Sizes by name in the symbols' order. Raises FamilyError for others or too few."""

@@ -9,7 +9,7 @@ measured size counts alike there, however often it is asked for: those calls do 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -118,6 +118,19 @@ def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Ex
     if sure == "unknown":
         reasons.append("nothing of this order was measured, so the pick is a guess")
     return Explanation(asked, pick, sure, tuple(reasons))
+
+
+def rule_lines(rule: SizeRule, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What the rule tests of a size that was not measured, and the config that it picks then, from low to high."""
+
+    def lines(tree: Tree, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        if isinstance(tree, SizeTest):
+            yield from lines(tree.low, (*path, f"{tree.value} <= {tree.limit}"))
+            yield from lines(tree.high, (*path, f"{tree.value} > {tree.limit}"))
+        else:
+            yield " and ".join(path) or "any", "the general kernel" if tree == GENERAL else names[tree]
+
+    return tuple(lines(rule.tree, ()))
 
 
 def nearest_size(known: Mapping[Size, int], size: Size) -> tuple[Size, float]:

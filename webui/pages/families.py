@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -42,7 +41,7 @@ def family(context: Ctx, family_id: Id, size: Annotated[str, Query(max_length=20
         record=record,
         picture=family_picture(record),
         texts=[pick_text(record, at) for at in range(len(record.sizes.sizes))],
-        tree=json.dumps(record.rule.to_json()["tree"]),
+        rule=record.rule_lines(),
         size=size,
         explained=explained,
         problem=problem,

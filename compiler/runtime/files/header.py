@@ -18,9 +18,9 @@ _PREAMBLE = f"""\
  * Arrays are C-contiguous and start at a multiple of 64 bytes (aligned_alloc(64, ...)); no output may overlap another
  * argument. `name(...)` runs the kernel; `name_packed(slots)` does the same from 8-byte slots (a pointer, an int64_t
  * or a double each). It returns 0, or -1 when there was no memory for a temporary, -2 when the system forbids the
- * matrix unit (AMX) that it uses, -3 when it calls a registered Python function in a program without Python, 1 for a
- * failed assertion. The function of a whole model returns such a code itself; codes from {FIRST_CHECK} on are checks
- * that failed, listed with the function.
+ * matrix unit (AMX) that it uses, -3 when it calls a registered Python function in a program without Python, -4 when it
+ * has no kernel for the sizes of the call and so wrote nothing, 1 for a failed assertion. The function of a whole model
+ * returns such a code itself; codes from {FIRST_CHECK} on are checks that failed, listed with the function.
  *
  * Threads: a shared library carries its own pool and starts with one thread. tunefarm_set_threads(n) sets how many a
  * parallel loop uses from then on, the calling thread included. Link a program with -lm -lpthread.

@@ -58,6 +58,9 @@ def best_family(
     console().print(family_table(record))
     where = f" in run {kept.run_id}" if kept.run_id else ""
     click.echo(f"on {record.target}\nmeasured on {kept.device_class}{where}, {kept.created_at:%Y-%m-%d %H:%M} UTC")
+    click.echo("other sizes:")
+    for test, config in record.rule_lines():
+        click.echo(f"  {test}: {config}")
     for one in told:
         _explain(record, one)
     if not told:

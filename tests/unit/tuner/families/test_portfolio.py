@@ -16,7 +16,7 @@ from compiler.size_rule import SizeRule, SizeTest, leaves_of
 from tuner.errors import WorkloadError
 from tuner.families.family import Family, FamilySpec
 from tuner.families.portfolio import TimeTable, choose_portfolio
-from tuner.families.rule import GENERAL, explain, make_dispatch
+from tuner.families.rule import GENERAL, explain, make_dispatch, rule_lines
 from tuner.families.sizes import FamilyError, SizeList, parse_shapes, parse_traffic
 
 
@@ -92,6 +92,9 @@ def test_rule_finds_intervals_and_tails() -> None:
     dispatch = make_dispatch(sizes, times, choose_portfolio(times, sizes.weights, 2))
     assert [dispatch.rule.pick((m,)) for m in (5, 20, 60, 1000)] == [0, 0, 1, 1]
     assert dispatch.held_out < 1.1
+    [(low, first), (high, second)] = rule_lines(dispatch.rule, "ab")
+    assert (low.replace("<=", ">"), first, second) == (high, "a", "b")
+    assert rule_lines(SizeRule(("M",), {}, GENERAL), "ab") == (("any", "the general kernel"),)
     assert explain(dispatch, (6,), "ab").sure == "measured"
     assert explain(dispatch, (7,), "ab").sure == "near"
     assert explain(dispatch, (1 << 20,), "ab").sure == "unknown"
