@@ -16,6 +16,8 @@ from tuner.errors import TuningError
 
 MOST_SIZES = 256
 MOST_EXTENT = (1 << 31) - 1
+_ROUNDED = 1e-12
+"""How far shares of 1 may be from adding up to it."""
 _EXAMPLE = "M=1,16,128, or H,W=56x56,28x28 for sizes that go together"
 
 
@@ -59,6 +61,8 @@ class SizeList:
         if not all(math.isfinite(w) and w >= 0 for w in weights) or not sum(weights) > 0:
             raise FamilyError("weights are not negative, and one of them is above 0")
         total = sum(weights)
+        if abs(total - 1) < _ROUNDED:  # they were divided before: again, their last digits would change, and digests
+            total = 1.0
         object.__setattr__(self, "weights", tuple(w / total for w in weights))
 
     def text(self, size: Size) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 
 import numpy as np
@@ -81,6 +82,13 @@ def test_rule_picks_only_what_is_valid(case: tuple[TimeTable, list[float]], most
     said = explain(dispatch, (asked,), [str(m) for m in portfolio.members])
     assert said.pick == dispatch.rule.pick((asked,)) in range(GENERAL, len(portfolio.members))
     assert SizeRule.from_json(dispatch.rule.to_json()) == dispatch.rule
+
+
+@given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=20))
+def test_shares_read_again_are_the_same(weights: list[float]) -> None:
+    sizes = SizeList(("M",), tuple((at + 1,) for at in range(len(weights))), tuple(weights))
+    assert sum(sizes.weights) == pytest.approx(1.0)
+    assert SizeList.from_json(json.loads(json.dumps(sizes.to_json()))) == sizes
 
 
 def test_rule_finds_intervals_and_tails() -> None:
