@@ -29,7 +29,7 @@ from tuner.space.cpu.dots import dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
-from tuner.space.cpu.in_place import View, computed_in_place
+from tuner.space.cpu.in_place import View, computed_in_place, unpacked_block
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
@@ -151,9 +151,10 @@ def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
     func, main, roles = view.func, view.main, view.roles
     if streamed := skinny_shapes(func, main, roles):
         return streamed  # what goes down the columns of such a matrix comes nowhere near
-    packed = _is_free(func, main, roles.vector_operand)
+    free = _is_free(func, main, roles.vector_operand)
     cold = bool(view.inlined) and roles.m is not None  # it comes from memory, where few rows of it follow on another
-    shapes, flat = _shapes(main, roles, hardware, packed, packed or cold), _flat_shapes(func, main, roles, hardware)
+    packed = free or cold or unpacked_block(func, main, roles) is not None
+    shapes, flat = _shapes(main, roles, hardware, free, packed), _flat_shapes(func, main, roles, hardware)
     if flat and is_dense(main, roles):
         shapes = []  # rows of an image are in the way only
     elif not flat and has_steps(main, roles) and unfold(Schedule(func), main, roles) is not None:
@@ -298,6 +299,8 @@ def _contraction(
     assert roles is not None  # padding and inlining leave the axes as they are
     making = columns if flat is not None and flat.by_pixels else unfolded
     made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
+    if shape.pack and not shape.flat and (unpacking := unpacked_block(sch.func, main, roles)) is not None:
+        made_by[unpacking.output.buffer.name] = unpacking.name
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
     alone = [b for b in blocks if _fills(b, main) and consumers(b, blocks) == (main,)]

@@ -74,20 +74,40 @@ def computed_in_place(func: PrimFunc, main: BlockInfo, roles: Roles) -> View:
     )
 
 
+def unpacked_block(func: PrimFunc, main: BlockInfo, roles: Roles) -> BlockInfo | None:
+    """Return the block that makes the vector operand of many rows from narrower numbers, at little cost. Panels of the
+    operand can be filled straight from those."""
+    if roles.vector_operand is None or roles.m is None:
+        return None
+    blocks = blocks_of(func)
+    operand = main.inputs[roles.vector_operand].buffer
+    maker = next((b for b in blocks if b.output.buffer is operand), None)
+    return maker if maker is not None and _widens(Schedule(func), maker, main, blocks) else None
+
+
+def _widens(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> bool:
+    """Whether `maker` makes an operand of `main` alone, element by element at little cost, of narrower numbers."""
+    if not _makes_alone(sch, maker, main, blocks):
+        return False
+    calls = [node for node in walk(sch.get(sch.get_block(maker.name)).body) if isinstance(node, n.Call)]
+    cheap = all(getattr(call.op, "name", "").removeprefix("tir.") in _CHEAP for call in calls)
+    made, read = (parse_dtype(access.buffer.dtype).bits for access in (maker.output, maker.inputs[0]))
+    return cheap and read < made
+
+
 def _pays(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...], rows: int) -> bool:
     """Whether `maker` makes an operand of `main` alone, element by element; for several rows as it is, or at little
     cost of narrower numbers."""
-    if not maker.injective or maker.conditional or not maker.inputs or consumers(maker, blocks) != (main,):
+    if not _makes_alone(sch, maker, main, blocks):
         return False
-    block = sch.get_block(maker.name)
-    if reads_by_data(sch, block):
-        return False
-    calls = [node for node in walk(sch.get(block).body) if isinstance(node, n.Call)]
-    cheap = all(getattr(call.op, "name", "").removeprefix("tir.") in _CHEAP for call in calls)
-    made, read = (parse_dtype(access.buffer.dtype).bits for access in (maker.output, maker.inputs[0]))
-    body = sch.get(block).body
+    body = sch.get(sch.get_block(maker.name)).body
     moves = isinstance(body, n.BufferStore) and isinstance(body.value, n.BufferLoad)
-    return rows == 1 or moves or (cheap and read < made)
+    return rows == 1 or moves or _widens(sch, maker, main, blocks)
+
+
+def _makes_alone(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> bool:
+    free = maker.injective and not maker.conditional and bool(maker.inputs)
+    return free and consumers(maker, blocks) == (main,) and not reads_by_data(sch, sch.get_block(maker.name))
 
 
 def _along_memory(info: BlockInfo, roles: Roles) -> bool:
