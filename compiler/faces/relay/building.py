@@ -201,7 +201,8 @@ class ProgramExecutor:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             given = [*args, *(kwargs[name] for name in order[len(args) :] if name in kwargs)]
-            values = [relay.const(value).data for value in given]
+            # A copy, where it is no array yet: memory of the program's may not be aligned.
+            values = [value if isinstance(value, NDArray) else array(relay.const(value).data) for value in given]
             if machine is not None:
                 return machine["main"](*values)
             return _arrays(interpret(module, *(value.numpy() for value in values)))
