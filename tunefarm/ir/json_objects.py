@@ -1,4 +1,8 @@
-"""Objects as JSON: what `ir.save_json` keeps beside functions and modules."""
+"""Objects as JSON: functions and modules, and what holds them.
+
+Functions of TensorIR are nodes as Apache TVM 0.8 to 0.20 reads them. The text that is exact here stands beside them,
+under attributes, which TVM does not look at.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,21 @@ from compiler.relax.nodes.attrs import DictAttrs
 from compiler.script import saved
 from compiler.tir import nodes as n
 from tunefarm.ir.env_func import EnvFunc
+from tuner.faces.common.tvm_database import graph_of
+from tuner.faces.common.tvm_graph import ForeignError
+from tuner.faces.common.tvm_graph_writer import module_json
 
 __all__ = ["load_json", "save_json"]
 
 _FORMAT = "tunefarm.objects"
+_EXACT = "tunefarm.ir"
 
 
 def save_json(node: Any) -> str:
     """Functions, modules, and what holds them: arrays, maps, attributes, numbers, texts, variables, functions of the
     registry. An object that stands in several places is kept once. Raises IRError for anything else."""
     if isinstance(node, BaseFunc | IRModule):
-        return saved.save_json(node)
+        return _saved_ir(node)
     seen: dict[int, int] = {}
     kept: list[Any] = []
     root = _encoded(node, seen, kept)
@@ -32,11 +40,17 @@ def save_json(node: Any) -> str:
 
 
 def load_json(text: str) -> Any:
-    """Return what `save_json` made `text` of. Raises IRError for anything else; nothing in it is executed."""
+    """Return what `save_json` made `text` of, here or in Apache TVM.
+
+    Raises IRError for anything else; nothing in it is executed. Of TVM's objects, functions of TensorIR are read, and
+    modules, expressions and statements of them.
+    """
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return saved.load_json(text)  # which says what is wrong
+    if isinstance(found, dict) and "nodes" in found and "format" not in found:
+        return _from_nodes(found)
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         return saved.load_json(text)
     made: list[Any] = []
@@ -46,6 +60,32 @@ def load_json(text: str) -> Any:
         return made[found["root"]]
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise IRError(f"load_json: this is no saved object: {error!r}") from None
+
+
+def _saved_ir(node: BaseFunc | IRModule) -> str:
+    exact = saved.save_json(node)
+    functions = node.functions.values() if isinstance(node, IRModule) else [node]
+    if not functions or not isinstance(node, IRModule | n.PrimFunc):
+        return exact
+    try:
+        return module_json(node, **{_EXACT: exact})
+    except ForeignError:  # it has parts that TVM has no node for
+        return exact
+
+
+def _from_nodes(found: dict[str, Any]) -> Any:
+    notes = found.get("attrs")
+    exact = notes.get(_EXACT) if isinstance(notes, dict) else None
+    if isinstance(exact, str):
+        return saved.load_json(exact)
+    try:
+        graph, root = graph_of(found, whole=True)
+        made = graph.at(root)
+    except ForeignError as error:
+        raise IRError(f"load_json: {error.message}", hint=error.hint) from None
+    if isinstance(made, dict) and made and all(isinstance(part, n.PrimFunc) for part in made.values()):
+        return IRModule(made)
+    return made
 
 
 def _encoded(node: Any, seen: dict[int, int], kept: list[Any]) -> int:

@@ -63,11 +63,17 @@ def read_functions(text: str) -> dict[str, PrimFunc]:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"the workload is not JSON: {error}") from None
+    graph, root = graph_of(data)
+    return graph.functions(root)
+
+
+def graph_of(data: Any, whole: bool = False) -> tuple[Graph, int]:
+    """Return the nodes of JSON that TVM wrote, and the number of the first. Raises ForeignError for other JSON."""
     match data:
         case {"root": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
-            return Graph(nodes).functions(root)
+            return Graph(nodes, whole), root
         case {"root_index": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
-            return FFIGraph(nodes).functions(root)
+            return FFIGraph(nodes, whole), root
     raise ForeignError("the workload is no list of nodes as TVM writes it")
 
 

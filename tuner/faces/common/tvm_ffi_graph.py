@@ -7,12 +7,13 @@ instead of a dtype, and a parameter is its buffer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.tir import nodes as n
-from tuner.faces.common.tvm_graph import ForeignError, Graph
+from tuner.faces.common.tvm_graph import ForeignError, Graph, plain_attributes
 
 _RENAMED = {"TensorLoad": "BufferLoad", "TensorRegion": "BufferRegion"}
 
@@ -30,6 +31,8 @@ class FFIGraph(Graph):
                     return None
                 case "int" | "float" | "bool" | "ffi.String":
                     return data
+                case "ir.Op" if isinstance(data, str):
+                    return _here(data)
                 case "ffi.Array":
                     return tuple(self.at(item) for item in data or ())
                 case "ffi.Map":
@@ -57,7 +60,7 @@ class FFIGraph(Graph):
             case "BufferType" | "Type" | "TupleType" | "FuncType" | "BufferRegionType":
                 return f  # asked for by the nodes that have use for it
             case "Op":
-                return str(self.at(f["name"]))
+                return _here(str(self.at(f["name"])))
             case "Var" | "SizeVar":
                 return self._variable(name, f)
             case "IntImm":
@@ -97,4 +100,12 @@ class FFIGraph(Graph):
             raise ForeignError("the workload has a parameter that is no buffer")
         handles = tuple(n.Var(f"{buffer.name}_handle", "handle") for buffer in buffers)
         attrs = {"global_symbol": "main", "tir.noalias": True}
+        if self._whole:
+            given = plain_attributes(self.at(f["attrs"]) or {})
+            attrs = {_here(name): value for name, value in given.items() if name != "s_tir"}
         return n.PrimFunc(handles, self.at(f["body"]), None, dict(zip(handles, buffers)), attrs)
+
+
+def _here(name: str) -> str:
+    """Return the name of an intrinsic or an attribute as it is here, and was in TVM before."""
+    return re.sub(r"^tirx\.", "tir.", name)

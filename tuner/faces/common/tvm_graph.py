@@ -32,10 +32,12 @@ class ForeignError(TuningError):
 
 
 class Graph:
-    """The nodes, and what was made of them: a node is one object however often it is referred to."""
+    """The nodes, and what was made of them: a node is one object however often it is referred to. `whole`: functions
+    keep the attributes that they have; others have those of a workload."""
 
-    def __init__(self, nodes: list[Any]) -> None:
+    def __init__(self, nodes: list[Any], whole: bool = False) -> None:
         self._nodes = nodes
+        self._whole = whole
         self._made: dict[int, Any] = {}
         self._depth = 0
 
@@ -147,7 +149,7 @@ class Graph:
                 kind = _FOR_KINDS[_number(f["kind"])]
                 if kind is ForKind.THREAD_BINDING:
                     raise ForeignError("the workload has a loop bound to threads: it was scheduled already")
-                body, notes = self.at(f["body"]), _plain(self.at(f["annotations"]))
+                body, notes = self.at(f["body"]), plain_attributes(self.at(f["annotations"]))
                 return n.For(self.at(f["loop_var"]), self.at(f["min"]), self.at(f["extent"]), kind, body, None, notes)
             case "Block" | "SBlock":
                 return self._block(f)
@@ -157,9 +159,10 @@ class Graph:
 
     def _prim_func(self, f: Mapping[str, Any]) -> n.PrimFunc:
         params, body = self.at(f["params"]), self.at(f["body"])
-        attrs = {"global_symbol": "main", "tir.noalias": True, **_plain(self.at(f["attrs"]) or {})}
-        known = {name: attrs[name] for name in ("global_symbol", "tir.noalias")}
-        return n.PrimFunc(params, body, None, dict(self.at(f["buffer_map"])), {**known, "tir.noalias": True})
+        attrs = plain_attributes(self.at(f["attrs"]) or {})
+        if not self._whole:
+            attrs = {"global_symbol": attrs.get("global_symbol", "main"), "tir.noalias": True}
+        return n.PrimFunc(params, body, None, dict(self.at(f["buffer_map"])), attrs)
 
     def _call(self, f: Mapping[str, Any]) -> PrimExpr:
         op = self.at(f["op"])
@@ -195,7 +198,7 @@ class Graph:
             self.at(f["init"]),
             self.at(f["alloc_buffers"]),
             (),
-            _plain(self.at(f["annotations"])),
+            plain_attributes(self.at(f["annotations"])),
         )
 
 
@@ -209,11 +212,13 @@ def _dtype(value: Any) -> str:
     return "bool" if value == "uint1" else str(value)
 
 
-def _plain(notes: Any) -> dict[str, Any]:
+def plain_attributes(notes: Any) -> dict[str, Any]:
     """Annotations as plain data."""
 
     def plain(value: Any) -> Any:
         match value:
+            case n.IntImm("bool", number):
+                return bool(number)
             case n.IntImm(_, number) | n.FloatImm(_, number):
                 return number
             case n.StringImm(text):

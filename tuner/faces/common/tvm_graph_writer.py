@@ -22,13 +22,15 @@ _FOR_KINDS = {ForKind.SERIAL: 0, ForKind.PARALLEL: 1, ForKind.VECTORIZED: 2, For
 _ALIGNMENT = 64
 
 
-def module_json(mod: IRModule) -> str:
-    """Return a module of functions of TensorIR as text. Raises ForeignError for what that text has no node for."""
+def module_json(mod: IRModule | n.PrimFunc, **notes: str) -> str:
+    """Return a module of functions of TensorIR, or one of them, as text; TVM does not look at `notes`.
+
+    Raises ForeignError for what that text has no node for.
+    """
     writer = _Writer()
-    root = writer.module(mod)
-    return json.dumps(
-        {"root": root, "nodes": writer.nodes, "b64ndarrays": [], "attrs": {"tvm_version": _VERSION}}, indent=1
-    )
+    root = writer.module(mod) if isinstance(mod, IRModule) else writer.function(mod)
+    attrs = {**notes, "tvm_version": _VERSION}
+    return json.dumps({"root": root, "nodes": writer.nodes, "b64ndarrays": [], "attrs": attrs}, indent=1)
 
 
 class _Writer:

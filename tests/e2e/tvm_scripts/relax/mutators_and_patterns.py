@@ -3,7 +3,7 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir.module import IRModule
-from tvm.relax.dpl import is_op, wildcard, rewrite_call
+from tvm.relax.dpl import is_op, rewrite_call, wildcard
 from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 from tvm.script import ir as I
 from tvm.script import relax as R

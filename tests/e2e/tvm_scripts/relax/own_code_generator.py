@@ -1,11 +1,10 @@
 """A code generator of one's own for parts of a graph, found by patterns."""
-import numpy as np
-import tvm
 from tvm import relax
-from tvm.relax.dpl import is_op, wildcard, is_const
-from tvm.relax.backend.pattern_registry import register_patterns, get_patterns_with_prefix
-from tvm.relax.dpl import make_fused_bias_activation_pattern
-from tvm.script import ir as I, relax as R
+from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
+from tvm.relax.dpl import is_op, make_fused_bias_activation_pattern, wildcard
+from tvm.relax.expr_functor import PyExprVisitor, visitor
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 
 @I.ir_module
@@ -33,7 +32,6 @@ for g in m.get_global_vars():
         print(m[g].attrs["Codegen"], g.name_hint == m[g].attrs["global_symbol"], g.name_hint.endswith("_e2e"))
 
 
-from tvm.relax.expr_functor import PyExprVisitor, visitor
 
 
 @visitor

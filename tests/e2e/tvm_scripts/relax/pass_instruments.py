@@ -1,7 +1,7 @@
 """Instruments of passes, as TVM's how-to shows them."""
 import tvm
 import tvm.relax as relax
-from tvm.ir.instrument import PassTimingInstrument, pass_instrument, PassPrintingInstrument
+from tvm.ir.instrument import PassTimingInstrument, pass_instrument
 from tvm.script import ir as I
 from tvm.script import relax as R
 

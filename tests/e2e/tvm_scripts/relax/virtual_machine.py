@@ -2,8 +2,10 @@
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.script import ir as I, relax as R, tir as T
 from tvm.contrib import utils
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tir as T
 
 
 @I.ir_module
@@ -40,7 +42,7 @@ class Mod:
         n = T.int64()
         m = T.int64()
         s = R.shape([n * m])
-        return s
+        return s  # noqa: RET504
 
 
 @tvm.register_func("e2e.is_zero")

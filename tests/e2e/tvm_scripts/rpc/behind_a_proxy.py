@@ -2,6 +2,7 @@
 import numpy as np
 import tvm
 from tvm import rpc, te
+from tvm.contrib import utils
 from tvm.rpc import proxy
 
 prox = proxy.Proxy(host="127.0.0.1", port=19090, port_end=19999)
@@ -13,7 +14,6 @@ n = te.var("n")
 A = te.placeholder((n,), name="A")
 B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
 mod = tvm.build(te.create_prim_func([A, B]), target="llvm", name="addone")
-from tvm.contrib import utils
 tmp = utils.tempdir()
 path = tmp.relpath("l.tar")
 mod.export_library(path)

@@ -1,8 +1,10 @@
 """Modules and parameters as text and bytes, and back."""
 import numpy as np
 import tvm
-from tvm import relax, te
-from tvm.script import ir as I, relax as R, tir as T
+from tvm.contrib import utils
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tir as T
 
 
 @I.ir_module
@@ -38,7 +40,6 @@ blob = tvm.runtime.save_param_dict(params)
 print(blob[:8].hex())
 loaded = tvm.runtime.load_param_dict(blob)
 print({k: (v.shape, v.dtype, v.numpy().tolist()) for k, v in sorted(loaded.items())})
-from tvm.contrib import utils
 tmp = utils.tempdir()
 path = tmp.relpath("p.bin")
 tvm.runtime.save_param_dict_to_file(params, path)

@@ -1,4 +1,6 @@
 """Targets of many kinds: composite ones, scopes, hosts, what they export."""
+import json
+
 import tvm
 from tvm.target import Target
 
@@ -39,5 +41,4 @@ print(cpu.with_host("llvm").host.kind.name if hasattr(cpu, "with_host") else "ll
 print(sorted(Target("llvm").kind.options)[:5], Target("cuda").get_target_device_type(), list(Target("vulkan").keys))
 print(tvm.target.Target("c").kind.name, list(Target("webgpu").keys), list(Target("opencl -device=mali").keys))
 print(tvm.ir.structural_equal(Target("llvm -mcpu=skylake"), Target("llvm -mcpu=skylake")))
-import json
 print(json.dumps({k: v for k, v in Target("llvm -mcpu=skylake").export().items() if isinstance(v, str) and v}, sort_keys=True))

@@ -1,10 +1,12 @@
 """External operators, several outputs, intrinsics with rules, printing of lowered modules; contrib modules."""
+import ctypes
 import os
+
 import numpy as np
 import tvm
-from tvm import te, topi
 import tvm.testing
-from tvm.contrib import cc, utils, ndk, tar, popen_pool
+from tvm import te, topi
+from tvm.contrib import cc, ndk, popen_pool, tar, utils
 
 n, m, l = 16, 12, 8
 A = te.placeholder((n, l), name="A")
@@ -43,7 +45,6 @@ t = utils.tempdir()
 with open(t.relpath("a.cc"), "w") as h:
     h.write("extern \"C\" int twice(int x) { return 2 * x; }\n")
 cc.create_shared(t.relpath("a.so"), [t.relpath("a.cc")])
-import ctypes
 print(ctypes.CDLL(t.relpath("a.so")).twice(21), sorted(t.listdir()))
 tar.tar(t.relpath("x.tar"), [t.relpath("a.cc")])
 os.mkdir(t.relpath("sub"))
@@ -53,4 +54,4 @@ print(cc.get_cc() is not None, utils.which("sh") is not None, utils.is_source_pa
 print(cc.get_target_by_dump_machine("gcc")() .split("-")[0])
 pool = popen_pool.PopenPoolExecutor(max_workers=1)
 print(type(pool).__name__)
-print(tvm.runtime.enabled("llvm"), tvm.cpu(0).exist, tvm.device("cpu", 0) == tvm.cpu(0))
+print(bool(tvm.runtime.enabled("llvm")), bool(tvm.cpu(0).exist), tvm.device("cpu", 0) == tvm.cpu(0))

@@ -1,11 +1,10 @@
 """Pieces that meta_schedule's own tests and tutorials are written with."""
-import tvm
 from tvm import meta_schedule as ms
 from tvm.meta_schedule.testing import te_workload
-from tvm.meta_schedule.testing.te_workload import create_te_workload
 from tvm.meta_schedule.testing.space_generation import generate_design_space, get_rules
-from tvm.te import create_prim_func
+from tvm.meta_schedule.testing.te_workload import create_te_workload
 from tvm.target import Target
+from tvm.te import create_prim_func
 
 mod = create_te_workload("GMM", 0)
 print([p.name for p in mod.params] if hasattr(mod, "params") else type(mod).__name__)
