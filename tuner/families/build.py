@@ -25,12 +25,14 @@ from compiler.schedule.core.trace import Trace
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree, leaves_of
 from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
 from tuner.families.configs import realised
 from tuner.families.family import AnySpec, family_key, spec_from_json
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
 from tuner.families.sizes import FamilyError, SizeList
 from tuner.search.drafted import drafted_candidate
+from tuner.space.analysis import blocks_of
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.untuned import runnable
@@ -275,8 +277,14 @@ class DraftedKernels:
 
 def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = None) -> DraftedKernels:
     """The function drafted at a usual size, or the largest one known. Where it is called with one size alone, it is
-    drafted at a small one, a usual one, and the largest."""
+    drafted at a small one, a usual one, and the largest.
+
+    What slides windows along rows of any length is drafted at a small size alone. Its tiles are one vector wide, and
+    wider ones take several times as long where they are not full, as they are for few lengths.
+    """
     symbols = spec.symbols
+    if _slides(spec):
+        return DraftedKernels((drafted_general(spec, target, SizeList(symbols, ((_SMALL,) * len(symbols),))),), 0)
     if len(symbols) > 1:
         like = largest or SizeList(symbols, ((_USUAL,) * len(symbols),))
         return DraftedKernels((drafted_general(spec, target, like),), 0)
@@ -294,12 +302,28 @@ def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = No
     return DraftedKernels(tuple(draft for _, draft in made), tree)
 
 
+def _slides(spec: AnySpec) -> bool:
+    """Whether the function adds up windows that move along rows of a length that varies, as convolutions of images
+    do."""
+    general = spec.general()
+    shape = general.buffer_map[general.params[-1]].shape
+    if not shape or as_int(shape[-1]) is not None:
+        return False
+    usual = SizeList(spec.symbols, ((_USUAL,) * len(spec.symbols),))
+    try:
+        blocks = blocks_of(spec.func_at(usual, usual.sizes[0]))
+    except TunefarmError:  # they do not fit at such a size
+        return False
+    inputs = [access for block in blocks if block.reduced for access in block.inputs]
+    return any(len(axes) > 1 for access in inputs for axes in access.axes_by_dim)
+
+
 def drafted_general(spec: AnySpec, target: Target, like: SizeList) -> n.PrimFunc:
     """The function for any size with a schedule that nobody measured: the one that looks best at the first size of
     `like` and fits any; as it is written where none does."""
     func, size = spec.general(), like.sizes[0]
-    there = spec.func_at(like, size)
     with suppress(TunefarmError):
+        there = spec.func_at(like, size)
         able = [sketch for sketch in generate(there, target) if _fits_any_size(sketch, func)]
         draft = drafted_candidate(there, target, able)
         if draft is not None:

@@ -9,7 +9,7 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
 from tests.kit.tuner.family_records import made_up
-from tuner.families.build import at_size, build_family, build_untuned, function_name, kernels_of
+from tuner.families.build import at_size, build_family, build_untuned, drafted_kernels, function_name, kernels_of
 from tuner.families.family import FamilySpec
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
@@ -65,3 +65,12 @@ def test_sizes_that_get_a_kernel_without_being_measured() -> None:
             conv(array(data), array(weight), out)
             plain(array(data), array(weight), wanted)
             np.testing.assert_allclose(out.numpy(), wanted.numpy(), rtol=1e-4)
+
+
+def test_sizes_that_drafts_are_made_at() -> None:
+    """Tiles of images are one vector wide; rows of a product have tiles for few and for many. Where a window does not
+    fit at the sizes drafts are made at, the function is as it is written."""
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -num-cores=2")
+    counts = {"conv2d:1,4,H,H,8,3,3": 1, "conv2d:N,4,9,9,8,3,3": 2, "dense:M,64,256": 2, "conv2d:1,4,9,9,8,R,R": 1}
+    for text, count in counts.items():
+        assert len(drafted_kernels(FamilySpec.parse(text), target).funcs) == count, text
