@@ -47,8 +47,9 @@ _FAR_SLOWER = 1.5
 
 @dataclass(frozen=True)
 class BuiltFamily:
-    """`general` has the members of the portfolio whose config has a kernel for any size. Sizes that were not measured
-    and lead to another member get that of a member that is about as fast there, or a drafted one."""
+    """`general` has the members of the portfolio whose config has a kernel for any size that is about as fast as one
+    made for it. None of a convolution is. Sizes that were not measured and lead to another member get the kernel of a
+    member that is about as fast there, or a drafted one."""
 
     artifact: Artifact
     general: frozenset[int]
@@ -192,13 +193,14 @@ def build_family(
     kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
-    return BuiltFamily(dispatch_artifact(entry, found.rule, kernels, target), found.general)
+    general = frozenset[int]() if _slides(spec_of(record)) else found.general
+    return BuiltFamily(dispatch_artifact(entry, found.rule, kernels, target), general)
 
 
 @dataclass(frozen=True)
 class FamilyKernels:
     """The scheduled functions of a record by what tells them apart: measured sizes first, then those for any size.
-    `rule` picks by place. `general` is as in BuiltFamily."""
+    `rule` picks by place. `general` has the members of the portfolio whose config has a kernel for any size."""
 
     funcs: Mapping[str, n.PrimFunc]
     rule: SizeRule

@@ -74,6 +74,11 @@ class SizeList:
         percent = 100 * self.weights[at]
         return f"{percent:.0f} %" if percent >= 1 or not percent else f"{percent:.1g} %"
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some sizes are asked for more often than others."""
+        return max(self.weights) - min(self.weights) > _ROUNDED
+
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
         """The same sizes, weighed by how often each was asked for. A size that was not is left that of one call, or a
         hundredth where counts are shares of 1. Raises FamilyError for traffic of sizes that are not

@@ -79,6 +79,7 @@ def family_table(record: FamilyRecord) -> Table:
         libraries = [seconds(own) if (own := times[at]) else "–" for times in record.library.values()]
         table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over, *libraries)
     exact = "no other choice is better" if record.exact else "chosen greedily, with swaps"
-    table.caption = Text(f"{100 * (record.loss - 1):.1f} % over each size's best (geometric mean); {exact}")
+    mean = "geometric mean, by traffic" if record.sizes.is_weighted else "geometric mean"
+    table.caption = Text(f"{100 * (record.loss - 1):.1f} % over each size's best ({mean}); {exact}")
     table.caption_justify = "left"
     return table
