@@ -40,6 +40,7 @@ _NAMES = {
     "te": "tunefarm.te",
     "testing": "tunefarm.testing",
     "tir": "tunefarm.tir",
+    "sym": "tunefarm.arith",
     "tirx": "tunefarm.tirx",
     "topi": "tunefarm.topi",
     "transform": "tunefarm.transform",
@@ -72,6 +73,7 @@ _NAMES = {
     "webgpu": "compiler.runtime.core.device:webgpu",
     "get_global_func": "compiler.runtime.core.registry:get_global_func",
     "register_func": "compiler.runtime.core.registry:register_func",
+    "register_global_func": "compiler.runtime.core.registry:register_func",
 }
 
 __all__ = [name for name in _NAMES if name != "_ffi"]

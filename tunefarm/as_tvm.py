@@ -40,6 +40,8 @@ _MOVED = [
     ("tvm.s_tir.dlight", "tunefarm.dlight"),
     ("tvm.s_tir.", "tunefarm.tir."),
     ("tvm.tirx.", "tunefarm.tir."),
+    ("tvm.support.", "tunefarm.contrib."),
+    ("tvm.sym", "tunefarm.arith"),
 ]
 """Where newer versions keep modules that others keep elsewhere."""
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
+from types import ModuleType
 
 from compiler.codegen.llvm.llvm import llvm_version
 from compiler.runtime.core.device import enabled
 from tunefarm.version import __version__
 
 __all__ = ["describe", "libinfo"]
+
+_HELPERS = frozenset({"cc", "clang", "ndk", "nvcc", "popen_pool", "tar", "utils"})
+"""Modules that newer versions of Apache TVM keep here, and others in `contrib`."""
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _HELPERS:
+        return importlib.import_module(f"tunefarm.contrib.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def libinfo() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from compiler.errors import ArtifactError, TunefarmError
 from compiler.runtime.core.device import Device
@@ -177,6 +177,15 @@ class Module(ABC):
     def is_runnable(self) -> bool:
         """Whether its functions can be called here."""
         return True
+
+    @property
+    def mod(self) -> Self:
+        """This module: what newer versions of Apache TVM compile holds one, and is none."""
+        return self
+
+    def jit(self, **_options: object) -> Self:
+        """Return this module, which runs as it is. Options for linking are accepted for compatibility with TVM."""
+        return self
 
     def export_library(
         self,
