@@ -99,10 +99,12 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.core.device import webgpu as webgpu
     from compiler.runtime.core.registry import get_global_func as get_global_func
     from compiler.runtime.core.registry import register_func as register_func
+    from compiler.runtime.core.registry import register_func as register_global_func  # noqa: F401
     from compiler.runtime.core.values import DataType as DataType
     from compiler.runtime.core.values import String as String
     from compiler.target.target import Target as Target
     from tunefarm import arith as arith
+    from tunefarm import arith as sym  # noqa: F401
     from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib
