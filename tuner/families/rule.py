@@ -123,14 +123,15 @@ def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Ex
 def rule_lines(rule: SizeRule, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """What the rule tests of a size that was not measured, and the config that it picks then, from low to high."""
 
-    def lines(tree: Tree, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        if isinstance(tree, SizeTest):
-            yield from lines(tree.low, (*path, f"{tree.value} <= {tree.limit}"))
-            yield from lines(tree.high, (*path, f"{tree.value} > {tree.limit}"))
+    def lines(tree: Tree, limits: dict[str, int]) -> Iterator[tuple[str, str]]:
+        if isinstance(tree, SizeTest):  # a test below another of the same value is the narrower one
+            yield from lines(tree.low, {**limits, f"{tree.value} <=": tree.limit})
+            yield from lines(tree.high, {**limits, f"{tree.value} >": tree.limit})
         else:
-            yield " and ".join(path) or "any", "the general kernel" if tree == GENERAL else names[tree]
+            tests = " and ".join(f"{test} {limit}" for test, limit in limits.items())
+            yield tests or "any", "the general kernel" if tree == GENERAL else names[tree]
 
-    return tuple(lines(rule.tree, ()))
+    return tuple(lines(rule.tree, {}))
 
 
 def nearest_size(known: Mapping[Size, int], size: Size) -> tuple[Size, float]:

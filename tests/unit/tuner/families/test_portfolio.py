@@ -102,6 +102,8 @@ def test_rule_finds_intervals_and_tails() -> None:
     assert dispatch.held_out < 1.1
     [(low, first), (high, second)] = rule_lines(dispatch.rule, "ab")
     assert (low.replace("<=", ">"), first, second) == (high, "a", "b")
+    nested = SizeRule(("M",), {}, SizeTest("M", 90, SizeTest("M", 4, 0, 1), 0))
+    assert [test for test, _ in rule_lines(nested, "ab")] == ["M <= 4", "M <= 90 and M > 4", "M > 90"]
     assert rule_lines(SizeRule(("M",), {}, GENERAL), "ab") == (("any", "the general kernel"),)
     assert explain(dispatch, (6,), "ab").sure == "measured"
     assert explain(dispatch, (7,), "ab").sure == "near"
