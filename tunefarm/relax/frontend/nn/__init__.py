@@ -1,5 +1,7 @@
 """Models written by hand: modules whose methods become functions of a graph module."""
 
+from typing import TYPE_CHECKING
+
 from compiler.frontend.nn import (
     GELU,
     Conv1D,
@@ -23,13 +25,16 @@ from compiler.frontend.nn import (
     RMSNorm,
     SiLU,
     Tensor,
-    op,
-    spec,
     wrap_nested,
 )
+from tunefarm.compatibility import refusing
+from tunefarm.relax.frontend.nn import op, spec
 
 __all__ = [
     "GELU", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D", "Effect", "Embedding", "GroupNorm", "IOEffect", "Identity",
     "KVCache", "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "Object", "Parameter", "RMSNorm", "ReLU",
     "SiLU", "Tensor", "op", "spec", "wrap_nested",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

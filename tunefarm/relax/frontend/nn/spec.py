@@ -1,0 +1,5 @@
+"""What the inputs of a model are."""
+
+from compiler.frontend.nn.spec import Int, MethodSpec, ModuleSpec, Object, Tensor, Tuple
+
+__all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
