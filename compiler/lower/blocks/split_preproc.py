@@ -61,7 +61,8 @@ def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | No
             packed[found[0]] = found[1]
             packing.append(stmt)
     rest = [stmt for stmt in stmts if stmt not in packing]
-    if not packing or any(isinstance(e, n.BufferLoad) and e.buffer in packed for stmt in rest for e in walk(stmt)):
+    gone = {*packed, *_stored(packing)} - set(packed.values())
+    if not packing or any(isinstance(e, n.BufferLoad) and e.buffer in gone for stmt in rest for e in walk(stmt)):
         return None
     handles = {buffer: n.Var(f"{buffer.name}_packed", "handle") for buffer in packed}
     sources = [p for p in func.params if func.buffer_map.get(p) in packed]
@@ -70,16 +71,23 @@ def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | No
     return before, _part(func, params, packed, handles, rest)
 
 
+def _stored(stmts: list[Stmt]) -> set[n.Buffer]:
+    return {e.buffer for stmt in stmts for e in walk(stmt) if isinstance(e, n.BufferStore)}
+
+
 def _packs(stmt: Stmt, free: tuple[n.Buffer, ...]) -> tuple[n.Buffer, n.Buffer] | None:
-    """The layout-free buffer that `stmt` packs, and where to; None for a statement that does anything else."""
+    """The layout-free buffer that `stmt` packs, and where to; None for a statement that does anything else. Beside the
+    block that says so there may be others, which make what it reads."""
     blocks = [e for e in walk(stmt) if isinstance(e, n.Block)]
-    if len(blocks) != 1 or not blocks[0].annotations.get(PREPROC):
+    last = [block for block in blocks if block.annotations.get(PREPROC)]
+    if len(last) != 1:
         return None
-    [block] = blocks
-    reads, writes = ({region.buffer for region in regions} for regions in (block.reads, block.writes))
-    if len(reads) != 1 or len(writes) != 1 or not reads <= set(free):
+    written = {region.buffer for block in blocks for region in block.writes}
+    read = {region.buffer for block in blocks for region in block.reads} - written
+    made = [region.buffer for region in last[0].writes]
+    if len(read) != 1 or len(made) != 1 or not read <= set(free):
         return None
-    return reads.pop(), writes.pop()
+    return read.pop(), made[0]
 
 
 def _part(

@@ -1,7 +1,7 @@
 """Sketches of convolutions by fast filters (see `Schedule.winograd`): 2 × 2 results in 16 products where 36 are plain.
 
     phases of the image                                  in parallel
-    taps, transformed                                    in parallel
+    taps, transformed                                    in parallel; ahead of all calls, where they may be packed
     for each band of tile rows (parallel):
         tiles of the band, transformed                   16 matrices, near in the cache
         for each of the 16: product of taps and tiles    a register tile, as any product of matrices
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.rv import BlockRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.primitives.winograd import whole_tiles
@@ -28,7 +29,7 @@ from tuner.space.analysis import Axis, BlockInfo, blocks_of, consumers, is_point
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
-from tuner.space.cpu.panels import panel_dim
+from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.cpu.pixels import row_above
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -44,7 +45,7 @@ _ROWS = (1, 2, 3, 4, 5, 6, 8, 12)
 _MOST_VECTORS = 7
 _LEAST_FILLED = 0.6
 _UNROLLS = (1, 2, 4, 8)
-_PROMISE = 1.5  # times faster than a plain sum at its best
+_PROMISE = {_TILE: 1.3, _LARGE_TILE: 2.2}  # times faster than a plain sum at its best, operations that are saved apart
 _LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
 _LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
 _LONGEST_ROW = 32  # tiles in a row that are transformed at a time
@@ -94,7 +95,9 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
         even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
         splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
         if any(splits):
-            return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
+            taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand].buffer
+            free = taps in layout_free(func)
+            return [_sketch(func, info, split, sizes, hardware, free) for split in splits if split is not None]
     return []
 
 
@@ -191,7 +194,10 @@ def _even(tasks: int, threads: int) -> bool:
 # ----------------------------------------------------------------------------------- the schedule
 
 
-def _sketch(func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware) -> Sketch:
+def _sketch(
+    func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: bool
+) -> Sketch:
+    """The sketch of `split`. `free` taps, all of which are transformed at once, can be so ahead of all calls."""
     sch = Schedule(func)
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
@@ -211,12 +217,15 @@ def _sketch(func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes
     sch.compute_at(product, chunk, preserve_unit_loops=True)
     _multiply(sch, recorder, product, planes, info, split, sizes, hardware)
     _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
+    ahead = free and split.chunk == sizes.filters
+    if ahead:
+        ahead_of_time(sch, taps)
     _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, split)
     parallel = bands if split.band else [*bands, chunk]
     sch.parallel(sch.fuse(*parallel))
     judge = _Judge(split, sizes, hardware)
     name = f"winograd{sizes.tile}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
-    return Sketch(name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+    return Sketch(name + "+ahead" * ahead, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
 
 def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
@@ -357,7 +366,7 @@ class _Judge:
         filled *= self.split.chunk / (-(-self.split.chunk // rows) * rows)
         loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / operations)
         spill = 1.0 if operations + vectors + 1 <= self.hardware.registers else 0.7
-        return _PROMISE * filled * min(1.0, operations / 10) * loads * spill
+        return _PROMISE[self.sizes.tile] * filled * min(1.0, operations / 10) * loads * spill
 
     def _vectors(self, values: Values) -> int:
         return -(-values["width"] // self.hardware.lanes)

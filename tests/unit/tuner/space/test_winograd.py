@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import apply_trace
@@ -71,6 +72,25 @@ def test_points_compute_the_convolution(func: PrimFunc, names: set[str]) -> None
 )
 def test_large_tiles_where_registers_hold_many_numbers(func: PrimFunc, names: set[str]) -> None:
     check_points(func, WIDE, names, largest=2e-4)
+
+
+def test_taps_of_bands_are_transformed_ahead_where_they_may_be() -> None:
+    """One function transforms them, another does the rest; those of chunks are transformed where they are used."""
+    func = WorkloadSpec.parse("conv2d:1,16,30,56,20,3,3").prim_func().with_attr(LAYOUT_FREE, [1])
+    [sketch] = fast(func, WIDE)
+    assert sketch.name == "winograd4+band4+ahead"
+    rng = np.random.default_rng(0)
+    point = sketch.random(rng)
+    assert point is not None
+    parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+    assert parts is not None
+    taps, rest = (part.with_attr("global_symbol", "main") for part in parts)
+    x, w, out = (rng.uniform(-1, 1, [int(s) for s in func.buffer_map[p].shape]).astype("float32") for p in func.params)
+    between = np.zeros([int(s) for s in rest.buffer_map[rest.params[1]].shape], "float32")
+    found = computed(rest, [x, computed(taps, [w, between]), out])
+    np.testing.assert_allclose(found, computed(func, [x, w, out]), atol=2e-3)
+    few = WorkloadSpec.parse("conv2d:1,16,28,28,32,3,3").prim_func().with_attr(LAYOUT_FREE, [1])
+    assert [s.name for s in fast(few, WIDE)] == ["winograd4+chunk16"]
 
 
 def check_points(func: PrimFunc, target: Target, names: set[str], largest: float) -> None:
