@@ -69,7 +69,7 @@ def test_the_trackers_relay_is_started_again(farm):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("server", "--relay", "127.0.0.1:1"), "--relay is that of a tracker's lending"),
+        (("server", "--relay", "127.0.0.1:1"), "--relay leads to boxes of a tracker, or of a key"),
         (("server", "--tracker", "127.0.0.1:1", "--relay", "nowhere"), "is not HOST:PORT"),
         (("relay", "--ports", "9291"), "is no range of at least two ports"),
         (("relay", "--ports", "9300-9291"), "is no range of at least two ports"),
