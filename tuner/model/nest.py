@@ -428,7 +428,7 @@ def _reads(block: n.Block, buffer: n.Buffer) -> bool:
 
 
 def _is_turned(copy: _Leaf) -> bool:
-    """Whether a block that copies at each call takes neighbours from different rows of an array."""
+    """Whether a block that copies at each call takes neighbours from different rows of an array, or puts them there."""
     if PREPROC in copy.block.annotations or not copy.path:
         return False
     axes = [iv.var for iv in copy.block.iter_vars]
@@ -438,7 +438,8 @@ def _is_turned(copy: _Leaf) -> bool:
     def moves(index: n.PrimExpr) -> bool:
         return any(step and stride for step, stride in zip(steps, _strides(index, axes)))
 
-    places = [[moves(dim.min) for dim in region.region] for region in copy.block.reads]
+    regions = (*copy.block.reads, *copy.block.writes)
+    places = [[moves(dim.min) for dim in region.region] for region in regions]
     return any(any(place) and not place[-1] for place in places)
 
 

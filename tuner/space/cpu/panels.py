@@ -68,9 +68,15 @@ def pack(
         sch.vectorize(lane)
     else:
         tile, *inner = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
-        sch.reorder(tile, *others, *inner)
-        for loop in inner:
-            sch.unroll(loop)
+        if panel.lanes > 1 and _reads_straight(sch, copy):  # a line at a time: so many rows of them may crowd a cache
+            *others, along = others
+            step, one = sch.split(along, [None, _LINE // parse_dtype(panel.access.buffer.dtype).bytes])
+            sch.reorder(tile, *others, step, *inner, one)
+            sch.unroll(one)
+        else:
+            sch.reorder(tile, *others, *inner)
+            for loop in inner:
+                sch.unroll(loop)
     if at is None:
         sch.parallel(tile)
     index = ", ".join(f"i{d}" for d in range(rank))
