@@ -21,6 +21,7 @@ from typing import Any
 
 TARGET = "llvm -mcpu=x86-64-v2 -mtriple=x86_64-unknown-linux-gnu"
 WORKLOAD = "matmul:16,16,16:float32"
+MODEL = "small"
 _LARGEST = 4096
 """Bytes of a message that is kept whole; larger ones, with artifacts in them, are left out."""
 
@@ -63,11 +64,20 @@ def model(folder: Path) -> None:
 
 
 def store(folder: Path) -> None:
-    """A record store with a tuned kernel."""
+    """A record store with a tuned kernel, and with a model that was tuned, timed and profiled where there are such."""
+    write_sample = first("compiler.frontend.onnx.sample:write_sample")
     with tempfile.TemporaryDirectory() as made:
-        path = Path(made) / "records.db"
-        command = [sys.executable, "-m", "tunefarm", "tune", WORKLOAD, "--trials", "3", "--quiet", "--db", str(path)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ)
+        path, small = Path(made) / "records.db", Path(made) / f"{MODEL}.onnx"
+
+        def run(*words: str) -> None:
+            command = [sys.executable, "-m", "tunefarm", *words, "--db", str(path)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ)
+
+        run("tune", WORKLOAD, "--trials", "3", "--quiet")
+        if write_sample is not None:
+            write_sample(small, channels=2)
+            run("tune", str(small), "--trials", "1", "--quiet")
+            run("run", str(small), "--record", "--profile")
         (folder / "store.db.xz").write_bytes(lzma.compress(path.read_bytes()))
 
 

@@ -56,17 +56,14 @@ class TuningNow:
 @router.get("/models")
 def models(context: Ctx, request: Request, before: Before = None) -> Response:
     found = context.store.models.page(_PAGE + 1, before, viewer_of(request))
-    page = [_line(context, model) for model in found[:_PAGE]]
+    times = context.store.models.last_times([model.id for model in found[:_PAGE]])
+    page = [_line(model, times.get(model.id, ())) for model in found[:_PAGE]]
     following = found[_PAGE - 1].id if len(found) > _PAGE else None
     return render(context, "models.html", "Models", models=page, next=following, older_than=before)
 
 
-def _line(context: Context, model: Model) -> ModelLine:
-    times = context.store.models.times(model.id, limit=1)
-    if not times:
-        return ModelLine(model, None, None)
-    both = context.store.models.times(model.id, times[0].device_class, limit=2)
-    return ModelLine(model, both[0], both[1] if len(both) > 1 else None)
+def _line(model: Model, times: Sequence[ModelTime]) -> ModelLine:
+    return ModelLine(model, times[0] if times else None, times[1] if len(times) > 1 else None)
 
 
 # ------------------------------------------------------------------------------------- one

@@ -147,6 +147,11 @@ def test_times_and_profiles(farm: Farm) -> None:
     assert (newest.id, newest.device_class, newest.release, newest.cost) == (second, SPR, "r1", 2.0)
     assert (oldest.id, oldest.cost, oldest.tuned_share, oldest.samples) == (first, 1.1, 0.5, (1.0, 1.2, 1.1))
     assert store.models.times(made.model_id, ZEN3) == (oldest,)
+    third = store.models.add_time(time(made.id, farm.zen3, 3.0))
+    empty = store.models.register(version(name="empty", digest="e" * 64)).model_id
+    [last, before] = store.models.last_times([made.model_id, empty, 99]).pop(made.model_id)
+    assert (last.id, before) == (third, oldest)
+    assert store.models.last_times([empty]) == {}
     assert store.models.times(made.model_id, version_id=made.id, before=second) == (oldest,)
     assert store.models.device_classes(made.model_id) == tuple(sorted((ZEN3, SPR)))
     assert store.models.newest_profile(made.id, ZEN3) == (first, kernels)
@@ -282,6 +287,7 @@ def test_no_query_of_models_walks_a_growing_table(farm: Farm) -> None:
         for chosen in (None, ZEN3):
             store.models.times(made.model_id, chosen)
             store.models.times(made.model_id, chosen, made.id)
+        store.models.last_times([made.model_id])
         store.models.device_classes(made.model_id)
         store.models.profile(added)
         store.models.newest_profile(made.id, ZEN3)

@@ -22,7 +22,8 @@ from rpc_server.errors import ProtocolError
 from rpc_server.wire import messages, tracker_messages
 from rpc_server.wire.codec import HEADER_SIZE, Codec
 from tests.kit.places import TESTS
-from tests.kit.release_record import WORKLOAD
+from tests.kit.release_record import MODEL, WORKLOAD
+from tuner.kernels.coverage import coverage_of
 from tuner.records.db import migrate
 from tuner.records.errors import SchemaMismatch
 from tuner.records.store import RecordStore
@@ -77,25 +78,49 @@ def test_a_file_of_another_format_is_refused_by_its_version(name: str, tmp_path:
     assert "tunefarm build" in str(refused.value.hint)
 
 
-@each_release
-def test_a_store_of_a_release_is_upgraded_and_serves_its_config(release: Path, tmp_path: Path) -> None:
-    path = tmp_path / "records.db"
+def upgraded(release: Path, folder: Path) -> Path:
+    """The release's store, as this one opens it."""
+    path = folder / "records.db"
     path.write_bytes(lzma.decompress((release / "store.db.xz").read_bytes()))
     if not migrate.check(path).ok:
         with pytest.raises(SchemaMismatch) as refused:
             RecordStore.open(path)
         assert "tunefarm db upgrade" in str(refused.value.hint)
         migrate.upgrade(path)
-    with RecordStore.open(path) as store:
-        (run,) = store.runs.newest()
-        assert run.trials == 3
-        (best,) = store.best.page()
+    return path
+
+
+@each_release
+def test_a_store_of_a_release_is_upgraded_and_serves_its_config(release: Path, tmp_path: Path) -> None:
+    with RecordStore.open(upgraded(release, tmp_path)) as store:
+        first = store.runs.newest()[-1]
+        assert first.trials == 3
+        (best,) = store.best.page(workload=first.tasks[0].workload.key)
         found = store.best.look_up(TuningTask.from_spec(WORKLOAD, best.target).key, best.target, best.device_class)
         assert found.config is not None
         assert found.config.cost == best.cost
 
 
+@each_release
+def test_a_model_in_the_store_of_a_release_keeps_its_kernels_times_and_profile(release: Path, tmp_path: Path) -> None:
+    with RecordStore.open(upgraded(release, tmp_path)) as store:
+        if not store.models.page():
+            pytest.skip("no model was in this release's store")
+        model = store.models.find(MODEL)
+        version = store.models.version_of(model.id)
+        [run] = store.models.runs(version.id)
+        [time] = store.models.times(model.id)
+        tasks = store.models.tasks(version.id, "llvm")
+        assert store.runs.get(run).trials >= len(tasks) > 3
+        assert {share.name for share in store.models.profile(time.id)} >= {name for t in tasks for name in t.names}
+        coverage = coverage_of(store, version, time.target, time.device_class, "llvm")
+        assert coverage.tuned == len(tasks)
+        assert len(store.models.graph(version.id)) >= len(tasks)
+
+
 def said(release: Path) -> list[tuple[Codec, list[bytes]]]:
+    if not (release / "messages.jsonl.xz").exists():
+        pytest.skip("no messages of this release were kept")
     text = lzma.decompress((release / "messages.jsonl.xz").read_bytes()).decode()
     rows = [json.loads(line) for line in text.splitlines()]
     return [(CODECS[row["codec"]], [base64.b64decode(frame) for frame in row["frames"]]) for row in rows]

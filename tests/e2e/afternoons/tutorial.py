@@ -23,6 +23,7 @@ from tracker.client import connect_tracker
 
 PAGE = DOCS / "tutorial.md"
 TRACKER, WEB = "9190", "9180"
+DEFAULT_PORTS = {"tracker": TRACKER, "server": "9091", "web": WEB}
 
 
 def commands(block: Block) -> list[str]:
@@ -37,6 +38,7 @@ class Reader:
         self._farm, self._trials = farm, trials
         self._ports: dict[str, int] = {}
         self._servers = 0
+        self._taken: set[str] = set()
         farm.environ["PYTHONPATH"] = python_path()
 
     def follow(self, page: Path) -> None:
@@ -67,19 +69,23 @@ class Reader:
 
     def _serve(self, line: str) -> None:
         words = shlex.split(self._here(line))[1:]
+        given = shlex.split(line)
+        port = given[given.index("--port") + 1] if "--port" in given else DEFAULT_PORTS[words[0]]
+        assert port not in self._taken, f"{line}: another service of the page has port {port}"  # here all get free ones
+        self._taken.add(port)
         print(f"$ tunefarm {shlex.join(words)} &", flush=True)
         name = words[0]
         if name == "server":
             self._servers += 1
             name = f"server-{self._servers}"
-        _, port = self._farm.serve(name, *words)
+        _, listens = self._farm.serve(name, *words)
         match words[0]:
             case "tracker":
-                self._ports[TRACKER] = port
-                self._farm.environ["TUNEFARM_TRACKER"] = f"127.0.0.1:{port}"
+                self._ports[TRACKER] = listens
+                self._farm.environ["TUNEFARM_TRACKER"] = f"127.0.0.1:{listens}"
             case "web":
-                self._ports[WEB] = port
-                self._farm.environ["TUNEFARM_API"] = f"http://127.0.0.1:{port}"
+                self._ports[WEB] = listens
+                self._farm.environ["TUNEFARM_API"] = f"http://127.0.0.1:{listens}"
             case "server":
                 with connect_tracker("127.0.0.1", self._ports[TRACKER]) as session:
                     until(lambda: len(session.devices()) >= self._servers)

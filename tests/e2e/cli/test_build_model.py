@@ -84,6 +84,7 @@ def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, cap
     assert run_cli(capfd, "run", str(artifact), "--repeat", "1").code == 0
 
     done = run_cli(capfd, "run", str(model), "--repeat", "2", "--db", db, "--json")
+    assert done.code == 0, done.text
     assert (json.loads(done.out)["recorded"], json.loads(done.out)["tuned_share"]) == (1, pytest.approx(1))
     assert json.loads(run_cli(capfd, "run", str(model), "--untuned", "--db", db, "--json").out)["recorded"] is None
     shown = json.loads(run_cli(capfd, "models", "show", "layers", "--db", db, "--json").out)

@@ -48,7 +48,9 @@ def models() -> None:
 def list_command(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     """List the store's models, the newest first."""
     with RecordStore.open(db or settings.db) as store:
-        found = [(model, store.models.times(model.id, limit=1)) for model in store.models.page(limit)]
+        newest = store.models.page(limit)
+        known = store.models.last_times([model.id for model in newest])
+    found = [(model, known.get(model.id, ())) for model in newest]
     if as_json:
         click.echo(json.dumps([_model_json(model) | {"last": _time_json(times)} for model, times in found]))
         return

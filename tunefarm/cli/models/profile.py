@@ -65,7 +65,7 @@ def profile(
         )  # fmt: skip
     if job is not None:
         with RecordStore.open(address) as store:
-            store.models.end_job(job, made)
+            store.models.end_job(job, made.recorded)
 
 
 @contextmanager

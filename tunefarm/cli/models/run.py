@@ -83,7 +83,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--untuned", is_flag=True, help="Build without the record store's configs; nothing is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_obj
-def run(settings: Settings, /, model: str, **given: Any) -> int | None:
+def run(settings: Settings, /, model: str, **given: Any) -> RunOutcome:
     """Run MODEL once, print what it gives, and time it.
 
     Where there is a record store, the model is built with the best configs in it, and its time is kept there.
@@ -117,7 +117,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> int | None:
             f"{wrong[0].name} by up to {wrong[0].absolute:.3g}",
             hint=None if given["bisect"] else "--bisect names the first operator that differs",
         )
-    return outcome.recorded
+    return outcome
 
 
 def _outcome(

@@ -249,8 +249,8 @@ def merge(
 ) -> None:
     """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once.
 
-    Runs, families and what is known of models are merged, not releases, benchmarks, tokens, files of models or device
-    events. The command says where SOURCE has some.
+    Runs, families and what is known of models are merged, not releases, benchmarks, tokens, quotas, files of models,
+    cost models or device events. The command says where SOURCE has some.
     """
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
@@ -274,7 +274,8 @@ def _left_behind(store: RecordStore) -> list[str]:
         "benchmark runs": store.benches.newest(limit=1),
         "releases": store.releases.newest(limit=1),
         "tokens": store.tokens.all(limit=1),
-        "models": store.models.page(limit=1),
+        "quotas": store.quotas.all(limit=1),
+        "files of models": store.models.keeps_files(),
         "cost models": store.cost_models.newest(limit=1),
         "device events": store.devices.newest_events(limit=1),
     }

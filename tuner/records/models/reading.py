@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, true
+from sqlalchemy.orm import aliased
 
 from tuner.records.db.schema import DeviceClassRow, DeviceRow, TargetRow, WorkloadRow
 from tuner.records.db.schema_models import (
@@ -57,6 +59,17 @@ _TIMES = (
     .join(DeviceRow, DeviceRow.id == ModelTimeRow.device_id)
     .join(DeviceClassRow, DeviceClassRow.id == ModelTimeRow.device_class_id)
     .join(TargetRow, TargetRow.id == ModelTimeRow.target_id)
+)
+_EARLIER = aliased(ModelTimeRow)
+_LAST_ID = select(func.max(ModelTimeRow.id)).where(ModelTimeRow.model_id == ModelRow.id).scalar_subquery()
+_ID_BEFORE = (
+    select(func.max(_EARLIER.id))
+    .where(
+        _EARLIER.model_id == ModelTimeRow.model_id,
+        _EARLIER.device_class_id == ModelTimeRow.device_class_id,
+        _EARLIER.id < ModelTimeRow.id,
+    )
+    .scalar_subquery()
 )
 
 
@@ -186,6 +199,20 @@ def times(
     return tuple(_to_time(row) for row in rows)
 
 
+def last_times(connection: Connection, model_ids: Sequence[int]) -> dict[int, tuple[ModelTime, ...]]:
+    """The newest measurement of each model that has one, and the one before it on the same device class."""
+    found: dict[int, list[ModelTime]] = defaultdict(list)
+    for start in range(0, len(model_ids), _CHUNK):
+        part = model_ids[start : start + _CHUNK]
+        last = [n for n in connection.scalars(select(_LAST_ID).where(ModelRow.id.in_(part))) if n is not None]
+        earlier = connection.scalars(select(_ID_BEFORE).where(ModelTimeRow.id.in_(last))) if last else ()
+        before = [n for n in earlier if n is not None]
+        for ids in filter(None, (last, before)):
+            for row in connection.execute(_TIMES.where(ModelTimeRow.id.in_(ids))):
+                found[row.model_id].append(_to_time(row))
+    return {number: tuple(times) for number, times in found.items()}
+
+
 def time(connection: Connection, model_id: int, time_id: int) -> ModelTime:
     """One measurement of a model. Raises RecordNotFound."""
     query = _TIMES.where(ModelTimeRow.model_id == model_id, ModelTimeRow.id == time_id)
@@ -251,3 +278,8 @@ def parts(connection: Connection, version_id: int, after: int) -> Iterator[tuple
     )
     for row in connection.execute(query.order_by(ModelPartRow.start).limit(1)):
         yield row.start, row.body
+
+
+def any_part(connection: Connection) -> bool:
+    """Whether there is a file of any version."""
+    return connection.execute(select(ModelPartRow.version_id).limit(1)).first() is not None

@@ -99,6 +99,10 @@ class ModelRecords(StorePart):
         said; with `before`, those older than that id."""
         return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))
 
+    def last_times(self, model_ids: Sequence[int]) -> dict[int, tuple[ModelTime, ...]]:
+        """The newest end-to-end measurement of each model that has one, and the one before it on its device class."""
+        return self._read(lambda c: reading.last_times(c, model_ids))
+
     def time(self, model_id: int, time_id: int) -> ModelTime:
         """One end-to-end measurement of a model. Raises RecordNotFound."""
         return self._read(lambda c: reading.time(c, model_id, time_id))
@@ -207,6 +211,10 @@ class ModelRecords(StorePart):
         if not right:
             raise InvalidRecord("what was sent is not the file that was registered", hint="send it again from byte 0")
         return made
+
+    def keeps_files(self) -> bool:
+        """Whether any version's file, or the beginning of one, is here."""
+        return self._read(reading.any_part)
 
     def file(self, version_id: int, viewer: Viewer = ANYONE) -> Iterator[bytes]:
         """The pieces of a version's file, each read when it is wanted. Raises RecordNotFound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.kit.cli.run import run_cli
 from tests.kit.records.runs import TARGET, Lab
+from tuner.records.models.facts import NewModelVersion
 from tuner.records.store import RecordStore
 
 
@@ -111,8 +113,24 @@ def test_a_merge_says_what_it_leaves_behind(database: str, typed: Typed, tmp_pat
     assert "not merged" not in typed("records", "merge", database, "--db", other)
     typed("release", "create", "r1")
     typed("token", "new", "build")
+    typed("quota", "set", "ann", "--runs", "2")
     said = typed("records", "merge", database, "--db", other)
-    assert f"not merged: releases and tokens of {database}." in said
+    assert f"not merged: releases, tokens and quotas of {database}." in said
+
+
+def test_a_merge_leaves_files_of_models_behind(database: str, typed: Typed, tmp_path: Path) -> None:
+    file, other = b"a model", str(tmp_path / "other.db")
+    digest = hashlib.sha256(file).hexdigest()
+    new = NewModelVersion(
+        name="net", digest=digest, file_digest=digest, form="onnx", kind="llvm", file_bytes=len(file), tasks=()
+    )
+    with RecordStore.open(database) as store:
+        version = store.models.register(new)
+        known = typed("records", "merge", database, "--db", other)
+        store.models.add_part(version.id, 0, file)
+    assert "1 versions of models" in known
+    assert "not merged" not in known  # what is known of a model is merged; its file is not
+    assert "not merged: files of models of" in typed("records", "merge", database, "--db", other)
 
 
 def test_a_token_is_made_on_a_fresh_farm(typed: Typed, tmp_path: Path) -> None:
