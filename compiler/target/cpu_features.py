@@ -251,8 +251,9 @@ def architecture(triple: str | None) -> str:
 
 
 def known_features(arch: str) -> frozenset[str]:
-    """The features tracked for an architecture."""
-    return frozenset(_FAMILIES.get(arch, _OTHER).implies)
+    """The features tracked for an architecture, those that only come with another one included."""
+    implies = _FAMILIES.get(arch, _OTHER).implies
+    return frozenset(implies).union(*implies.values())
 
 
 def known_cpus(arch: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from compiler.errors import TargetError
 from compiler.target.constructors import cuda, llvm
-from compiler.target.cpu_features import HostCPU, enabled_features, host_cpu
+from compiler.target.cpu_features import HostCPU, enabled_features, host_cpu, known_cpus
 from compiler.target.target import Target, list_kinds
 
 SPECS = [
@@ -138,6 +138,20 @@ def test_features_follow_implications_in_both_directions() -> None:
     assert {"avx2", "fma", "amx-int8"} <= off
     assert "avx2" not in enabled_features("x86_64", "znver3", ("-avx",))
     assert enabled_features("x86_64", "some-unknown-cpu", ()) == enabled_features("x86_64", None, ())
+
+
+@pytest.mark.parametrize("cpu", sorted(known_cpus("x86_64")))
+def test_a_machine_that_hides_a_feature_of_its_cpu_gets_no_code_for_it(cpu: str) -> None:
+    implied = enabled_features("x86_64", cpu, ())
+    for hidden in implied:
+        features = enabled_features("x86_64", cpu, (f"-{hidden}",))
+        target = HostCPU(cpu, "x86_64-linux-gnu", features).mattr
+        assert enabled_features("x86_64", cpu, target) == features
+
+
+def test_a_machine_without_any_amx_gets_no_code_for_its_tiles() -> None:
+    features = frozenset(enabled_features("x86_64", "emeraldrapids", ("-amx-tile",)))
+    assert "-amx-tile" in HostCPU("emeraldrapids", "x86_64-linux-gnu", features).mattr
 
 
 PROBE = """
