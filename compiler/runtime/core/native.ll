@@ -1,23 +1,28 @@
 ; The native part of the runtime: the thread pool of parallel loops, temporaries, and the timing loop.
 ; native.py fills in ${PAUSE} (a spin hint), and the numbers of system calls: ${FUTEX} and ${ARCH_PRCTL}.
 ;
-; A launch publishes (fn, ctx, n) and then a ticket word: generation << 32 | next task. A thread claims tasks
-; by compare-and-swap on the ticket, so a claim can succeed only while the fields it read belong to the
-; generation it saw. Between launches the ticket is closed: its low half is all ones, above any n.
+; A launch publishes (fn, ctx, n, threads) and then its number, @job. It gives each thread a range of the tasks in a
+; row: the same thread has the same part of equal loops, so that what one loop wrote is read where it was written. A
+; thread that is through with its range goes on with what is left of others'. @tickets[t] holds number << 32 | tasks
+; claimed of range t; one of another launch says that nothing of the range is claimed yet. Tasks are claimed by
+; compare-and-swap on it. A launch is not over before all of its ranges are claimed, so a claim that succeeds belongs
+; to the launch whose fields were read. While fields change, and before the first launch, @job is 0.
 ; The launching thread claims tasks too and waits for tasks done, not for threads: one that never woke up,
 ; or lost its core, delays nothing but what it had claimed.
 
-@ticket = internal global i64 4294967295, align 128
+@job = internal global i64 0, align 128
+@job_fn = internal global ptr null, align 8
+@job_ctx = internal global ptr null, align 8
+@job_n = internal global i64 0, align 8
+@job_threads = internal global i64 1, align 8
+@launches = internal global i64 0, align 8       ; the number of the last one
+@tickets = internal global [1024 x [16 x i64]] zeroinitializer, align 128
 @done = internal global i64 0, align 128
 @generation = internal global i32 0, align 128   ; futex word of idle workers
 @waiting = internal global i32 0, align 128      ; futex word of the launching thread
 @sleepers = internal global i32 0, align 128
 @busy = internal global i32 0, align 128         ; a launch is active
-@job_fn = internal global ptr null, align 128
-@job_ctx = internal global ptr null, align 8
-@job_n = internal global i64 0, align 8
-@job_share = internal global i64 1, align 8      ; a claim takes 1/share of what is left
-@threads = internal global i32 1, align 8        ; wanted, the launching thread included
+@threads = internal global i32 1, align 128      ; wanted, the launching thread included
 @workers = internal global i32 0, align 8        ; running
 @stopping = internal global i32 0, align 8
 @handles = internal global [1024 x i64] zeroinitializer, align 8
@@ -75,48 +80,98 @@ define internal void @futex_wake(ptr %word, i32 %count) {
 
 ; ---- claiming and running tasks ------------------------------------------------------------------------
 
-define internal void @work() noinline {
+; What thread `me` can do of the launch that is active: its own range, then what is left of the others'.
+define internal void @work(i32 %me) noinline {
 entry:
+  %me64 = zext i32 %me to i64
   br label %look
 look:
-  %ticket = load atomic i64, ptr @ticket acquire, align 8
+  %job = load atomic i64, ptr @job acquire, align 8
+  %none = icmp eq i64 %job, 0
+  br i1 %none, label %out, label %read
+read:
   %n = load atomic i64, ptr @job_n acquire, align 8
-  %fn = load atomic ptr, ptr @job_fn monotonic, align 8
-  %ctx = load atomic ptr, ptr @job_ctx monotonic, align 8
-  %share = load atomic i64, ptr @job_share monotonic, align 8
-  %first = and i64 %ticket, 4294967295
-  %more = icmp ult i64 %first, %n
-  br i1 %more, label %claim, label %out
+  %fn = load atomic ptr, ptr @job_fn acquire, align 8
+  %ctx = load atomic ptr, ptr @job_ctx acquire, align 8
+  %threads = load atomic i64, ptr @job_threads acquire, align 8
+  %still = load atomic i64, ptr @job acquire, align 8
+  %whole = icmp eq i64 %still, %job
+  br i1 %whole, label %begin, label %look
+begin:
+  %high = shl i64 %job, 32
+  %own = urem i64 %me64, %threads
+  br label %range
+range:
+  %k = phi i64 [ 0, %begin ], [ %k.next, %next ]
+  %finished = phi i64 [ 0, %begin ], [ %finished.now, %next ]
+  %sum = add i64 %own, %k
+  %at = urem i64 %sum, %threads
+  %at.next = add i64 %at, 1
+  %low.n = mul i64 %at, %n
+  %low = udiv i64 %low.n, %threads
+  %end.n = mul i64 %at.next, %n
+  %end = udiv i64 %end.n, %threads
+  %size = sub i64 %end, %low
+  %ticket.p = getelementptr [1024 x [16 x i64]], ptr @tickets, i64 0, i64 %at
+  br label %ticket
+ticket:
+  %finished.now = phi i64 [ %finished, %range ], [ %finished.now, %claim ], [ %finished.more, %ran ]
+  %ticket.is = load atomic i64, ptr %ticket.p acquire, align 8
+  %of = lshr i64 %ticket.is, 32
+  %begun = icmp eq i64 %of, %job
+  br i1 %begun, label %count, label %fresh
+fresh:                                           ; of an earlier launch, if this one is not over
+  %now = load atomic i64, ptr @job acquire, align 8
+  %active = icmp eq i64 %now, %job
+  br i1 %active, label %count, label %over
+count:
+  %claimed = and i64 %ticket.is, 4294967295
+  %from = select i1 %begun, i64 %claimed, i64 0
+  %more = icmp ult i64 %from, %size
+  br i1 %more, label %claim, label %next
 claim:
-  %left = sub i64 %n, %first
-  %part = udiv i64 %left, %share
-  %count = call i64 @llvm.umax.i64(i64 %part, i64 1)
-  %taken = add i64 %ticket, %count
-  %swap = cmpxchg ptr @ticket, i64 %ticket, i64 %taken acq_rel acquire, align 8
+  %left = sub i64 %size, %from
+  %part = lshr i64 %left, 2
+  %taken = call i64 @llvm.umax.i64(i64 %part, i64 1)
+  %to = add i64 %from, %taken
+  %ticket.new = or i64 %high, %to
+  %swap = cmpxchg ptr %ticket.p, i64 %ticket.is, i64 %ticket.new acq_rel acquire, align 8
   %won = extractvalue { i64, i1 } %swap, 1
-  br i1 %won, label %run, label %look
+  br i1 %won, label %run, label %ticket
 run:
-  %end = add i64 %first, %count
+  %first = add i64 %low, %from
+  %last = add i64 %low, %to
   br label %task
 task:
   %i = phi i64 [ %first, %run ], [ %i.next, %task ]
   call void %fn(i64 %i, ptr %ctx)
   %i.next = add i64 %i, 1
-  %again = icmp ult i64 %i.next, %end
-  br i1 %again, label %task, label %finished
-finished:
-  %before = atomicrmw add ptr @done, i64 %count seq_cst, align 8
-  %after = add i64 %before, %count
-  %last = icmp eq i64 %after, %n
-  br i1 %last, label %notify, label %look
+  %again = icmp ult i64 %i.next, %last
+  br i1 %again, label %task, label %ran
+ran:
+  %finished.more = add i64 %finished.now, %taken
+  br label %ticket
+next:
+  %k.next = add i64 %k, 1
+  %others = icmp ult i64 %k.next, %threads
+  br i1 %others, label %range, label %over
+over:
+  %mine = phi i64 [ %finished.now, %fresh ], [ %finished.now, %next ]
+  %any = icmp ne i64 %mine, 0
+  br i1 %any, label %tell, label %out
+tell:
+  %before = atomicrmw add ptr @done, i64 %mine seq_cst, align 8
+  %after = add i64 %before, %mine
+  %all = icmp eq i64 %after, %n
+  br i1 %all, label %notify, label %out
 notify:
   %parked = load atomic i32, ptr @waiting seq_cst, align 4
   %asleep = icmp ne i32 %parked, 0
-  br i1 %asleep, label %wake, label %look
+  br i1 %asleep, label %wake, label %out
 wake:
   store atomic i32 0, ptr @waiting seq_cst, align 4
   call void @futex_wake(ptr @waiting, i32 1)
-  br label %look
+  br label %out
 out:
   ret void
 }
@@ -271,6 +326,7 @@ define internal ptr @worker(ptr %number) noinline {
 entry:
   %number64 = ptrtoint ptr %number to i64
   %number32 = trunc i64 %number64 to i32
+  %me = add i32 %number32, 1                     ; the launching thread is number 0
   call void @pin(i32 %number32)
   br label %loop
 loop:
@@ -279,7 +335,7 @@ loop:
   %leave = icmp ne i32 %stop, 0
   br i1 %leave, label %out, label %help
 help:
-  call void @work()
+  call void @work(i32 %me)
   %start = call i64 @clock_ns(i32 1)
   br label %round
 round:
@@ -388,18 +444,24 @@ more:
   br label %publish
 publish:
   %start = call i64 @clock_ns(i32 1)
-  %last = load atomic i64, ptr @ticket monotonic, align 8
-  %closed = or i64 %last, 4294967295
-  store atomic i64 %closed, ptr @ticket seq_cst, align 8
+  store atomic i64 0, ptr @job seq_cst, align 8
+  %before = load atomic i64, ptr @launches monotonic, align 8
+  %number = add i64 %before, 1
+  %round = icmp eq i64 %number, 4294967296
+  br i1 %round, label %anew, label %fields
+anew:                                            ; numbers begin again: no ticket may look like one of them
+  call void @llvm.memset.p0.i64(ptr align 128 @tickets, i8 0, i64 131072, i1 false)
+  br label %fields
+fields:
+  %job = select i1 %round, i64 1, i64 %number
   %threads64 = zext i32 %threads to i64
-  %share = shl i64 %threads64, 2
-  store atomic i64 %share, ptr @job_share release, align 8
+  store atomic i64 %job, ptr @launches monotonic, align 8
+  store atomic i64 %threads64, ptr @job_threads release, align 8
   store atomic ptr %fn, ptr @job_fn release, align 8
   store atomic ptr %ctx, ptr @job_ctx release, align 8
   store atomic i64 %n, ptr @job_n release, align 8
   store atomic i64 0, ptr @done release, align 8
-  %open = add i64 %closed, 1                     ; next generation, task 0
-  store atomic i64 %open, ptr @ticket release, align 8
+  store atomic i64 %job, ptr @job release, align 8
   %old = atomicrmw add ptr @generation, i32 1 seq_cst, align 4
   fence seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
@@ -413,7 +475,7 @@ wake:
   call void @futex_wake(ptr @generation, i32 %count)
   br label %help
 help:
-  call void @work()
+  call void @work(i32 0)
   %done = load atomic i64, ptr @done seq_cst, align 8
   %all = icmp eq i64 %done, %n
   br i1 %all, label %unlock, label %wait
@@ -523,8 +585,7 @@ copied:
 
 ; In a forked child: the workers are gone, and a launch active in the parent is not active here.
 define void @tunefarm_after_fork() {
-  store atomic i64 4294967295, ptr @ticket seq_cst, align 8
-  store atomic i64 0, ptr @job_n seq_cst, align 8
+  store atomic i64 0, ptr @job seq_cst, align 8
   store atomic i64 0, ptr @done seq_cst, align 8
   store atomic i32 0, ptr @waiting seq_cst, align 4
   store atomic i32 0, ptr @sleepers seq_cst, align 4
