@@ -16,6 +16,7 @@ from typing import TypeAlias
 from compiler.driver.backend import backend_of
 from compiler.driver.sized_kernels import SizedKernels
 from compiler.ir.base import GlobalVar
+from compiler.relax.analysis.joined_parts import JOINED_PARTS
 from compiler.relax.fusion.kernel_pattern import is_unscheduled, nest_work, nests_of
 from compiler.relax.fusion.parts import parts_of, put_together
 from compiler.target.target import Target
@@ -144,7 +145,10 @@ def _is_picked_for(func: n.PrimFunc) -> bool:
 
 
 def schedulable_work(func: n.PrimFunc) -> float | None:
-    """The operations of a call; None for a kernel that somebody scheduled, or that is not made of plain blocks."""
+    """The operations of a call; None for a kernel that somebody scheduled, that is not made of plain blocks, or that a
+    build does not call because its parts are computed in place."""
+    if JOINED_PARTS in func.attrs:
+        return None
     nests = nests_of(func)
     if nests is None or not all(map(is_unscheduled, nests)) or func.attrs.get("tir.is_scheduled"):
         return None

@@ -49,6 +49,7 @@ from compiler.relax.transform.matmul.expand_matmul_of_sum import expand_matmul_o
 from compiler.relax.transform.matmul.fuse_transpose_matmul import fuse_transpose_matmul
 from compiler.relax.transform.matmul.reorder_permute_dims_after_concat import reorder_permute_dims_after_concat
 from compiler.relax.transform.matmul.reorder_take_after_matmul import reorder_take_after_matmul
+from compiler.relax.transform.memory.join_in_place import join_in_place
 from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
 from compiler.relax.transform.memory.rewrite_cuda_graph import rewrite_cuda_graph
 from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
@@ -100,6 +101,7 @@ KERNELS: tuple[PassFunction, ...] = (
 """Operators become kernels."""
 
 FUSION: tuple[PassFunction, ...] = (
+    join_in_place,
     annotate_tir_op_pattern,
     fuse_ops,
     fuse_tir,

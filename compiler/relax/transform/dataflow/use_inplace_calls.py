@@ -10,6 +10,7 @@ from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax.analysis.joined_parts import JOINED_PARTS
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import (
@@ -92,7 +93,7 @@ class _InPlace(PyExprMutator):
             return False
         if call.op.name == "relax.call_tir":
             func = self.builder_.get().get(call.args[0])  # type: ignore[arg-type]
-            return isinstance(func, n.PrimFunc) and not has_reshape_pattern(func)
+            return isinstance(func, n.PrimFunc) and not (JOINED_PARTS in func.attrs or has_reshape_pattern(func))
         operator = OPERATORS.get(call.op.name)
         kinds = (*_ELEMENTWISE, OpPatternKind.COMM_REDUCE, OpPatternKind.OUT_ELEMWISE_FUSABLE)
         if operator is None or isinstance(operator.te, Refused) or operator.pattern not in kinds:

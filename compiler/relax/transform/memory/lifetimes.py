@@ -8,6 +8,7 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
+from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join
 from compiler.relax.nodes import (
     Binding,
     Call,
@@ -50,21 +51,23 @@ class Lifetime:
 
 @dataclass(slots=True)
 class Lifetimes:
-    """The arrays of one function. Expects kernels that are called with the arrays of their results."""
+    """The arrays of one function, and the calls that join some. Expects kernels that are called with the arrays of
+    their results."""
 
     mod: IRModule
     arrays: list[Lifetime] = field(default_factory=list)
+    joins: dict[Var, Join[int]] = field(default_factory=dict)
     _held: dict[Var, Held] = field(default_factory=dict)
     _now: int = 0
     _conditions: int = 0
     _written: set[int] = field(default_factory=set)
 
     @staticmethod
-    def of(func: Function, mod: IRModule) -> list[Lifetime]:
-        """The arrays that `func` makes, in order."""
+    def of(func: Function, mod: IRModule) -> Lifetimes:
+        """The arrays that `func` makes, in order, and by the variables that they bind the calls that join some."""
         found = Lifetimes(mod)
         found._escape(found._sequence(func.body, ()))
-        return found.arrays
+        return found
 
     def _sequence(self, seq: SeqExpr, branches: tuple[tuple[int, bool], ...]) -> Held:
         for block in seq.blocks:
@@ -80,6 +83,7 @@ class Lifetimes:
                 self.arrays.append(Lifetime(binding.var, value, self._now, self._now, branches))
                 return frozenset({len(self.arrays) - 1})
             case Call():
+                self._note_join(binding.var, value)
                 return self._call(value)
             case If():
                 self._use(self._of(value.cond))
@@ -121,6 +125,15 @@ class Lifetimes:
         else:
             self._escape((args, self._of(call.op)))
         return args if holds_arrays(info_of(call)) else _NOTHING
+
+    def _note_join(self, var: Var, call: Call) -> None:
+        """Note a call of a kernel that lays arrays one behind the other, if it is known which they are."""
+        func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
+        sizes = func.attrs.get(JOINED_PARTS) if isinstance(func, n.PrimFunc) else None
+        held = [self._of(arg) for arg in call.args]
+        if sizes is not None and all(isinstance(item, frozenset) and len(item) == 1 for item in held):
+            *parts, whole = [number for item in held for number in item]
+            self.joins[var] = Join(whole, tuple(parts), tuple(map(int, sizes)))
 
     def _operator(self, call: Call, name: str, args: frozenset[int]) -> None:
         self._use(args)

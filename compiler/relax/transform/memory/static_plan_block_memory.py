@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
+from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, Place, place_parts
 from compiler.relax.nodes import (
     Binding,
     BindingBlock,
@@ -21,6 +24,7 @@ from compiler.relax.nodes import (
     ShapeExpr,
     StringImm,
     TensorStructInfo,
+    Tuple,
     TupleStructInfo,
     Var,
     VarBinding,
@@ -58,6 +62,9 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
     _ = cls.exp(b, c)                           c = R.memory.alloc_tensor(storage, 0, [16], …)
                                                 _ = cls.exp(b, c)
 
+    Where a kernel only lays arrays one behind the other (see JoinInPlace), they lie so from the beginning, and the
+    kernel is not called.
+
     A size with dimensions that only a call tells is planned for its upper bound, which the function's attribute
     "tir_var_upper_bound" gives ({"n": 1024}). The function then checks that n is no more. Without bounds, arrays whose
     sizes are multiples of the same dimensions share an arena of as many multiples. What a function returns, or gives to
@@ -67,7 +74,9 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
     for name, func in mod.items():
         if isinstance(func, Function) and func.body is not None:
             functions[name] = _planned(func, mod)
-    return mod.with_functions(functions)
+    joining = [name for name, func in functions.items() if JOINED_PARTS in func.attrs]
+    called = {node for func in functions.values() if joining for node in walk(func) if isinstance(node, GlobalVar)}
+    return mod.with_functions({name: functions[name] for name in functions if name not in joining or name in called})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,42 +127,77 @@ def _number(value: object, name: str) -> int:
 
 def _planned(func: Function, mod: IRModule) -> Function:
     bounds = _Bounds.of(func)
-    arrays: dict[_Kind, list[tuple[Lifetime, int]]] = {}
+    lifetimes = Lifetimes.of(func, mod)
+    arrays: dict[_Kind, dict[int, tuple[Lifetime, int]]] = {}
     bounded = False
-    for array in Lifetimes.of(func, mod):
+    for number, array in enumerate(lifetimes.arrays):
         found = None if array.escapes else _kind(array, bounds)
         if found is not None:
-            arrays.setdefault(found[0], []).append((array, found[1]))
+            arrays.setdefault(found[0], {})[number] = array, found[1]
             bounded = bounded or (found[0].name == "" and _is_symbolic(array))
     if not arrays:
         return func
     first: list[Binding] = _checks(func, bounds) if bounded else []
     places: dict[Var, tuple[Var, PrimExpr]] = {}
+    joined: set[Var] = set()
     for kind, members in arrays.items():
-        pieces = [Piece(size, array.begin, array.end, array.branches) for array, size in members]
+        within, calls = _parts(lifetimes.joins, members)
+        joined |= calls
+        together: dict[int, list[Lifetime]] = {}
+        for number, (array, _) in members.items():
+            together.setdefault(within[number].within if number in within else number, []).append(array)
+        pieces = [
+            Piece(members[one][1], min(a.begin for a in held), max(a.end for a in held), members[one][0].branches)
+            for one, held in together.items()
+        ]
         arena = lay_out(pieces)
+        begins = dict(zip(together, arena.offsets))
         storage = Var("storage", ObjectStructInfo())
         size = simplified(kind.unit * arena.size)
         made = memory_alloc_storage(ShapeExpr((size,)), kind.device, StringImm(kind.scope), "uint8")
         set_struct_info(made, ObjectStructInfo())
         first.append(VarBinding(storage, made))
-        for (array, _), offset in zip(members, arena.offsets):
-            places[array.var] = storage, simplified(kind.unit * offset)
-    placed = _Placed(places).function(func)
+        for number, (array, _) in members.items():
+            place = within.get(number, Place(number, 0))
+            offset = simplified(kind.unit * begins[place.within]) + int64(place.offset)
+            places[array.var] = storage, simplified(offset)
+    placed = _Placed(places, joined).function(func)
     body = placed.body
     seq = SeqExpr(merged([BindingBlock(tuple(first)), *body.blocks]), body.body, body.span)
     set_struct_info(seq, body.struct_info)
     return Function(placed.params, seq, placed.ret_struct_info, placed.is_pure, placed.attrs, placed.span)
 
 
-class _Placed(Renewal):
-    """Puts arrays into their places."""
+def _parts(
+    joins: Mapping[Var, Join[int]], members: Mapping[int, tuple[Lifetime, int]]
+) -> tuple[dict[int, Place[int]], set[Var]]:
+    """Where arrays lie that are parts of others, and the calls that then have nothing to copy. Parts and wholes are
+    made in the same branch, are as large as the call takes them for, and begin where arrays may."""
+    fitting: dict[Join[int], Var] = {}
+    for var, join in joins.items():
+        held = [members.get(number) for number in (join.whole, *join.parts)]
+        sizes = [sum(join.sizes), *join.sizes]
+        same = all(array is not None and array[1] == _aligned(size) for array, size in zip(held, sizes))
+        branches = {array[0].branches for array in held if array is not None}
+        if same and len(branches) == 1 and not any(size % ALIGNMENT for size in join.sizes[:-1]):
+            fitting[join] = var
+    places, kept = place_parts(list(fitting))
+    return places, {fitting[join] for join in kept}
 
-    def __init__(self, places: Mapping[Var, tuple[Var, PrimExpr]]) -> None:
+
+class _Placed(Renewal):
+    """Puts arrays into their places, and leaves out the calls that only join what lies there."""
+
+    def __init__(self, places: Mapping[Var, tuple[Var, PrimExpr]], joined: Set[Var]) -> None:
         super().__init__()
         self._places = places
+        self._joined = joined
 
     def binding(self, binding: Binding) -> Binding:
+        if binding.var in self._joined:
+            nothing = Tuple(())
+            set_struct_info(nothing, TupleStructInfo(()))
+            return VarBinding(binding.var, nothing, binding.span)
         if binding.var not in self._places:
             return super().binding(binding)
         assert isinstance(binding.value, Call)
