@@ -24,6 +24,7 @@ _SPILL = 3.0
 _GATHER = 2.0
 _LINE = 64  # bytes of a line of the cache
 _LATE = 50.0  # cycles that the first line of a piece of memory is late, with others on their way
+_HANDED = 4.0  # bytes that come in a cycle from the cache of another core, which wrote them
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,11 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
     return score
 
 
-def late(draft: Floats, pieces: Floats, at_once: Floats) -> Floats:
-    """What is to be added to a `draft` where an operation writes so many pieces of memory that are in no cache. So many
-    operations are done `at_once`, by all threads."""
+def late(draft: Floats, pieces: Floats, handed: Floats, at_once: Floats) -> Floats:
+    """What is to be added to a `draft` where an operation writes so many pieces of memory that are in no cache, and
+    reads so many bytes that other threads have written. So many operations are done `at_once`, by all threads."""
     cycles = np.exp2(-draft) * at_once
-    added: Floats = -np.log2(1.0 + _LATE * pieces / cycles)
+    added: Floats = -np.log2(1.0 + (_LATE * pieces + handed / _HANDED) / cycles)
     return added
 
 

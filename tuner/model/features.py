@@ -70,14 +70,16 @@ class SketchFeatures:
         return self.described(points)[0]
 
     def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
-        """The matrix, and what is to be added to a score of speed for results that do not stay in a cache. No
-        measurement tells that: it writes to the same memory again and again."""
+        """The matrix, and what is to be added to a score of speed for results that do not stay in a cache, and for what
+        threads read that others have written. The first no measurement tells: it writes to the same memory again and
+        again. The second is not among the features that models were trained with."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
         columns["draft"] = draft(columns, self.nest, self.machine)
         matrix = np.stack([columns[name] for name in NAMES], axis=1)
-        return matrix, late(columns["draft"], population.pieces_written(), columns["balance"] * self.machine.threads)
+        pieces, handed = population.pieces_written(), population.handed_over()
+        return matrix, late(columns["draft"], pieces, handed, columns["balance"] * self.machine.threads)
 
 
 def _log(values: Floats | Ints | float) -> Floats:
@@ -303,6 +305,17 @@ class _Population:
             longer = self._product(self._spans(written, self.tiles[depth])) / rows
             piece = np.where(goes_on, longer, piece)
         return size / piece / self._ops
+
+    def handed_over(self) -> Floats:
+        """Bytes for an operation that threads read of what others have written: all threads filled the buffer together
+        before, and each task reads all of it."""
+        parallel = self._kinds(n.ForKind.PARALLEL)
+        total = np.zeros(self.count)
+        for number, access in enumerate(self.nest.accesses):
+            if access.handed and parallel:
+                task, whole = self.footprints[parallel[-1] + 1][number], self.footprints[0][number]
+                total = total + np.where(task < whole, 0.0, whole)
+        return total * (self.machine.threads - 1) / self._ops
 
     def _tails(self) -> dict[str, Floats]:
         fill, vector_fill = np.ones(self.count), np.ones(self.count)

@@ -82,8 +82,8 @@ class Dim:
 @dataclass(frozen=True)
 class NestAccess:
     """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
-    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `summed`: dimensions of what
-    is written that are added up before the next tile."""
+    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `handed`: at each call, it
+    is filled whole before the nest. `summed`: dimensions of what is written that are added up before the next tile."""
 
     dims: tuple[Dim, ...]
     item_bytes: int
@@ -91,6 +91,7 @@ class NestAccess:
     filled_at: int | None
     turned: bool = False
     summed: frozenset[int] = frozenset()
+    handed: bool = False
 
     @property
     def kept(self) -> NestAccess:
@@ -325,7 +326,8 @@ class _Reader:
         shared = None if filler is None else _common(filler.path, main.path)
         turned = filler is not None and _is_turned(filler)
         summed = _summed(region, main, users) if written else frozenset()
-        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared, turned, summed)
+        handed = filler is not None and shared == 0 and PREPROC not in filler.block.annotations
+        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared, turned, summed, handed)
 
 
 def _plain(factor: object) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from tuner.space.analysis import Axis, BlockInfo
+from compiler.tir.ops import as_int
+from tuner.space.analysis import Axis, BlockAccess, BlockInfo
 from tuner.space.cpu.elementwise import vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.kept_tiles import keep_tiles
@@ -194,9 +195,11 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
         parallel = [*batch, *m_chunk, *m_outer]
+        if _rows_of_images(work):
+            parallel = [*batch[:-1], *m_outer, batch[-1]]
         inside = [*blocked, v_outer, v_panel]
     elif bands is not None:
-        parallel = [*batch, *m_chunk, v_outer]
+        parallel = [*batch, v_outer, *m_chunk] if _columns_count_for_more(work) else [*batch, *m_chunk, v_outer]
         inside = [*blocked, *m_outer, v_panel]
     else:
         parallel = [*batch, v_outer]
@@ -313,6 +316,27 @@ def _bands(work: ContractionWork) -> tuple[int, ...]:
     if m is None or threads == 1 or not in_panels:
         return ()
     return tuple(b for b in _BANDS if b <= min(2 * threads, m.extent // _LEAST_BAND))
+
+
+def _rows_of_images(work: ContractionWork) -> bool:
+    """Whether the rows are those of images, which threads share before they share channels: then a thread has the same
+    part of the image as in kernels that share pixels, and finds in its own cache what it wrote."""
+    alone = work.roles.scalar_operand is None and len(work.roles.others) > 1
+    return work.hardware.threads > 1 and alone and bool(window_axes(work.info, work.roles))
+
+
+def _columns_count_for_more(work: ContractionWork) -> bool:
+    """Whether the operand along vectors, with the result, is more than the one along rows. Threads that share columns
+    first have parts of it of their own; what is along rows they read all of."""
+    info, roles = work.info, work.roles
+    if roles.vector_operand is None or roles.scalar_operand is None:
+        return False
+    vector, scalar = (_elements(info.inputs[i]) for i in (roles.vector_operand, roles.scalar_operand))
+    return vector + _elements(info.output) > scalar
+
+
+def _elements(access: BlockAccess) -> int:
+    return math.prod(as_int(size) or 1 for size in access.buffer.shape)
 
 
 def _split_rows(
