@@ -25,7 +25,7 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Axis, BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
@@ -95,8 +95,8 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
         even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
         splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
         if any(splits):
-            taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand].buffer
-            free = taps in layout_free(func)
+            taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand]
+            free = taps if taps is not None and taps.buffer in layout_free(func) else None
             return [_sketch(func, info, split, sizes, hardware, free) for split in splits if split is not None]
     return []
 
@@ -195,13 +195,16 @@ def _even(tasks: int, threads: int) -> bool:
 
 
 def _sketch(
-    func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: bool
+    func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: BlockAccess | None
 ) -> Sketch:
-    """The sketch of `split`. `free` taps, all of which are transformed at once, can be so ahead of all calls."""
+    """The sketch of `split`. `free` taps, all of which are transformed at once, can be so ahead of all calls. Those of
+    chunks are packed then: transformed, they would take four times the memory."""
     sch = Schedule(func)
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
-    own = {sch.get(block).name_hint for block in made}
+    ahead = free is not None and split.chunk == sizes.filters
+    packed = None if ahead or free is None else _packed_taps(sch, made[3], free, _channels(info)[0], hardware.lanes)
+    own = {sch.get(block).name_hint for block in (*made, *([] if packed is None else [packed]))}
     inline_chains(sch, kept=own)
     last = _with_epilogue(sch, info.name)
     for other in blocks_of(sch.func):
@@ -211,13 +214,14 @@ def _sketch(
     planes = sch.cache_write(product, 0, "global")
     for block in (tiles, planes):
         sch.storage_align(block, 0, 2, _APART, 64 // 4)
+    if split.chunk < sizes.filters:
+        sch.storage_align(taps, 0, 1, _APART, 64 // 4)
     _split_phases(sch, phases)
     bands, chunk = _results(sch, last, out_lines, split, sizes)
     sch.compute_at(planes, chunk, preserve_unit_loops=True)
     sch.compute_at(product, chunk, preserve_unit_loops=True)
     _multiply(sch, recorder, product, planes, info, split, sizes, hardware)
     _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
-    ahead = free and split.chunk == sizes.filters
     if ahead:
         ahead_of_time(sch, taps)
     _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, split)
@@ -225,7 +229,7 @@ def _sketch(
     sch.parallel(sch.fuse(*parallel))
     judge = _Judge(split, sizes, hardware)
     name = f"winograd{sizes.tile}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
-    return Sketch(name + "+ahead" * ahead, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+    return Sketch(name + "+ahead" * (ahead or packed is not None), sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
 
 def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
@@ -302,6 +306,23 @@ def _multiply(
         sch.unroll(loop)
     for loop in (t_lane, z_lane, p_lane):
         sch.vectorize(loop)
+
+
+def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: Axis, lanes: int) -> BlockRV | None:
+    """Have the taps of as many channels as a vector has lanes lie side by side, ahead of all calls. Gathered from where
+    they lie, they take as long to transform as all products of a late layer. None where channels are no whole
+    vectors."""
+    dim = panel_dim(access, channels.position)
+    if dim is None or channels.extent % lanes:
+        return None
+    copy = sch.cache_read(lines, sch.read_index(lines, access.buffer.name), "global")
+    ahead_of_time(sch, copy)
+    sch.parallel(sch.get_loops(copy)[0])
+    indices = [f"i{d}" for d in range(len(access.axes_by_dim))]
+    outer = [f"i{d} // {lanes}" if d == dim else f"i{d}" for d in range(len(indices))]
+    layout = f"lambda {', '.join(indices)}: ({', '.join(outer)}, i{dim} % {lanes})"
+    sch.transform_layout(copy, ("write", 0), layout)
+    return copy
 
 
 def _transform_taps(sch: Schedule, taps: BlockRV, lines: BlockRV, at: LoopRV | None, hardware: Hardware) -> None:
