@@ -23,8 +23,15 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 1440} days {minutes // 60 % 24} h"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things whose plural ends in "s": 1 run, 12 runs."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def hours(value: float) -> str:
-    """Device hours as quotas show them: 0.004, 5, 12.3."""
+    """Device hours as quotas show them: 0.00028, 0.004, 5, 12.3."""
+    if 0 < value < 0.001:
+        return f"{value:.6f}".rstrip("0").rstrip(".") if value >= 1e-6 else "less than 0.000001"
     return f"{round(value, 1 if value >= 10 else 3):g}"
 
 

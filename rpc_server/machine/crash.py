@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 
 from rpc_server.errors import (
     Cancelled,
@@ -20,6 +22,9 @@ from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 GPU_LOST = 75
 """The exit status of an executor whose GPU context a kernel spoiled."""
 _MIB = 1 << 20
+_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line .*')
+_HOME = Path(__file__).resolve().parents[2]
+_OWN_FILES = (f"{_HOME / 'rpc_server'}/", f"{_HOME / 'compiler'}/", "<frozen ")
 # What libc, C++, numpy and the runtime print when memory runs out.
 _MEMORY_WORDS = ("out of memory", "bad_alloc", "MemoryError", "Cannot allocate memory", "Unable to allocate")
 _MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT}
@@ -142,9 +147,28 @@ def explain(
             hint = "it read or wrote outside of its arrays: are their declared shapes what the code takes?"
             if outside:
                 text += f": {hint}"
-            if report.stderr:
-                text += f"; its last lines:\n{report.stderr}"
+            if said := without_own_frames(report.stderr):
+                text += f"; its last lines:\n{said}"
             return ExecutorCrashed(text, hint=hint if outside else None, detail=detail)
+
+
+def without_own_frames(stderr: str) -> str:
+    """Return what a process wrote before it died, less what Python's fault handler says of tunefarm's own frames.
+
+    It tells whose kernel it is nothing. Frames of their own Python code stay, under the line that leads to them.
+    """
+    kept: list[str] = []
+    heading = ""
+    for line in stderr.splitlines():
+        if line.startswith(("Current thread 0x", "Thread 0x")):
+            heading = line
+        elif frame := _FRAME.fullmatch(line):
+            if not frame["file"].startswith(_OWN_FILES):
+                kept += [heading, line] if heading else [line]
+                heading = ""
+        elif not line.startswith(("Fatal Python error: ", "Extension modules: ")):
+            kept.append(line)
+    return "\n".join(kept).strip()
 
 
 def ran_out_of_memory(report: ExitReport, memory_limit: int | None) -> bool:

@@ -102,7 +102,7 @@ def _folded(cell: Text, style: str, indent: int) -> Padding:
     text = cell.copy()
     text.overflow = "fold"
     text.stylize(style)
-    return Padding(text, (0, 0, 0, indent))
+    return Padding(text, (0, 0, 0, indent), expand=False)
 
 
 def show_table(table: Table, *apart: str) -> None:

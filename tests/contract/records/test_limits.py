@@ -19,7 +19,7 @@ class TestQuotas:
         farm.store.quotas.put(Quota(user="ann", runs=1), by="root")
         first = farm.run(user="ann")
         farm.run(user="bob")  # has no quota
-        with pytest.raises(QuotaExceeded, match="1 runs of ann go on, and the quota is 1"):
+        with pytest.raises(QuotaExceeded, match="ann has 1 run going on, and the quota is 1"):
             farm.run(user="ann")
         farm.store.runs.set_state(first.id, RunState.FINISHED)
         second = farm.run(user="ann")
@@ -37,7 +37,7 @@ class TestQuotas:
         for began, budget in ((old, 90), (None, 90)):
             run = farm.run(user="ann", budget=budget, started_at=began)
             farm.store.trials.add(measured(run, f"d{budget}{began}", 1.0, device=farm.zen3))
-        with pytest.raises(QuotaExceeded, match="ann has had 1 trials within 7 days and asks for 100"):
+        with pytest.raises(QuotaExceeded, match="ann has had 1 trial within 7 days and asks for 100"):
             farm.run(user="ann", budget=100)
         farm.run(user="ann", budget=99)
         farm.store.quotas.put(Quota(user="ann", trials=1000))  # their own in place of everyone's

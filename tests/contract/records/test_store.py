@@ -280,12 +280,26 @@ class TestTrials:
         assert said() == (2.0, 2.0, 2.0, 2.0)
         farm.store.trials.add_all([final("a", 2.5), final("b", 2.8)])
         assert said() == (2.5, 2.5, 2.5, 2.0)
+        best = farm.store.best.look_up(KEY, V3, ZEN3).config
+        assert best is not None
+        assert farm.store.trials.get(best.trial_id).samples == best.samples  # not the search trial's, which took 2.0 s
         farm.store.trials.add_all([final("a", 3.5), final("b", 2.6)])  # a now has 3.0, b 2.7
         assert said() == (pytest.approx(2.7), pytest.approx(2.7), pytest.approx(2.7), 2.0)
         later = [measured(run, name, cost, device=farm.zen3) for name, cost in (("c", 2.2), ("d", 1.0))]
         farm.store.trials.add_all(later)
         assert said() == (pytest.approx(2.7), pytest.approx(2.7), pytest.approx(2.7), 1.0)  # until the next finals
         assert [t.improved for t in farm.store.trials.page(run.id)][-2:] == [False, True]
+
+    def test_statistics_name_the_time_of_the_served_config(self, farm: Farm) -> None:
+        """Measured in two runs, it has samples of both; a later run that is a tie does not replace it."""
+        for cost, other in ((2.0, 2.1), (2.2, 1.995)):
+            run = farm.run()
+            measured_ = [measured(run, digest, c, device=farm.zen3) for digest, c in (("a", cost), ("b", other))]
+            farm.store.trials.add_all(measured_)
+        served = farm.store.best.look_up(KEY, V3, ZEN3).config
+        assert served is not None
+        [row] = farm.store.stats(5).by_workload
+        assert row.best_cost == served.cost
 
     def test_finals_decide_over_what_the_search_measured(self, farm: Farm) -> None:
         """The fastest of many that were measured once each is the luckiest of them."""

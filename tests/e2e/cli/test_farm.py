@@ -86,7 +86,7 @@ def test_a_build_of_a_kernel_nobody_tuned(farm):
     assert (kernel["config"], kernel["checked"], kernel["digest"]) == ("untuned", True, None)
     assert kernel["explain"]
     refused = farm.run("build", KERNEL, "--api", api, "--require-tuned", code=3)
-    assert "1 of 1 kernels have no config" in refused.stderr
+    assert "1 of 1 kernel has no config" in refused.stderr
     assert f"hint: tune them: tunefarm tune {KERNEL}" in refused.stderr
 
 

@@ -61,7 +61,7 @@ def test_a_kernel_in_c_at_two_sizes(tmp_path: Path, capfd: pytest.CaptureFixture
         assert kept.device_class
     again = run_cli(capfd, "tune", "--resume", "1", "--trials", "3", "--db", db, "--quiet")
     assert again.code == 0, again.text
-    assert "scale: 1 configs for 2 sizes" in again.out.replace("\n", " ")
+    assert "scale: 1 config for 2 sizes" in again.out.replace("\n", " ")
 
 
 def test_refusals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

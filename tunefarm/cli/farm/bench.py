@@ -18,7 +18,6 @@ from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address
 from tunefarm.cli.tables import show_table
-from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
 from tuner.bench.changes import ChangeKind, find_steps
@@ -29,6 +28,7 @@ from tuner.bench.models import model_of
 from tuner.bench.report import ReportLine, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
+from tuner.number_text import counted, duration
 from tuner.process_identity import user_name
 from tuner.records.db.passwords import shown_command
 from tuner.records.farm.model_farm import BenchRun, NewBenchRun
@@ -130,9 +130,8 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     if slower:
         own = [entry.result.kernel for entry in slower if model_of(entry.result.kernel) is None]
         names = " ".join(files.get(name, name) for name in dict.fromkeys(own))
-        raise RegressionError(
-            f"{len(slower)} of {len(lines)} results became slower", hint=f"tune them again: tunefarm tune {names}"
-        )
+        what = f"{len(slower)} of {counted(len(lines), 'result')} became slower"
+        raise RegressionError(what, hint=f"tune them again: tunefarm tune {names}")
     apart = [entry for entry in lines if entry.is_slow_for_its_class and model_of(entry.result.kernel) is None]
     if apart:
         raise RegressionError(
@@ -223,10 +222,10 @@ def _retune(
 def _text(event: Event) -> str:
     match event:
         case Started():
-            return f"{event.device}: {event.kernels} kernels in {event.rounds} rounds"
+            return f"{event.device}: {counted(event.kernels, 'kernel')} in {counted(event.rounds, 'round')}"
         case BenchMeasured(cost=cost) if cost is not None:
             what = f"round {event.round}" if event.round else "again"
-            return f"{event.device}: {what:8} {event.kernel:44} {seconds(cost)}"
+            return f"{event.device}: {what:8} {event.kernel:44} {duration(cost)}"
         case Ended() if event.problem:
             return f"{event.stand}: {event.problem}"
     return ""
@@ -250,9 +249,9 @@ def _print(record: BenchRun, lines: Sequence[ReportLine]) -> None:
     table = Table("device", "kernel", "time", "usual", "speed", "", title=title(record))
     for entry in lines:
         result, judgement = entry.result, entry.judgement
-        usual = seconds(judgement.baseline) if judgement is not None and judgement.count else "–"
+        usual = duration(judgement.baseline) if judgement is not None and judgement.count else "–"
         style = {ChangeKind.SLOWER: "red", ChangeKind.FASTER: "green"}.get(entry.change) if entry.change else None
-        time = seconds(result.cost) if result.cost is not None else "–"
+        time = duration(result.cost)
         table.add_row(result.device, result.kernel, time, usual, entry.speed, entry.verdict, style=style)
     show_table(table, "device", "kernel")
     click.echo(summary(record, lines))
@@ -346,8 +345,8 @@ def history(settings: Settings, kernel: str, device: str, limit: int, db: str | 
         table.add_row(
             str(result.run_id),
             f"{result.measured_at:%Y-%m-%d %H:%M}",
-            seconds(result.cost),
-            f"{seconds(result.low)} to {seconds(result.high)}",
+            duration(result.cost),
+            f"{duration(result.low)} to {duration(result.high)}",
             result.toolchain,
             "another level" if at in steps else "",
         )

@@ -12,6 +12,7 @@ import click
 from compiler.errors import TunefarmError
 from tunefarm.cli.common import EXIT_CHECK_FAILED, address
 from tunefarm.settings import Settings
+from tuner.number_text import counted
 
 if TYPE_CHECKING:
     from tunefarm.cli.farm.examine import Finding
@@ -49,7 +50,7 @@ def doctor(settings: Settings, /, tracker: str | None, server: str | None, as_js
     wrong = sum(f.level == "wrong" for f in findings)
     warnings = sum(f.level == "warning" for f in findings)
     if not as_json:
-        click.echo(f"{len(findings)} looked at, {warnings} warnings, {wrong} wrong")
+        click.echo(f"{len(findings)} looked at, {counted(warnings, 'warning')}, {wrong} wrong")
     if wrong:
         raise click.exceptions.Exit(EXIT_CHECK_FAILED)
 

@@ -138,7 +138,7 @@ def _keys(plan: FarmPlan, steps: _Steps) -> None:
         if known is None:
             tracker.authorize(key, role, name)
         steps.add(
-            f"{(known.name if known else name)} may connect as {known.role if known else role}",
+            f"right of {(known.name if known else name)} to connect as {known.role if known else role}",
             known is None,
             tracker.folder,
         )

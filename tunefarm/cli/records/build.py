@@ -53,7 +53,7 @@ from tuner.kernels.files import Item, names_model, read_job
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
-from tuner.number_text import duration
+from tuner.number_text import counted, duration
 from tuner.task import TuningTask
 from tuner.untuned import runnable
 from tuner.workloads import WorkloadSpec
@@ -354,11 +354,10 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
     tune = shlex.join(["tunefarm", "tune", *(_word(k) for k in missing), "--target", str(target)])
     hint = f"tune them, then make a release that has them: {tune}" if release else f"tune them: {tune}"
     if not given["target"] and not given["key"] and not given["device"]:
-        cores = f", {target.num_cores} cores" if target.num_cores else ""
+        cores = f", {counted(target.num_cores, 'core')}" if target.num_cores else ""
         hint += f"\n  or build for another target with --target: this is this machine's{cores}"
-    raise NotTunedError(
-        f"{len(missing)} of {len(kernels)} kernels have no config for {target}{where}:\n{lines}", hint=hint
-    )
+    lacking = f"{len(missing)} of {counted(len(kernels), 'kernel')} {'has' if len(missing) == 1 else 'have'} no config"
+    raise NotTunedError(f"{lacking} for {target}{where}:\n{lines}", hint=hint)
 
 
 def _word(kernel: Planned) -> str:
@@ -393,7 +392,8 @@ def _refuse_kernel_flags(given: Mapping[str, Any], what: str) -> None:
 def _check_names(given: Sequence[str], workloads: int) -> None:
     """Raises a usage error unless each workload has a name of its own that C takes, or none is given."""
     if given and len(given) != workloads:
-        raise click.BadParameter(f"{len(given)} names for {workloads} workloads", param_hint="--name")
+        wrong = f"{counted(len(given), 'name')} for {counted(workloads, 'workload')}"
+        raise click.BadParameter(wrong, param_hint="--name")
     for name in given:
         problem = c_name_problem(name) if _C_NAME.fullmatch(name) else "C names are letters, digits and _"
         if problem:
@@ -448,7 +448,7 @@ def _complain(report: Sequence[Built]) -> None:
     if failed:
         lines = "\n".join(f"    {b.task.name} ({b.how}, config {b.reply.digest}): {b.failure}" for b in failed)
         raise CheckFailedError(
-            f"{len(failed)} of {len(report)} kernels failed their check:\n{lines}",
+            f"{len(failed)} of {counted(len(report), 'kernel')} failed the check:\n{lines}",
             hint="tune them again on this device class before shipping the build",
         )
 

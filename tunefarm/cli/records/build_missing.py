@@ -11,6 +11,7 @@ from compiler.errors import TunefarmError
 from tunefarm.cli.common import NotTunedError
 from tunefarm.client import Client
 from tuner.kernels.files import Item
+from tuner.number_text import counted
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -36,7 +37,8 @@ def tune_missing(
         )
     tasks = [task for _, task in missing]
     run = client.start_run([task.name for task in tasks], target=str(tasks[0].target), key=key, trials=trials)
-    click.echo(f"run {run.id} of the web app tunes {len(tasks)} kernels, {trials} trials each", err=True)
+    asked = f"{counted(len(tasks), 'kernel')}, {counted(trials, 'trial')} each"
+    click.echo(f"run {run.id} of the web app tunes {asked}", err=True)
     deadline = time.monotonic() + wait_s
     while not run.ended:
         if time.monotonic() > deadline:

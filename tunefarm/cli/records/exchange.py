@@ -19,13 +19,13 @@ from rich.table import Table
 
 from tunefarm.cli.common import FILE, Group, Span, Whole
 from tunefarm.cli.tables import show_table
-from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
 from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
 from tuner.interchange.foreign import Brought, Kept, LeftOut
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
+from tuner.number_text import counted, duration
 from tuner.records.errors import RecordError
 from tuner.records.model import Run, RunState, Trial
 from tuner.records.runs.stats import StoreStats
@@ -81,7 +81,7 @@ def export(
             count = t4.dump(_trials(store, selection), out)
         else:
             count = jsonl.dump(read(store, selection, written_by=f"tunefarm {__version__}"), out)
-    click.echo(f"{count} trials written to {'standard output' if file == _STDIO else file}", err=True)
+    click.echo(f"{counted(count, 'trial')} written to {'standard output' if file == _STDIO else file}", err=True)
 
 
 def _trials(store: RecordStore, selection: Selection) -> Iterator[Trial]:
@@ -157,7 +157,7 @@ def import_(
     with _source(file) as path:
         counts = Counter(type(entry).__name__ for entry in jsonl.load(path))
         if only_check:
-            click.echo(f"{file}: {counts['RunEntry']} runs and {counts['TrialEntry']} trials, all in order")
+            click.echo(f"{file}: {_runs_and_trials(counts['RunEntry'], counts['TrialEntry'])}, all in order")
             return
         with RecordStore.open(db or settings.db, create=True) as store:
             absorbed = write(store, jsonl.load(path), _progress(counts["TrialEntry"]))
@@ -184,7 +184,7 @@ def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_
         found = list(reader.read(path))
         left = [each for each in found if isinstance(each, LeftOut)]
         brought = Brought(kept=[each.kept for each in found if not isinstance(each, LeftOut)], left=left)
-        click.echo(f"{path}: {len(brought.kept)} of {len(found)} records carry over", err=as_json)
+        click.echo(f"{path}: {len(brought.kept)} of {counted(len(found), 'record')} carry over", err=as_json)
     else:
         with RecordStore.open(address, create=True) as store:
             brought = reader.bring(store, path)
@@ -192,7 +192,8 @@ def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_
         click.echo(json.dumps(dataclasses.asdict(brought), default=sorted))
         return
     if not only_check:
-        click.echo(f"{brought.trials} new trials of {len(brought.workloads)} workloads, {brought.known} known already")
+        there = f"of {counted(len(brought.workloads), 'workload')}, {brought.known} known already"
+        click.echo(f"{counted(brought.trials, 'new trial')} {there}")
     for without in dict.fromkeys(each.without for each in brought.kept):
         lines = spans([each.line for each in brought.kept if each.without == without])
         click.echo(f"{lines} kept without {', '.join(without)}", err=True)
@@ -288,22 +289,27 @@ def _progress(total: int) -> Progress:
 
     def tell(done: int) -> None:
         if shown:
-            click.echo(f"\r{done} of {total} trials", err=True, nl=done >= total)
+            click.echo(f"\r{done} of {counted(total, 'trial')}", err=True, nl=done >= total)
 
     return tell
+
+
+def _runs_and_trials(runs: int, trials: int) -> str:
+    return f"{counted(runs, 'run')} and {counted(trials, 'trial')}"
 
 
 def _report(absorbed: Absorbed, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(absorbed)))
         return
-    click.echo(f"{absorbed.runs} new runs, {absorbed.trials} new trials")
+    click.echo(f"{counted(absorbed.runs, 'new run')}, {counted(absorbed.trials, 'new trial')}")
     if absorbed.models:
-        click.echo(f"{absorbed.models} versions of models, {absorbed.model_times} new times of them")
+        times = counted(absorbed.model_times, "new time")
+        click.echo(f"{counted(absorbed.models, 'version')} of models, {times} of them")
     if absorbed.families:
-        click.echo(f"{absorbed.families} functions tuned at many sizes")
+        click.echo(f"{counted(absorbed.families, 'function')} tuned at many sizes")
     if absorbed.known_runs:
-        click.echo(f"{absorbed.known_runs} runs and {absorbed.known_trials} trials were there already")
+        click.echo(f"there already: {_runs_and_trials(absorbed.known_runs, absorbed.known_trials)}")
     if absorbed.diverged:
         runs = ", ".join(map(str, absorbed.diverged))
         click.echo(
@@ -336,14 +342,16 @@ def _print_stats(address: str, found: StoreStats) -> None:
         click.echo("no runs yet; start one: tunefarm tune matmul:512,512,512:float32")
         return
     states = ", ".join(f"{count} {RunState(state).words}" for state, count in found.runs_by_state.items())
-    click.echo(f"{found.runs} runs ({states}), from {found.first_run:%Y-%m-%d} to {found.last_change:%Y-%m-%d} (UTC)")
+    days = f"from {found.first_run:%Y-%m-%d} to {found.last_change:%Y-%m-%d} (UTC)"
+    click.echo(f"{counted(found.runs, 'run')} ({states}), {days}")
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.failures.items())
-    click.echo(f"{found.trials} search trials, {found.failed} failed" + (f" ({kinds})" if kinds else ""))
-    click.echo(f"{found.workloads} workloads, {found.devices} devices, {found.best_configs} best configs")
+    click.echo(f"{counted(found.trials, 'search trial')}, {found.failed} failed" + (f" ({kinds})" if kinds else ""))
+    there = {"workload": found.workloads, "device": found.devices, "best config": found.best_configs}
+    click.echo(", ".join(counted(number, noun) for noun, number in there.items()))
     table = Table("workload", "target", "runs", "trials", "failed", "best")
     for row in found.by_workload:
-        best = seconds(row.best_cost) if row.best_cost is not None else "-"
-        table.add_row(row.workload, row.target, str(row.runs), str(row.trials), str(row.failed), best)
+        told = (str(row.runs), str(row.trials), str(row.failed), duration(row.best_cost))
+        table.add_row(row.workload, row.target, *told)
     show_table(table, "workload", "target")
 
 
@@ -394,7 +402,8 @@ def prune(
         ]
         old = [run for run in chosen if cutoff is None or (run.finished_at or run.updated_at) < cutoff]
         gone = [run for run in old if not _kept(store, run)]
-        click.echo(f"{len(gone)} runs with {sum(run.trials for run in gone)} search trials to remove")
+        searched = counted(sum(run.trials for run in gone), "search trial")
+        click.echo(f"{counted(len(gone), 'run')} with {searched} to remove")
         if dry_run or not gone:
             return
         if not yes:
@@ -402,7 +411,7 @@ def prune(
         removed = sum(store.runs.remove(run.id) for run in gone)
         if compact:
             store.compact()
-    click.echo(f"removed {len(gone)} runs and {removed} trials")
+    click.echo(f"removed {_runs_and_trials(len(gone), removed)}")
 
 
 def _kept(store: RecordStore, run: Run) -> bool:

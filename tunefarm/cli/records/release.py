@@ -13,7 +13,7 @@ from tunefarm.cli.common import OBJECTIVE, Group
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.goals import Goal
-from tuner.number_text import duration
+from tuner.number_text import counted, duration
 from tuner.process_identity import user_name
 from tuner.records.farm import release_files
 from tuner.records.farm.model_farm import Release, ReleaseEntry
@@ -59,7 +59,8 @@ def create(
             device_class=device_class,
             goal=Goal(objective),
         )
-    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+    configs = counted(made.entry_count, "config")
+    click.echo(f"release {made.name}: {configs}, digest {made.digest[:12]}, not approved yet")
 
 
 @release.command("list", epilog="\b\nExample:\n  tunefarm release list")
@@ -164,7 +165,8 @@ def import_(settings: Settings, file: Path, db: str | None) -> None:
     read = _read(file)
     with RecordStore.open(db or settings.db) as store:
         made = store.releases.take_in(read)
-    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+    configs = counted(made.entry_count, "config")
+    click.echo(f"release {made.name}: {configs}, digest {made.digest[:12]}, not approved yet")
 
 
 @release.command(epilog="\b\nExample:\n  tunefarm release verify 2026.11.json")
@@ -181,7 +183,7 @@ def verify(file: Path, db: str | None) -> None:
                 f"release {read.name} of the store has digest {held.digest[:12]}, the file {read.digest[:12]}",
                 hint="one of them was made anew under the same name; `tunefarm release list` says when",
             )
-    click.echo(f"release {read.name}: {len(read.entries)} configs, digest {read.digest[:12]}, intact")
+    click.echo(f"release {read.name}: {counted(len(read.entries), 'config')}, digest {read.digest[:12]}, intact")
 
 
 def _read(file: Path) -> release_files.ReleaseFile:

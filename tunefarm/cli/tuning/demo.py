@@ -25,7 +25,7 @@ from rpc_server.machine.children import PYTHON, environment
 from tunefarm.cli import common
 from tunefarm.cli.common import Whole
 from tunefarm.cli.tables import Fitted
-from tunefarm.cli.tuning.display import seconds
+from tuner.number_text import counted, duration
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
 
@@ -223,7 +223,7 @@ def _print_result(
         failures = store.runs.failures(run.id)
         best = {config.workload_key: config.cost for config in store.best.page()}
     calls = {kernel["workload_key"]: kernel["calls"] for kernel in report["kernels"]}
-    table = Table(title=f"tunefarm demo, {seconds(elapsed)} in all")
+    table = Table(title=f"tunefarm demo, {duration(elapsed)} in all")
     table.add_column("kernel")
     for name in ("calls", "as written", "best", "speedup", "trials", "failures"):
         table.add_column(name, justify="right")
@@ -233,22 +233,22 @@ def _print_result(
         table.add_row(
             task.workload.name,
             str(calls[task.workload.key]),
-            seconds(task.baseline_cost),
-            seconds(cost),
+            duration(task.baseline_cost),
+            duration(cost),
             f"{task.baseline_cost / cost:.1f}x",
             str(task.trials),
             _kinds(failures, task.id),
         )
     console.print(Fitted(table, ["kernel"]))
-    other = f", in ONNX Runtime {seconds(times['onnxruntime'])}" if "onnxruntime" in times else ""
+    other = f", in ONNX Runtime {duration(times['onnxruntime'])}" if "onnxruntime" in times else ""
     console.print(
-        f"a run of the model takes {seconds(times['tuned'])}, built without tuning {seconds(times['untuned'])}{other}; "
-        "one thread each"
+        f"a run of the model takes {duration(times['tuned'])}, built without tuning {duration(times['untuned'])}"
+        f"{other}; one thread each"
     )
     assert run.finished_at is not None
     tuning = (run.finished_at - run.started_at).total_seconds()
     console.print(
-        f"{run.trials} trials in {seconds(tuning)}: {run.trials / tuning:.1f} trials per second; "
+        f"{counted(run.trials, 'trial')} in {duration(tuning)}: {run.trials / tuning:.1f} trials per second; "
         "one of two devices was killed during the run"
     )
 

@@ -20,6 +20,7 @@ from tunefarm.cli.common import nobody_reads
 from tunefarm.cli.tables import Fitted
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Silent, Snapshot, TaskProgress, TrialDone, Watcher, gflops
+from tuner.number_text import DASH, counted, duration, energy, hours, three
 from tuner.records.lookup.best import DRIFT
 
 _PLAIN_EVERY_S = 5.0
@@ -27,34 +28,12 @@ _BAR = 14
 _COLUMNS = 5  # beside the name
 
 
-def seconds(value: float | None) -> str:
-    """A duration a person reads: 850 ms, 12.3 s, 4 min 05 s."""
-    if value is None:
-        return "?"
-    if value < 1e-3:
-        return f"{value * 1e6:.1f} µs"
-    if value < 1:
-        return f"{value * 1e3:.1f} ms"
-    if value < 60:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest:02d} s"
-
-
 def speed(task: TaskProgress, cost: float | None) -> str:
     """GFLOP/s where the operations are known, else the time; the energy where that is what the run makes small."""
     if task.unit == "J":
-        return "–" if cost is None else joules(cost)
+        return DASH if cost is None else energy(cost)
     rate = gflops(task.flops, cost)
-    return f"{rate:.1f} GFLOP/s" if rate is not None else seconds(cost) if cost is not None else "–"
-
-
-def joules(value: float) -> str:
-    """An energy a person reads: 1.5 J, 23.0 mJ."""
-    for scale, unit in ((1.0, "J"), (1e-3, "mJ")):
-        if value >= scale:
-            return f"{value / scale:.1f} {unit}"
-    return f"{value * 1e6:.1f} µJ"
+    return f"{three(rate)} GFLOP/s" if rate is not None else duration(cost)
 
 
 def failures_text(tasks: Iterable[TaskProgress]) -> str:
@@ -75,7 +54,7 @@ def status_line(snapshot: Snapshot) -> str:
         parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
     if snapshot.waiting:
         return f"{'; '.join(parts)} | waiting for a device: {snapshot.waiting}"
-    devices = "1 device" if snapshot.devices == 1 else f"{snapshot.devices} devices"
+    devices = counted(snapshot.devices, "device")
     return f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, {pace(snapshot)}"
 
 
@@ -83,7 +62,7 @@ def models_text(snapshot: Snapshot) -> list[str]:
     """Return what a run of each model's tuned kernels takes by now and took untuned, and what the next minute of tuning
     should save of it."""
     found = []
-    told = joules if any(task.unit == "J" for task in snapshot.tasks) else seconds
+    told = energy if any(task.unit == "J" for task in snapshot.tasks) else duration
     for model in snapshot.models:
         if model.best is not None and model.untuned is not None:
             gain = f"{model.speedup:.1f}x" if model.speedup else ""
@@ -95,13 +74,14 @@ def models_text(snapshot: Snapshot) -> list[str]:
 
 def pace(snapshot: Snapshot) -> str:
     """Trials a second and the time left."""
-    left = "last comparisons" if snapshot.done >= snapshot.budget else f"{seconds(snapshot.eta_s)} left"
+    time_left = "?" if snapshot.eta_s is None else duration(snapshot.eta_s)
+    left = "last comparisons" if snapshot.done >= snapshot.budget else f"{time_left} left"
     return f"{snapshot.rate:.1f} trials/s, {left}"
 
 
 def summary_table(snapshot: Snapshot) -> Fitted:
     """Return what the run achieved."""
-    title = f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}"
+    title = f"Run {snapshot.run_id}: {counted(snapshot.done, 'trial')} in {duration(snapshot.elapsed_s)}"
     table = Table(title=title, box=box.SIMPLE)
     table.add_column("kernel", overflow="fold")  # a name is to be copied, not guessed
     for name in ("untuned", "best", "time", "speedup", "trials", "failed"):
@@ -111,13 +91,13 @@ def summary_table(snapshot: Snapshot) -> Fitted:
             Text(task.name),
             _untuned(task),
             speed(task, task.best_cost),
-            seconds(task.best_cost) if task.best_cost and task.unit == "s" else "–",
+            duration(task.best_cost if task.unit == "s" else None),
             f"{task.speedup:.1f}x" if task.speedup else "–",
             str(task.done),
             str(task.failed),
         )
     held = snapshot.held_s
-    notes = [f"devices were held for {seconds(held)} together: {held / 3600:.3f} device hours"] if held else []
+    notes = [f"devices were held for {duration(held)} together: {hours(held / 3600)} device hours"] if held else []
     notes += [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
     texts = (text(task) for text in (baseline_text, drift_text, slower_text) for task in snapshot.tasks)
     table.caption = Text("\n".join([*models_text(snapshot), *notes, *filter(None, texts)]))
@@ -151,18 +131,15 @@ def slower_text(task: TaskProgress) -> str:
     """Say that the best candidate is slower than the untuned kernel by more than machines drift; else ""."""
     if task.speedup is None or task.speedup > 1 - DRIFT:
         return ""
-    loss = f"builds that take its best config are slower ({task.speedup:.2f}x)"
-    if task.baseline:
-        return f"{task.name}: nothing was as fast as {task.baseline} ({task.speedup:.2f}x)"
-    return f"{task.name}: nothing was as fast as untuned; {loss}"
+    return f"{task.name}: nothing was as fast as {task.baseline or 'untuned'} ({task.speedup:.2f}x)"
 
 
 def beginning(search: TaskSearch) -> str:
     """Return what a search knew before its first trial, in one line; "" when that was nothing."""
     parts = []
     if search.warm.candidates:
-        count = len(search.warm.candidates)
-        parts.append(f"began with {count} {'trace' if count == 1 else 'traces'} from {', '.join(search.warm.sources)}")
+        traces = counted(len(search.warm.candidates), "trace")
+        parts.append(f"began with {traces} from {', '.join(search.warm.sources)}")
     if search.guide:
         parts.append(f"guided by {search.guide}")
     return "; ".join(parts)
@@ -259,7 +236,7 @@ class LiveDisplay(Silent):
             best = f"[bold]{speed(task, task.best_cost)}[/bold]"
             name = Text(task.name, no_wrap=True, overflow="ellipsis")
             table.add_row(name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
-        devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
+        devices = counted(snapshot.devices, "device")
         lines = [Text(f"{devices} {snapshot.utilisation:.0%} busy, {pace(snapshot)}", style="dim")]
         lines = [*(Text(text, style="bold") for text in models_text(snapshot)), *lines]
         if snapshot.waiting:

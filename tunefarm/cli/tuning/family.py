@@ -10,13 +10,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tunefarm.cli.tuning.display import seconds
 from tuner.engine.progress import Snapshot
 from tuner.families.family import family_key, spec_from_json
 from tuner.families.library import library_times
 from tuner.families.plan import FamilySearch, finals_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError
+from tuner.number_text import counted, duration
 from tuner.records.parts.families import NewFamily
 from tuner.records.store import RecordStore
 
@@ -61,9 +61,8 @@ def keep_families(
 
 def family_table(record: FamilyRecord) -> Table:
     """A row a size: its share of the traffic, the pick, its time, and how far that is from the best there."""
-    table = Table(
-        title=f"{record.name}: {len(record.configs)} configs for {len(record.sizes.sizes)} sizes", box=box.SIMPLE
-    )
+    made = f"{counted(len(record.configs), 'config')} for {counted(len(record.sizes.sizes), 'size')}"
+    table = Table(title=f"{record.name}: {made}", box=box.SIMPLE)
     table.add_column("size", no_wrap=True)
     table.add_column("traffic", justify="right")
     table.add_column("config", overflow="fold")
@@ -76,8 +75,8 @@ def family_table(record: FamilyRecord) -> Table:
         over = f"{100 * (time / best - 1):.1f} %" if time is not None and best is not None else "–"
         config = str(record.configs[pick]) if pick >= 0 else "the general kernel"
         share = record.sizes.share_text(at)
-        libraries = [seconds(own) if (own := times[at]) else "–" for times in record.library.values()]
-        table.add_row(record.sizes.text(size), share, Text(config), seconds(time) if time else "–", over, *libraries)
+        libraries = [duration(times[at] or None) for times in record.library.values()]
+        table.add_row(record.sizes.text(size), share, Text(config), duration(time or None), over, *libraries)
     exact = "no other choice is better" if record.exact else "chosen greedily, with swaps"
     mean = "geometric mean, by traffic" if record.sizes.is_weighted else "geometric mean"
     table.caption = Text(f"{100 * (record.loss - 1):.1f} % over each size's best ({mean}); {exact}")

@@ -10,7 +10,7 @@ import click
 
 from tunefarm.cli.common import Group, Number, Whole
 from tunefarm.settings import Settings
-from tuner.number_text import hours
+from tuner.number_text import counted, hours
 from tuner.process_identity import user_name
 from tuner.records.farm.quotas import EVERYONE, Quota
 from tuner.records.store import RecordStore
@@ -101,11 +101,11 @@ def _share(taken: str, limit: float | None) -> str:
 
 
 def _words(quota: Quota) -> str:
-    parts = []
+    parts, within = [], f"within {counted(quota.days, 'day')}"
     if quota.device_hours is not None:
-        parts.append(f"{quota.device_hours:g} device hours within {quota.days} days")
+        parts.append(f"{hours(quota.device_hours)} device hours {within}")
     if quota.trials is not None:
-        parts.append(f"{quota.trials} trials within {quota.days} days")
+        parts.append(f"{counted(quota.trials, 'trial')} {within}")
     if quota.runs is not None:
-        parts.append(f"{quota.runs} runs at the same time")
+        parts.append(f"{counted(quota.runs, 'run')} at the same time")
     return ", ".join(parts)

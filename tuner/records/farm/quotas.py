@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from tuner.number_text import hours
+from tuner.number_text import counted, hours
 from tuner.records.db.schema import RunRow
 from tuner.records.db.schema_farm import QuotaRow
 from tuner.records.db.types import AnyRow, utcnow
@@ -112,14 +112,16 @@ def check(connection: Connection, user: str, trials: int, run_id: int | None = N
         return
     quota = _quota(row)
     has = taken(connection, user, quota.days, run_id)
-    window = f"within {quota.days} days"
+    window = f"within {counted(quota.days, 'day')}"
     problem = ""
     if quota.runs is not None and has.runs >= quota.runs:
-        problem = f"{has.runs} runs of {user} go on, and the quota is {quota.runs} at the same time"
+        problem = f"{user} has {counted(has.runs, 'run')} going on, and the quota is {quota.runs} at the same time"
     elif quota.trials is not None and has.trials + trials > quota.trials:
-        problem = f"{user} has had {has.trials} trials {window} and asks for {trials}; the quota is {quota.trials}"
+        had = counted(has.trials, "trial")
+        problem = f"{user} has had {had} {window} and asks for {trials}; the quota is {quota.trials}"
     elif quota.device_hours is not None and has.device_hours >= quota.device_hours:
-        problem = f"{user} has had {hours(has.device_hours)} device hours {window}; the quota is {quota.device_hours:g}"
+        had, limit = hours(has.device_hours), hours(quota.device_hours)
+        problem = f"{user} has had {had} device hours {window}; the quota is {limit}"
     if problem:
         hint = "an admin changes it: tunefarm quota set; `tunefarm quota list` shows what is left"
         raise QuotaExceeded(problem, hint=hint)

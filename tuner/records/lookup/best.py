@@ -30,7 +30,7 @@ SINGLE_SAMPLE = 0.10
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The verified samples of one candidate within one tuning key: those of finals where it was in any (`final`), else
-    all. `run_id` is the first run that measured it, `trial_id` its first trial."""
+    all. `run_id` is the first run that measured it, `trial_id` the first trial that `samples` come from."""
 
     candidate_id: int
     run_id: int

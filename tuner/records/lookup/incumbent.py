@@ -116,7 +116,8 @@ def _evidence(trials: Sequence[Row[Any]], goal: Goal) -> Evidence:
     """Return what the trials of one candidate, oldest first, say of it."""
     finals = [row for row in trials if row.purpose == TrialPurpose.FINAL]
     samples = tuple(cost for row in finals or trials for cost in _costs(row, goal))
-    return Evidence(trials[0].candidate_id, trials[0].run_id, trials[0].id, samples, final=bool(finals))
+    shown = (finals or trials)[0].id
+    return Evidence(trials[0].candidate_id, trials[0].run_id, shown, samples, final=bool(finals))
 
 
 def _costs(trial: Row[Any], goal: Goal) -> tuple[float, ...]:

@@ -6,15 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
-from tuner.records.db.schema import BestConfigRow, DeviceRow, RunFailureRow, RunRow, RunTaskRow, TargetRow, WorkloadRow
+from tuner.records.db.schema import (
+    BestConfigRow,
+    DeviceRow,
+    RunFailureRow,
+    RunRow,
+    RunTaskRow,
+    TargetRow,
+    TuningKeyRow,
+    WorkloadRow,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStats:
-    """One workload on one target: search trials, those that failed, runs, and the fastest verified seconds a call
-    of any run."""
+    """One workload on one target: search trials, those that failed, runs, and the seconds a call of its best config: of
+    the fastest one where device classes have different ones, of the fastest run where there is none."""
 
     workload: str
     workload_key: str
@@ -82,6 +91,12 @@ def _size(connection: Connection) -> int | None:
 
 def _by_workload(connection: Connection, most: int) -> tuple[WorkloadStats, ...]:
     trials = func.sum(RunTaskRow.trials)
+    served = (
+        select(TuningKeyRow.workload_id, TuningKeyRow.target_id, func.min(BestConfigRow.cost).label("cost"))
+        .join(BestConfigRow, BestConfigRow.key_id == TuningKeyRow.id)
+        .group_by(TuningKeyRow.workload_id, TuningKeyRow.target_id)
+        .subquery()
+    )
     query = (
         select(
             WorkloadRow.name,
@@ -90,10 +105,11 @@ def _by_workload(connection: Connection, most: int) -> tuple[WorkloadStats, ...]
             func.count(RunTaskRow.id).label("runs"),
             trials.label("trials"),
             func.sum(RunTaskRow.failed).label("failed"),
-            func.min(RunTaskRow.best_cost).label("best_cost"),
+            func.coalesce(func.min(served.c.cost), func.min(RunTaskRow.best_cost)).label("best_cost"),
         )
         .join(WorkloadRow, WorkloadRow.id == RunTaskRow.workload_id)
         .join(TargetRow, TargetRow.id == RunTaskRow.target_id)
+        .outerjoin(served, and_(served.c.workload_id == WorkloadRow.id, served.c.target_id == TargetRow.id))
         .group_by(WorkloadRow.id, TargetRow.id)
         .order_by(trials.desc(), WorkloadRow.id, TargetRow.id)
         .limit(most)

@@ -11,9 +11,21 @@ from rpc_server.errors import (
 )
 from rpc_server.machine.crash import CallUnderWay, CrashVerdict, ExitReport, explain, failed_trial
 from rpc_server.wire.trial_messages import FailureKind
+from tests.kit.places import ROOT
 
 GIB = 1 << 30
 CALL = CallUnderWay("call of 'f'", "timing", 1.5, 2.0)
+
+
+DUMP = f"""zero: no such file
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f0b15de5b80 (most recent call first):
+{{}}  File "{ROOT}/compiler/runtime/core/code/cpu_function.py", line 56 in run
+  File "{ROOT}/rpc_server/executor/main.py", line 165 in _answer_next
+  File "<frozen runpy>", line 88 in _run_code
+
+Extension modules: msgspec._core, numpy._core._multiarray_umath (total: 2)"""
 
 
 def died(number, **changes):
@@ -78,3 +90,19 @@ def test_details_for_machines():
 def test_trials_fail_with_a_kind(error, kind):
     result = failed_trial(error, 2.5, "look: ")
     assert (result.failure, result.text, result.elapsed_s) == (kind, f"look: {error.message}", 2.5)
+
+
+def test_a_fault_does_not_name_frames_of_tunefarm():
+    error = explain(died(signal.SIGSEGV, stderr=DUMP.format("")), CrashVerdict.NONE, CALL, GIB)
+    assert error.message.endswith("what the code takes?; its last lines:\nzero: no such file")
+    assert "cpu_function.py" in error.detail["stderr"]
+
+
+def test_a_fault_names_frames_of_the_python_code_that_was_run():
+    error = explain(
+        died(signal.SIGSEGV, stderr=DUMP.format('  File "/home/ann/plain.py", line 3 in plain\n')),
+        CrashVerdict.NONE,
+        CALL,
+        GIB,
+    )
+    assert error.message.endswith('(most recent call first):\n  File "/home/ann/plain.py", line 3 in plain')

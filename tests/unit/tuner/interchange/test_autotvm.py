@@ -99,6 +99,6 @@ def test_import_by_command_with_a_file_of_templates(tmp_path, capfd, monkeypatch
     checked = run_cli(capfd, "records", "import", "--check", "--templates", "mine.py", str(path))
     assert "1 of 2 records carry over" in checked.out
     done = run_cli(capfd, "records", "import", "--db", "new.db", "--templates", "mine.py", str(path))
-    assert done.out == "1 new trials of 1 workloads, 0 known already\n"
+    assert done.out == "1 new trial of 1 workload, 0 known already\n"
     assert "line 2 kept without times that count here, the template's code_hash, " in done.err
     assert "line 3 left out: no template is called 'theirs'" in done.err

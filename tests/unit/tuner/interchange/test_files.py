@@ -187,10 +187,10 @@ def test_export_import_and_merge_by_command(lab, tmp_path, capfd, monkeypatch):
     assert done.code == 0
     assert "9 trials written" in done.err
     assert not (tmp_path / "all.jsonl.gz.part").exists()
-    assert "1 runs and 9 trials" in run_cli(capfd, "records", "import", "--check", "all.jsonl.gz").out
+    assert "1 run and 9 trials" in run_cli(capfd, "records", "import", "--check", "all.jsonl.gz").out
     assert not (tmp_path / "tunefarm.db").exists()
     first = run_cli(capfd, "records", "import", "--db", "new.db", "all.jsonl.gz")
-    assert first.out == "1 new runs, 9 new trials\n"
+    assert first.out == "1 new run, 9 new trials\n"
     again = run_cli(capfd, "records", "merge", "lab.db", "--db", "new.db", "--json")
     assert json.loads(again.out)["known_trials"] == 9
     stats = json.loads(run_cli(capfd, "records", "stats", "--db", "new.db", "--json").out)
@@ -233,10 +233,10 @@ def test_prune_asks_shows_and_keeps_the_best(lab, tmp_path, capfd, monkeypatch):
     lab.whole_run("slow", BEGAN + timedelta(days=1), scale=4.0)
     assert run_cli(capfd, "records", "prune", "--db", "lab.db").code == 2
     dry = run_cli(capfd, "records", "prune", "--db", "lab.db", "--older-than", "30d", "--dry-run")
-    assert "1 runs with 8 search trials to remove" in dry.out
+    assert "1 run with 8 search trials to remove" in dry.out
     assert "run 1 holds a best config" in dry.out
     assert len(lab.store.runs.newest()) == 2
     done = run_cli(capfd, "records", "prune", "--db", "lab.db", "--older-than", "30d", "--yes", "--compact")
     assert done.code == 0
-    assert "removed 1 runs and 9 trials" in done.out
+    assert "removed 1 run and 9 trials" in done.out
     assert [run.name for run in lab.store.runs.newest()] == ["first"]

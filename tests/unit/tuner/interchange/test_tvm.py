@@ -247,7 +247,7 @@ def test_import_by_command(tmp_path, capfd, monkeypatch):
     checked = run_cli(capfd, "records", "import", "--check", str(folder))
     assert "4 of 5 records carry over" in checked.out
     done = run_cli(capfd, "records", "import", "--db", "new.db", str(folder))
-    assert done.out == "4 new trials of 1 workloads, 0 known already\n"
+    assert done.out == "4 new trials of 1 workload, 0 known already\n"
     assert "line 5 left out: no record as MetaSchedule writes it" in done.err
     again = run_cli(capfd, "records", "import", "--db", "new.db", str(folder), "--json")
     assert json.loads(again.out)["known"] == 4

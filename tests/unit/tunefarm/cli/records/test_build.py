@@ -81,7 +81,7 @@ def typed(capfd: pytest.CaptureFixture[str], store: RecordStore, monkeypatch: py
 def test_the_coverage_gate_lists_what_nobody_tuned(api: str, typed: Typed, tmp_path: Path) -> None:
     out = tmp_path / "build"
     refused = typed("build", TUNED, OTHER, "--api", api, "--require-tuned", "--out", str(out), code=3)
-    assert "1 of 2 kernels have no config for llvm" in refused
+    assert "1 of 2 kernels has no config for llvm" in refused
     assert f"    {OTHER}: " in refused
     assert f"{TUNED}: " not in refused
     assert f"hint: tune them: tunefarm tune {OTHER}" in refused
@@ -136,7 +136,7 @@ def test_the_commands_of_workflow_files(
 def test_a_release_from_tuning_to_builds(api: str, typed: Typed, store: RecordStore, tmp_path: Path) -> None:
     build = ("build", TUNED, "--api", api, "--require-tuned", "--json", "--release", "1.0")
     assert "there is no release '1.0'" in typed(*build, code=1)
-    assert "1 configs" in typed("release", "create", "1.0", "--note", "first")
+    assert "1 config," in typed("release", "create", "1.0", "--note", "first")
     assert "is not approved" in typed(*build, code=1)
     typed("release", "approve", "1.0")
     (pinned,) = json.loads(typed(*build))
@@ -251,7 +251,7 @@ def test_kernels_are_called_from_c_together(api: str, typed: Typed, tmp_path: Pa
         (["double"], "keyword of C"),
         (["tunefarm_set_threads"], "belong to the library"),
         (["2d"], "letters, digits and _"),
-        (["a", "b"], "2 names for 1 workloads"),
+        (["a", "b"], "2 names for 1 workload"),
     ],
 )
 def test_names_that_c_cannot_call_are_refused(typed: Typed, names: list[str], said: str) -> None:
@@ -272,7 +272,7 @@ def test_a_miss_is_reported_as_json(capfd, api: str, tmp_path: Path) -> None:
     hit, miss = json.loads(outcome.out)
     assert [hit["config"], miss["config"], miss["artifact"]] == ["hit", "untuned", None]
     assert miss["explain"]
-    assert "1 of 2 kernels have no config" in outcome.err
+    assert "1 of 2 kernels has no config" in outcome.err
 
 
 def test_the_hint_of_a_miss_tunes_for_the_same_target(api: str, typed: Typed, store: RecordStore) -> None:

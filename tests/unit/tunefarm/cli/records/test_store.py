@@ -69,7 +69,7 @@ def test_a_miss_names_the_nearest_tuned_workloads_in_units_of_people(database: s
 
 
 def test_a_release_from_making_to_another_store(database: str, tmp_path: Path, typed: Typed) -> None:
-    assert "1 configs" in typed("release", "create", "1.0", "--note", "first")
+    assert "1 config," in typed("release", "create", "1.0", "--note", "first")
     assert "matmul" in typed("release", "show", "1.0")
     assert "approved by" in typed("release", "approve", "1.0")
     typed("release", "create", "1.1")
@@ -128,7 +128,7 @@ def test_a_merge_leaves_files_of_models_behind(database: str, typed: Typed, tmp_
         version = store.models.register(new)
         known = typed("records", "merge", database, "--db", other)
         store.models.add_part(version.id, 0, file)
-    assert "1 versions of models" in known
+    assert "1 version of models" in known
     assert "not merged" not in known  # what is known of a model is merged; its file is not
     assert "not merged: files of models of" in typed("records", "merge", database, "--db", other)
 
