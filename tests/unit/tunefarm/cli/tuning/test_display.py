@@ -7,7 +7,6 @@ import json
 import re
 from types import SimpleNamespace
 
-import pytest
 from rich.console import Console
 
 from rpc_server.wire.trial_messages import FailureKind
