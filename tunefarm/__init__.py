@@ -22,6 +22,7 @@ _NAMES = {
     "autotvm": "tunefarm.autotvm",
     "dlight": "tunefarm.dlight",
     "driver": "tunefarm.driver",
+    "container": "tunefarm.ir.container",
     "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",
     "generic": "tunefarm.generic",
@@ -134,6 +135,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm.error import TVMError as TVMError
     from tunefarm.family_kernel import FamilyKernel as FamilyKernel
     from tunefarm.family_kernel import kernel as kernel
+    from tunefarm.ir import container as container
     from tunefarm.notebook import TuningRun as TuningRun
     from tunefarm.notebook import load_run as load_run
     from tunefarm.version import __version__ as __version__

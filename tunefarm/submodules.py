@@ -87,6 +87,10 @@ _SHOWN = {
         "usmp usmp.analysis usmp.analysis.analysis usmp.transform usmp.transform.transform usmp.utils"
     ),
     "tir.schedule": "analysis transform",
+    "topi.nn": (
+        "bnn conv1d_transpose conv2d_transpose conv3d conv3d_transpose correlation depthwise_conv2d elemwise "
+        "local_response_norm loss mapping pooling qnn utils winograd_util"
+    ),
 }
 """A module that is here, or that stands for one, and its parts in Apache TVM."""
 

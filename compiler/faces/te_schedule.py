@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.driver.objects import Map
 from compiler.errors import IRError
 from compiler.ir.visit import walk
-from compiler.te.schedule.relations import AttachType, axis_extents
+from compiler.te.scan import ScanOp
+from compiler.te.schedule.relations import AttachType, Split, axis_extents
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.nodes import PrimFunc
+
+_made: deque[tuple[n.Stmt, Schedule]] = deque(maxlen=16)
+"""The last statements of `ScheduleOps`, and the schedules that they are of."""
 
 
 def InferBound(sch: Schedule) -> Map:
@@ -24,17 +30,45 @@ def InferBound(sch: Schedule) -> Map:
         for axis, extent in axis_extents(axes, stage.relations).items():
             found[axis] = axis.dom if axis in axes and axis.dom is not None else n.Range(ops.const(0), extent)
     schedule_to_func(sch, _args(sch), ranges=found)
+    for stage, _ in _computed(sch):
+        _shorten_inner_loops(found, stage)
     return Map(found)
+
+
+def _shorten_inner_loops(ranges: dict[n.IterVar, n.Range], stage: Stage) -> None:
+    """Let the inner loop of a split be no longer than the axis that was split."""
+    for split in (relation for relation in stage.relations if isinstance(relation, Split)):
+        whole, inner = ranges[split.parent].extent, ranges[split.inner].extent
+        longest = ops.as_int(whole)
+        if longest is not None and (ops.as_int(inner) or 0) > longest:
+            ranges[split.inner] = n.Range(ranges[split.inner].min, whole)
 
 
 def ScheduleOps(sch: Schedule, bounds: object = None, debug_keep_trivial_loop: bool = False) -> n.Stmt:
     """Give the loops of the schedule's outputs. `bounds` are found anew; a loop that runs once is kept."""
-    return schedule_to_func(sch, _args(sch)).body
+    stmt = schedule_to_func(sch, _args(sch)).body
+    _made.append((stmt, sch))
+    return stmt
+
+
+def SchedulePostProcToPrimFunc(
+    arg_list: Sequence[Tensor | n.Var | n.Buffer], body: n.Stmt, bindings: Mapping[Tensor, n.Buffer] | None
+) -> PrimFunc:
+    """Give the function of `arg_list` whose statement is what `ScheduleOps` gave lately.
+
+    Raises IRError for another statement.
+    """
+    made = next((sch for stmt, sch in _made if stmt is body), None)
+    if made is None:
+        raise IRError("SchedulePostProcToPrimFunc takes what ScheduleOps gave, one of its last 16 statements")
+    return schedule_to_func(made, arg_list, binds=bindings)
 
 
 def _args(sch: Schedule) -> list[Tensor | n.Var | n.Buffer]:
     """What the function of a schedule takes: the inputs, the outputs and the sizes."""
-    read = [stage.origin_op for stage in sch.stages if isinstance(stage.op, PlaceholderOp)]
+    scans = [stage.op for stage in sch.stages if isinstance(stage.op, ScanOp)]
+    inner = {tensor.op for scan in scans for tensor in scan.state_placeholder}
+    read = [s.origin_op for s in sch.stages if isinstance(s.op, PlaceholderOp) and s.origin_op not in inner]
     outputs = [stage.origin_op for stage in sch.stages if stage.op in sch.outputs or stage.is_output]
     sizes = list(dict.fromkeys(_sizes(sch)))
     return [*(tensor for op in (*read, *outputs) for tensor in _tensors(op)), *sizes]

@@ -11,9 +11,10 @@ import json
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from compiler.errors import IRError
@@ -32,7 +33,9 @@ FunctionLines = Callable[[Any, str], list[str]]
 _functions: dict[type, FunctionLines] = {}
 _texts: dict[type, Callable[[Any], str]] = {}
 _values: dict[type, Callable[[Any], str]] = {}
+_complete: dict[type, Callable[[Any, str | None, bool], str]] = {}
 _prefixes: set[str] = set()
+_functions_now: ContextVar[Mapping[type, FunctionLines]] = ContextVar("functions_now", default=MappingProxyType({}))
 
 
 # ------------------------------------------------------------------------------- registration
@@ -46,6 +49,21 @@ def register_function(cls: type[Node], lines: FunctionLines) -> None:
 def register_text(cls: type[Node], text: Callable[[Any], str]) -> None:
     """Print nodes of a class, each by itself, by `text(node)`."""
     _texts[cls] = text
+
+
+def register_complete(cls: type[Node], write: Callable[[Any, str | None, bool], str]) -> None:
+    """Print nodes of a class with all that stands around them, on request, by `write(node, name, sugar)`."""
+    _complete[cls] = write
+
+
+@contextmanager
+def printing_functions(cls: type[Node], lines: FunctionLines) -> Iterator[None]:
+    """Print functions of a class by `lines` while the block runs, in this thread."""
+    token = _functions_now.set({**_functions_now.get(), cls: lines})
+    try:
+        yield
+    finally:
+        _functions_now.reset(token)
 
 
 def register_value(cls: type, text: Callable[[Any], str]) -> None:
@@ -95,7 +113,7 @@ def module_text(module: Any) -> str:
         for position, (name, func) in enumerate(module.items()):
             if position or module.attrs or module.global_infos:
                 out.line("")
-            lines = _rule(_functions, type(func))
+            lines = _rule({**_functions, **_functions_now.get()}, type(func))
             if lines is None:
                 raise IRError(f"cannot print a {type(func).__name__}: no printer is registered for it")
             for line in lines(func, name.name_hint):
@@ -187,15 +205,18 @@ def printed(
     indent_spaces: int = 4,
     options: TextOptions | None = None,
 ) -> str:
-    """The text of a function or module.
+    """The text of a function, module or another node.
 
     `name`: what a function is called there. `show_meta`: whether large constants stand before the text, so that it
     is complete; else a comment says that they were left out.
     """
     held: dict[str, list[Any]] = {}
+    sugar = not options or options.get("syntax_sugar") is not False
+    asked = options is not None and (options.get("verbose_expr") or not sugar)
+    whole = _rule(_complete, type(node)) if asked else None
     token = _metadata.set(held)
     try:
-        found = script(node, name)
+        found = script(node, name) if whole is None else whole(node, name, sugar)
     finally:
         _metadata.reset(token)
     if indent_spaces != 4:
@@ -204,7 +225,10 @@ def printed(
         marked = [*(options.get("obj_to_underline") or ())]
         marked += [path.follow(node) for path in options.get("path_to_underline") or ()]
         nodes = {id(item): item for item in marked if isinstance(item, Node)}
-        found = arranged(found, options, list(map(script, nodes.values())))
+        notes = [(item, note) for item, note in (options.get("obj_to_annotate") or {}).items()]
+        notes += [(path.follow(node), note) for path, note in (options.get("path_to_annotate") or {}).items()]
+        shown = [(script(item), note) for item, note in notes if isinstance(item, Node)]
+        found = arranged(found, options, list(map(script, nodes.values())), shown)
     if not held:
         return found
     return f"{_metadata_writer[0](held)}\n{found}" if show_meta else f"{found}\n\n{_LEFT_OUT}"
@@ -264,6 +288,18 @@ class Names:
 
     def knows(self, node: Symbol) -> bool:
         return node in self._names
+
+    def used(self) -> list[Symbol]:
+        """The symbols that have a name, in order of first use."""
+        return list(self._names)
+
+    def mark(self) -> tuple[frozenset[str], dict[str, int]]:
+        """Which names are taken now, for `back_to`."""
+        return frozenset(self._taken), dict(self._next)
+
+    def back_to(self, mark: tuple[frozenset[str], dict[str, int]]) -> None:
+        """Free the names taken since `mark`: what has them is out of scope."""
+        self._taken, self._next = {*mark[0]}, dict(mark[1])
 
     def unique(self, hint: str) -> str:
         """`hint` made an identifier no other thing has."""

@@ -12,6 +12,9 @@ class TextOptions(TypedDict, total=False):
 
     The prefixes stand in the place of T, I and R. `obj_to_underline`: nodes that are marked below their lines, as are
     those that the paths of `path_to_underline` lead to from what is printed.
+    `num_context_lines`: how many lines around a mark are shown. `obj_to_annotate` and `path_to_annotate` say which
+    comments stand beside which nodes. `verbose_expr`: say every dtype, and define what the text only uses.
+    `syntax_sugar=False`: declare buffers in lines of their own, and spell the root block.
     The others are accepted for programs that give them; texts are always plain, and say every dtype that matters.
     """
 
@@ -39,11 +42,20 @@ _PREFIXES = {"tir_prefix": "T", "ir_prefix": "I", "relax_prefix": "R"}
 _STRING = r"(\"(?:\\.|[^\"\\])*\")"
 
 
-def arranged(text: str, options: TextOptions, texts: Sequence[str] = ()) -> str:
-    """`text` as the options have it; `texts` are those of the nodes to underline."""
+def arranged(text: str, options: TextOptions, texts: Sequence[str] = (), notes: Sequence[tuple[str, str]] = ()) -> str:
+    """`text` as the options have it.
+
+    `texts` are those of the nodes to underline, `notes` those of nodes with the comments to put beside them.
+    """
     lines = text.splitlines()
+    for shown, note in notes:
+        lines = _annotated(lines, shown, note)
+    whole = len(lines)
     for shown in texts:
         lines = _underlined(lines, shown.splitlines())
+    context = options.get("num_context_lines", -1)
+    if len(lines) > whole and context is not None and context >= 0:
+        lines = _near_marks(lines, context)
     text = "\n".join(lines)
     for option, prefix in _PREFIXES.items():
         wanted = options.get(option, prefix)
@@ -53,6 +65,31 @@ def arranged(text: str, options: TextOptions, texts: Sequence[str] = ()) -> str:
         lines = text.splitlines()
         text = "\n".join(f"{number:>{len(str(len(lines)))}} {line}" for number, line in enumerate(lines, 1))
     return text
+
+
+def _annotated(lines: list[str], shown: str, note: str) -> list[str]:
+    """`lines` with a comment behind the first line where the first line of `shown` stands."""
+    wanted = shown.splitlines()[0].strip()
+    at = next((at for at, line in enumerate(lines) if wanted in line), None)
+    return lines if at is None else [*lines[:at], f"{lines[at]}  # {note}", *lines[at + 1 :]]
+
+
+def _near_marks(lines: list[str], context: int) -> list[str]:
+    """The lines at most `context` lines from one that is marked, and how many are skipped between them."""
+    marks = [at for at, line in enumerate(lines) if line.strip() and not line.strip().strip("^")]
+    kept = {near for at in marks for near in range(at - 1 - context, at + context + 1)}
+    found: list[str] = []
+    skipped = 0
+    for at, line in enumerate(lines):
+        if at in kept:
+            found += [_skipping(skipped)] if skipped else []
+            found.append(line)
+        skipped = 0 if at in kept else skipped + 1
+    return [*found, _skipping(skipped)] if skipped else found
+
+
+def _skipping(count: int) -> str:
+    return f"(... {count} line{'' if count == 1 else 's'} skipped ...)"
 
 
 def _underlined(lines: list[str], marked: list[str]) -> list[str]:

@@ -2,6 +2,6 @@
 
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.text import print_func
+from compiler.tir.text import print_complete, print_func
 
-__all__ = ["intrin", "ops", "print_func"]
+__all__ = ["intrin", "ops", "print_complete", "print_func"]

@@ -20,7 +20,7 @@ from tunefarm.ir import attrs, base, container, expr, function, instrument, modu
 from tunefarm.ir.attrs import Attrs, DictAttrs, make_node
 from tunefarm.ir.env_func import EnvFunc
 from tunefarm.ir.json_objects import load_json, save_json
-from tunefarm.ir.type import FuncType, PrimType, TensorType, TupleType, Type
+from tunefarm.ir.type import FuncType, PointerType, PrimType, TensorType, TupleType, Type
 
 __all__ = [
     "Array",
@@ -34,6 +34,7 @@ __all__ = [
     "Map",
     "Node",
     "Op",
+    "PointerType",
     "PrimExpr",
     "PrimType",
     "Range",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from compiler.driver.objects import Array, Map
@@ -16,8 +17,10 @@ from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.relax.nodes.attrs import DictAttrs
 from compiler.script import saved
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tunefarm.ir.env_func import EnvFunc
+from tunefarm.ir.json_nodes import decoded_node, encoded_node
 from tuner.faces.common.tvm_database import graph_of
 from tuner.faces.common.tvm_graph import ForeignError
 from tuner.faces.common.tvm_graph_writer import module_json
@@ -29,8 +32,10 @@ _EXACT = "tunefarm.ir"
 
 
 def save_json(node: Any) -> str:
-    """Functions, modules, and what holds them: arrays, maps, attributes, numbers, texts, variables, functions of the
-    registry. An object that stands in several places is kept once. Raises IRError for anything else."""
+    """Functions, modules, tensors, nodes of TensorIR, targets, and what holds them: arrays, maps, attributes, numbers,
+    texts, functions of the registry. An object that stands in several places is kept once.
+
+    Raises IRError for anything else."""
     if isinstance(node, BaseFunc | IRModule):
         return _saved_ir(node)
     seen: dict[int, int] = {}
@@ -108,13 +113,18 @@ def _encoded(node: Any, seen: dict[int, int], kept: list[Any]) -> int:
                 entry = ["map", [[_encoded(key, seen, kept), _encoded(v, seen, kept)] for key, v in node.items()]]
             case list() | tuple():
                 entry = ["array", [_encoded(item, seen, kept) for item in node]]
-            case str() | bool() | int() | float() | None:
+            case Target():
+                entry = ["target", str(node)]
+            case str() | bool() | int() | float() | None if not isinstance(node, Enum):
                 entry = ["plain", node]
             case _:
-                raise IRError(
-                    f"save_json cannot keep a {type(node).__name__}",
-                    hint="it keeps functions and modules, and arrays, maps, numbers, texts and variables",
-                )
+                found = encoded_node(node, lambda item: _encoded(item, seen, kept))
+                if found is None:
+                    raise IRError(
+                        f"save_json cannot keep a {type(node).__name__}",
+                        hint="it keeps functions, modules, tensors, nodes of TensorIR, arrays, maps, numbers and texts",
+                    )
+                entry = found
         seen[id(node)] = len(kept)
         kept.append(entry)
     return seen[id(node)]
@@ -142,6 +152,8 @@ def _decoded(entry: list[Any], made: list[Any]) -> Any:
             return Map({made[key]: made[value] for key, value in pairs})
         case ["array", items]:
             return Array([made[at] for at in items])
+        case ["target", str() as text]:
+            return Target(text)
         case ["plain", str() | bool() | int() | float() | None as value]:
             return value
-    raise ValueError(entry[:1])
+    return decoded_node(entry, made)

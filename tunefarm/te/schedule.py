@@ -9,10 +9,11 @@ from compiler.faces.te_schedule import (
     InferBound,
     PostDFSOrder,
     ScheduleOps,
+    SchedulePostProcToPrimFunc,
 )
 from compiler.te.schedule.relations import Fuse, Singleton, Split
 from compiler.te.schedule.schedule import Schedule, Stage, create_schedule
-from compiler.tir.nodes import Buffer
+from compiler.tir.nodes import Buffer, IterVar
 
 __all__ = [
     "AutoInlineBroadcast",
@@ -23,9 +24,11 @@ __all__ = [
     "CreateReadGraph",
     "Fuse",
     "InferBound",
+    "IterVar",
     "PostDFSOrder",
     "Schedule",
     "ScheduleOps",
+    "SchedulePostProcToPrimFunc",
     "Singleton",
     "Split",
     "Stage",

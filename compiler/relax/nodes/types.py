@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.ir.base import Node, Span
+from compiler.ir.printed import Printed
+from compiler.ir.text import register_text
 from compiler.relax.nodes.shape import check_ndim
 
 
-class Type(Node):
+class Type(Printed, Node):
     """Base of types. Equal when they say the same."""
 
     __slots__ = ()
@@ -74,3 +76,11 @@ class FuncType(Type):
     arg_types: tuple[Type, ...]
     ret_type: Type
     span: Span | None = field(default=None, compare=False)
+
+
+def _tuple_text(type_: TupleType) -> str:
+    return f"T.Tuple({', '.join(part.script() for part in type_.fields)})" if type_.fields else "None"
+
+
+register_text(PrimType, lambda type_: f"T.{type_.dtype}")
+register_text(TupleType, _tuple_text)

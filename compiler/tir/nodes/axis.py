@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from compiler.ir.base import Node, Span, Symbol
-from compiler.tir.nodes.base import PrimExpr
+from compiler.ir.printed import Printed
+from compiler.tir.nodes.base import PrimExpr, set_fields
 from compiler.tir.nodes.operators import ExprOps
 
 
@@ -77,7 +78,7 @@ def same_constant(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Node):
+class Range(Printed, Node):
     """The half-open interval [min, min + extent)."""
 
     CHILDREN = ("min", "extent")
@@ -133,8 +134,11 @@ _KIND_OF_LOOP = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class IterVar(ExprOps, Node):
-    """An iteration variable with its domain. `dom` is None where it follows from other axes."""
+class IterVar(ExprOps, Printed, Node):
+    """An iteration variable with its domain. `dom` is None where it follows from other axes.
+
+    A pair of numbers stands for the domain from the first up to the second, a name for a variable of that name.
+    """
 
     CHILDREN = ("dom",)
     CARRIER = True
@@ -153,6 +157,13 @@ class IterVar(ExprOps, Node):
     iter_type: IterType = IterType.DATA_PAR
     thread_tag: str = ""
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.var, str):
+            set_fields(self, var=Var(self.var))
+        if isinstance(self.dom, tuple | list):
+            low, end = self.dom
+            set_fields(self, dom=Range(IntImm("int32", low), IntImm("int32", end - low)))
 
     @property
     def dtype(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from compiler.ir import text
 from compiler.ir.base import Node
+from compiler.ir.printed import Printed
 from compiler.tir.nodes.operators import ExprOps
 
 
-class PrimExpr(ExprOps, Node):
+class PrimExpr(ExprOps, Printed, Node):
     """Base of scalar (or vector) expressions. `dtype` is a string such as "float32x8"."""
 
     __slots__ = ()
@@ -17,7 +18,7 @@ class PrimExpr(ExprOps, Node):
         return text.script(self)
 
 
-class Stmt(Node):
+class Stmt(Printed, Node):
     """Base of statements."""
 
     __slots__ = ()

@@ -10,6 +10,7 @@ from typing import Any
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import Node, Op, Span, Symbol
+from compiler.ir.printed import Printed
 from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import IntImm, Range, Var
 from compiler.tir.nodes.base import PrimExpr, Stmt, set_fields
@@ -20,7 +21,7 @@ _ACCESS = {"r": 1, "w": 2, "rw": 3, "wr": 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Buffer(Symbol):
+class Buffer(Printed, Symbol):
     """A typed, shaped view of memory. Two buffers are the same only if they are the same object.
 
     `strides` is empty for a compact row-major layout; `elem_offset` counts elements from `data`, and is a multiple of
@@ -243,7 +244,7 @@ def decl_buffer(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BufferRegion(Node):
+class BufferRegion(Printed, Node):
     """A box inside a buffer: one range a dimension."""
 
     CHILDREN = ("region",)
@@ -254,7 +255,7 @@ class BufferRegion(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MatchBufferRegion(Node):
+class MatchBufferRegion(Printed, Node):
     """`buffer` as another name for the memory of a region, in a block.
 
     A shape, stride or element offset of `buffer` that is a variable gets its value from the region.

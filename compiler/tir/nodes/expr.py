@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Op, Span
+from compiler.ir.printed import Printed
 from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import IntImm, IterVar, Var, same_constant
 from compiler.tir.nodes.base import PrimExpr, set_fields
@@ -336,7 +337,7 @@ class ProducerLoad(PrimExpr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CommReducer(Node):
+class CommReducer(Printed, Node):
     """A commutative, associative combiner: result[i] combines lhs[i] and rhs[i]; identity[i] is its unit."""
 
     DEFINES = ("lhs", "rhs")
@@ -346,6 +347,9 @@ class CommReducer(Node):
     result: tuple[PrimExpr, ...]
     identity_element: tuple[PrimExpr, ...]
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        to_tuples(self, "lhs", "rhs", "result", "identity_element")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from compiler.ir.base import GlobalVar, Span, Symbol
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.tir.nodes.axis import Var
-from compiler.tir.nodes.base import Stmt
+from compiler.tir.nodes.base import Stmt, set_fields
 from compiler.tir.nodes.buffer import Buffer
 from compiler.tir.nodes.specialize import Renewed, known_vars
 
@@ -34,7 +34,8 @@ class PrimFunc(BaseFunc):
     span: Span | None = None
 
     def __post_init__(self) -> None:
-        """Make a handle of each parameter that was given as a buffer."""
+        """Make a handle of each parameter that was given as a buffer, and nothing of what was given as None."""
+        set_fields(self, params=tuple(self.params), buffer_map=self.buffer_map or {}, attrs=self.attrs or {})
         buffers = {at: param for at, param in enumerate(self.params) if isinstance(param, Buffer)}
         if buffers:
             handles = {at: Var(buffer.name, "handle") for at, buffer in buffers.items()}

@@ -7,7 +7,7 @@ Variables and buffers get their own names, made unique in order of appearance.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.ir.base import Node
@@ -42,24 +42,33 @@ def function_lines(func: PrimFunc, name: str) -> list[str]:
 
 
 def _function(p: StmtPrinter, func: PrimFunc, name: str, mark: str | None = None) -> list[str]:
+    return printed_function(p, func, name, mark if mark is not None else _decorator(func), func.attrs)
+
+
+def printed_function(
+    p: StmtPrinter, func: PrimFunc, name: str, mark: str, attrs: Mapping[str, Any], sugar: bool = True
+) -> list[str]:
+    """The lines of a definition by `p`: after the decorator `mark`, with these attributes.
+
+    Without `sugar`, no buffer is declared in the list of parameters, and the root block is spelled.
+    """
     p.names.unique(name)
     declared = {*func.buffer_map.values(), *_block_buffers(func.body)}
     p.views = _views(func.body, declared)
-    signature, matches = _params(p, func)
+    signature, matches = _params(p, func, sugar)
     returns = "" if func.ret_type is None else f" -> T.{func.ret_type}"
-    p.line(mark if mark is not None else _decorator(func))
+    p.line(mark)
     p.line(f"def {Names().unique(name)}({', '.join(signature)}){returns}:")
     with p.indented():
-        for text in matches:
+        told = [f"T.func_attr({p.value(dict(attrs))})"] if attrs else []
+        for text in (*told, *matches) if p.attrs_first else (*matches, *told):
             p.line(text)
-        if func.attrs:
-            p.line(f"T.func_attr({p.value(dict(func.attrs))})")
         _top_views(p, func)
-        _function_body(p, func.body)
+        _function_body(p, func.body, sugar)
     return p.lines
 
 
-def _params(p: StmtPrinter, func: PrimFunc) -> tuple[list[str], list[str]]:
+def _params(p: StmtPrinter, func: PrimFunc, sugar: bool) -> tuple[list[str], list[str]]:
     """The parameter list, and lines that match parameters whose layout is not spelled in the list."""
     signature: list[str] = []
     matched: list[tuple[n.Var, n.Buffer]] = []
@@ -68,7 +77,7 @@ def _params(p: StmtPrinter, func: PrimFunc) -> tuple[list[str], list[str]]:
         if buffer is None:
             size = "(is_size_var=True)" if isinstance(param, n.SizeVar) else ""
             signature.append(f"{p.names.of(param)}: T.{param.dtype}{size}")
-        elif _spelled(buffer):
+        elif sugar and _spelled(buffer):
             signature.append(f"{p.names.of(buffer)}: T.Buffer({p.buffer_args(buffer, always_dtype=True)})")
         else:
             signature.append(f"{p.names.of(param)}: T.handle")
@@ -98,8 +107,10 @@ def _top_views(p: StmtPrinter, func: PrimFunc) -> None:
         p.declare_views(data)
 
 
-def _function_body(p: StmtPrinter, body: Stmt) -> None:
-    if isinstance(body, n.BlockRealize) and _is_implied_root(body):
+def _function_body(p: StmtPrinter, body: Stmt, sugar: bool) -> None:
+    if sugar and isinstance(body, n.BlockRealize) and _is_implied_root(body):
+        if p.root_note is not None:
+            p.line(p.root_note)
         block_definitions(p, body.block)
         p.stmt(body.block.body)
     else:

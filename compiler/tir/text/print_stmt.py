@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from compiler.errors import IRError
 from compiler.ir.text import Lines, Names
@@ -29,6 +29,11 @@ _AXES = {
 
 class StmtPrinter(ExprPrinter, Lines):
     """Prints statements, one line at a time, into `lines`."""
+
+    root_note: ClassVar[str | None] = None
+    """A line that stands for a root block that is not spelled."""
+    attrs_first: ClassVar[bool] = False
+    """Whether a function's attributes stand before its buffers."""
 
     def __init__(self, names: Names) -> None:
         ExprPrinter.__init__(self, names)

@@ -6,8 +6,10 @@ import pytest
 
 from compiler.errors import IRError
 from compiler.ir.structural import assert_structural_equal
+from compiler.tir.nodes import Var
 from tunefarm.script import tir
 from tunefarm.script.ir_builder import IRBuilder
+from tunefarm.script.ir_builder import ir as I
 from tunefarm.script.ir_builder import tir as T
 
 
@@ -63,7 +65,7 @@ def test_frames_stand_where_they_belong() -> None:
     with pytest.raises(IRError, match="only inside an IRBuilder"):
         T.evaluate(0)
     with IRBuilder() as builder:
-        with pytest.raises(IRError, match="a statement stands in a function"):
+        with pytest.raises(IRError, match="a module holds functions"), I.ir_module():
             T.evaluate(0)
         with pytest.raises(IRError, match=r"T\.where stands inside Block frames"), T.prim_func():
             T.where(True)
@@ -110,3 +112,24 @@ def test_what_would_be_lost_is_refused() -> None:
                 T.axis.remap("S", [i])
             with pytest.raises(IRError, match="kind 'X'"):
                 T.axis.remap("X", [j])
+
+
+def test_statements_by_themselves_are_made_and_printed() -> None:
+    i = Var("i", "int32")
+    with IRBuilder() as builder, T.block("inner"):
+        v = IRBuilder.name("vi", T.axis.spatial(128, i))
+        T.reads()
+        T.writes()
+        T.evaluate(v)
+    assert builder.get().script(verbose_expr=True) == (
+        'i = T.int32()\nwith T.block("inner"):\n    vi = T.axis.spatial(128, i)\n    T.reads()\n    T.writes()\n'
+        "    T.evaluate(vi)"
+    )
+    with IRBuilder() as builder, T.LetStmt(T.float32(10)) as value:
+        IRBuilder.name("value", value)
+        T.evaluate(0)
+    assert builder.get().script(verbose_expr=True) == "with T.LetStmt(T.float32(10)) as value:\n    T.evaluate(0)"
+    with IRBuilder() as builder, T.grid(8, 4) as axes:
+        IRBuilder.name_many(["x", "y"], list(axes))
+        T.evaluate(0)
+    assert builder.get().script() == "for x, y in T.grid(8, 4):\n    T.evaluate(0)"

@@ -35,8 +35,26 @@ def test_objects_are_kept_as_json() -> None:
     ):
         with pytest.raises(tvm.TVMError):
             tvm.ir.load_json(text)
-    with pytest.raises(tvm.TVMError, match="cannot keep a Tensor"):
-        tvm.ir.save_json([te.placeholder((1,))])
+    computed = te.compute((1,), lambda i: i)
+    stage = te.create_schedule(computed.op)[computed]
+    with pytest.raises(tvm.TVMError, match="cannot keep a Stage"):
+        tvm.ir.save_json([stage])
+
+
+def test_tensors_nodes_and_targets_are_kept_as_json() -> None:
+    A = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    B = te.compute((4,), lambda i: te.sum(A[i, k] * 2.0, axis=k), name="B")
+    found = tvm.ir.load_json(tvm.ir.save_json(B))
+    assert (str(found.op.body[0]), found.op.axis[0].dom.extent.value) == (str(B.op.body[0]), 4)
+    assert found is found.op.output(0)
+    args = (found.op.input_tensors[0], found)
+    tvm.ir.assert_structural_equal(te.create_prim_func(list(args)), te.create_prim_func([A, B]))
+    state, first = te.placeholder((3, 2)), te.compute((1, 2), lambda _, i: A[0, i])
+    scanned = te.scan(first, te.compute((3, 2), lambda t, i: state[t - 1, i]), state)
+    assert isinstance(tvm.ir.load_json(tvm.ir.save_json(scanned.op)), te.ScanOp)
+    target = tvm.target.Target("llvm -mcpu=core2")
+    assert tvm.ir.load_json(tvm.ir.save_json(target)) == target
 
 
 def test_a_registered_function_is_known_by_its_name() -> None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from compiler.errors import IRError
+from compiler.tir.nodes import Buffer, Var
 
 T = TypeVar("T")
 
@@ -57,13 +58,15 @@ class IRBuilder:
 
     @staticmethod
     def name(s: str, v: T) -> T:
-        """Return `v`; a variable made here has its name from where it was made."""
+        """Give a variable or buffer that was made here the name `s`, and return it."""
+        if isinstance(v, Var | Buffer) and s:
+            object.__setattr__(v, "name", s)
         return v
 
     @staticmethod
     def name_many(s: Sequence[str], vs: Sequence[T]) -> list[T]:
         """Name several, as `name` does one."""
-        return list(vs)
+        return [IRBuilder.name(*pair) for pair in zip(s, vs, strict=True)]
 
 
 class Frame:

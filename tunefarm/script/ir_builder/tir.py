@@ -149,10 +149,13 @@ class BranchFrame(Frame):
 
 
 def _emit(item: Any) -> None:
-    frames = IRBuilder.current().frames
-    if not frames:
-        raise IRError("a statement stands in a function", hint="with T.prim_func(): …")
-    frames[-1].items.append(item)
+    builder = IRBuilder.current()
+    if not builder.frames:
+        builder.finish(item)
+    elif isinstance(builder.frames[-1], ModuleFrame):
+        raise IRError("a module holds functions, no statements", hint="with T.prim_func(): …")
+    else:
+        builder.frames[-1].items.append(item)
 
 
 def _once(what: str, known: object) -> None:
@@ -360,7 +363,7 @@ def _bounds(var: n.Var) -> n.Range:
 def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> LoopFrame:
     low, high = ops.match_types(start if stop is not None else 0, start if stop is None else stop)
     extent = hooks.arithmetic().simplify(ops.sub(high, low))
-    var = n.Var("i", low.dtype)
+    var = n.Var("v", low.dtype)
     binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), IterType.THREAD_INDEX, thread)
     bounds = n.Range(low, extent)
 
@@ -471,7 +474,7 @@ def allocate(
     extents: Any, dtype: str, scope: str = "global", condition: Any = None, annotations: Any = None
 ) -> WrapFrame:
     """Memory for the statements inside; `as` gives its variable."""
-    var, sizes = n.Var("data", "handle"), tuple(map(ops.as_expr, extents))
+    var, sizes = n.Var("v", "handle"), tuple(map(ops.as_expr, extents))
     test = ops.const(True) if condition is None else ops.as_expr(condition)
     return WrapFrame(lambda body: n.Allocate(var, dtype, sizes, test, body, scope, dict(annotations or {})), var)
 

@@ -42,7 +42,7 @@ def test_lines_are_numbered() -> None:
 
 
 def test_what_is_accepted_only_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert twice.script(syntax_sugar=False, int_dtype="int64", verbose_expr=True) == twice.script()
+    assert twice.script(int_dtype="int64", black_format=False) == twice.script()
     twice.show(style="light", black_format=False, indent_spaces=2)
     shown = capsys.readouterr().out
     assert_structural_equal(from_source(shown), twice)

@@ -90,3 +90,32 @@ def test_what_is_lowered_is_named_and_bound() -> None:
     assert tvm.IRModule.from_expr(mod["twice"])["twice"] is mod["twice"]
     with pytest.raises(ValueError, match="expected a Schedule, PrimFunc or IRModule, got int 5"):
         tvm.lower(5)
+
+
+def test_bounds_and_functions_of_a_schedule():
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B.op)
+    bounds = te.schedule.InferBound(s)
+    assert isinstance(bounds, tvm.container.Map)
+    stmt = te.schedule.ScheduleOps(s, bounds)
+    func = te.schedule.SchedulePostProcToPrimFunc([A, B], stmt, None)
+    assert isinstance(func, tvm.tir.PrimFunc)
+    assert len(func.buffer_map) == 2
+    with pytest.raises(tvm.TVMError, match="takes what ScheduleOps gave"):
+        te.schedule.SchedulePostProcToPrimFunc([A, B], tvm.tir.Evaluate(0), None)
+    short = te.compute((8,), lambda i: A[i], name="short")
+    s = te.create_schedule(short.op)
+    _, inner = s[short].split(short.op.axis[0], factor=32)
+    assert te.schedule.InferBound(s)[inner].extent.value == 8
+
+
+def test_bounds_of_a_scan():
+    X = te.compute((16, 8), lambda i, j: te.const(1.0), name="X")
+    state = te.placeholder((16, 8))
+    init = te.compute((1, 8), lambda _, i: X[0, i])
+    update = te.compute((16, 8), lambda t, i: state[t - 1, i] + X[t, i])
+    scan = te.scan(init, update, state)
+    s = te.create_schedule(scan.op)
+    assert te.schedule.InferBound(s)[update.op.axis[1]].extent.value == 8
