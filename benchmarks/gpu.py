@@ -136,10 +136,10 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from tuner.build.process_builder import LocalBuilder
     from tuner.devices.supplies import LocalFleet
     from tuner.engine.engine import TuningRun
-    from tuner.engine.ledger import Ledger
     from tuner.engine.options import RunOptions
     from tuner.engine.plan import sketch_search
-    from tuner.engine.progress import Silent
+    from tuner.engine.progress import NoWatcher
+    from tuner.engine.run_recorder import RunRecorder
     from tuner.records.store import RecordStore
     from tuner.task import TuningTask
 
@@ -152,8 +152,8 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
         ):
             options = RunOptions(trials=trials, target=fleet.target(), run_timeout_s=30.0, builders=builders)
             task = TuningTask("gpu", func, Target(options.target))
-            ledger = Ledger.create(store, [task], options, command="benchmarks/gpu.py")
-            found = TuningRun([sketch_search(task)], fleet, builder, ledger, options, Silent()).run()
+            recorder = RunRecorder.create(store, [task], options, command="benchmarks/gpu.py")
+            found = TuningRun([sketch_search(task)], fleet, builder, recorder, options, NoWatcher()).run()
             best = store.best.look_up(task.key, str(task.target), None)
     finally:
         builder.close()

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from tuner.bench.devices import Stand
-from tuner.bench.kernels import Workshop
+from tuner.bench.devices import BenchDevice
+from tuner.bench.kernels import KernelBuilds
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, run_bench
 from tuner.bench.suites import Suite
 from tuner.devices.fleet import DeviceSession
@@ -62,11 +62,11 @@ def record(count: int, pause_s: float) -> dict[str, list[float]]:
         closing(LocalFleet()) as fleet,
         closing(fleet.open(0, 60.0)) as session,
     ):
-        workshop, stand = Workshop(SUITE, store), Stand("this machine", lent(session))
+        builds, device = KernelBuilds(SUITE, store), BenchDevice("this machine", lent(session))
         new = NewBenchRun(suite=SUITE.name, spec=SUITE.to_json(), devices="this machine", toolchain=toolchain())
         for _ in range(count):
             run = store.benches.start(new)
-            for event in run_bench(store, workshop, [stand], options, run.id):
+            for event in run_bench(store, builds, [device], options, run.id):
                 match event:
                     case BenchMeasured(_, kernel, 1, float(cost)):  # not what was measured again
                         series[kernel].append(cost)

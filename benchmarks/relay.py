@@ -18,11 +18,11 @@ from pathlib import Path
 
 import zmq
 
-from rpc_server.relay.handshake import knock
+from rpc_server.relay.handshake import show_pass
 from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, new_pass, pass_of_text
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, HereIAm, prepare_control, to_box, to_relay
+from rpc_server.wire.relay_messages import HEARTBEAT_S, BoxPasses, CallBack, prepare_control, to_box, to_relay
 
 SECONDS = 20.0
 
@@ -71,7 +71,7 @@ class Box:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], port: int, control_port: int, name: str) -> None:
         self._port = port
         self._pass = new_pass()
-        self._words = to_relay.encode(HereIAm(name, (self._pass.text,)), MessageKind.NOTE)
+        self._words = to_relay.encode(BoxPasses(name, (self._pass.text,)), MessageKind.NOTE)
         self._control = context.socket(zmq.DEALER)
         prepare_control(self._control)
         self._control.connect(f"tcp://127.0.0.1:{control_port}")
@@ -85,7 +85,7 @@ class Box:
     def join(self) -> float:
         """Have a client come, and be joined to it."""
         start = time.perf_counter()
-        client = threading.Thread(target=self._knock)
+        client = threading.Thread(target=self._connect)
         client.start()
         with self._call_back(self._called()) as line:
             client.join()
@@ -94,8 +94,8 @@ class Box:
         self.say()
         return spent
 
-    def _knock(self) -> None:
-        line, door = knock("127.0.0.1", self._port, self._pass.text, time.monotonic() + 30)
+    def _connect(self) -> None:
+        line, door = show_pass("127.0.0.1", self._port, self._pass.text, time.monotonic() + 30)
         with line, socket.create_connection(("127.0.0.1", door)) as sock:
             sock.sendall(b"!")
 

@@ -33,7 +33,7 @@ from tuner.devices.supplies import TrackerFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, trace_source
-from tuner.engine.progress import Silent, Snapshot, TrialDone
+from tuner.engine.progress import NoWatcher, Snapshot, TrialDone
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
 from tuner.task import TuningTask
@@ -88,7 +88,7 @@ class Ready:
         pass
 
 
-class Times(Silent):
+class Times(NoWatcher):
     """When each search trial was recorded."""
 
     def __init__(self) -> None:

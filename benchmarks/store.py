@@ -40,8 +40,8 @@ from store_parts.fill import CLASS, SERVED_CLASS, Contents, fill
 from store_parts.fill_models import fill_models
 from store_parts.load import get, load, post
 
-from tuner.engine.ledger import Ledger
 from tuner.engine.plan import sketch_search
+from tuner.engine.run_recorder import RunRecorder
 from tuner.records.db.database import connect, parse_url, reading, sqlite_path
 from tuner.records.model import NewTrial
 from tuner.records.models.facts import Model
@@ -186,12 +186,12 @@ def added(address: str, contents: Contents, args: argparse.Namespace) -> Iterato
 def resume(store: RecordStore, task: TuningTask) -> None:
     """Take the first run up as a tuner does, and tell the search all of it."""
     search = sketch_search(task, "evolutionary")
-    ledger = Ledger.resume(store, 1, [task])
-    [(_, trials)] = ledger.restored([search])
+    recorder = RunRecorder.resume(store, 1, [task])
+    [(_, trials)] = recorder.restored([search])
     for trial in trials:
         assert trial.candidate is not None
         search.strategy.tell(trial.candidate, trial.cost)
-    ledger.interrupt("measured")
+    recorder.interrupt("measured")
 
 
 # ----------------------------------------------------------------------------------- over HTTP

@@ -30,7 +30,7 @@ from recorded_spaces import DATA, RecordedSpace, families, put, spaces
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import sketch_task
-from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.progress import NoWatcher, TrialDone
 from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers
 from tuner.model.dataset import group_of
 from tuner.model.guide import Guide
@@ -42,7 +42,7 @@ from tuner.search.evolutionary import EvolutionarySearch
 from tuner.search.registry import STRATEGIES, make_strategy
 from tuner.space.repair import nearest_point
 from tuner.transfer.distance import between, describe
-from tuner.transfer.warm import Warmed
+from tuner.transfer.warm import WarmStarted
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _NEAR = 0.95  # of the best speed
@@ -55,7 +55,7 @@ _CALLED = {
 
 
 @dataclass
-class Curve(Silent):
+class Curve(NoWatcher):
     """The best cost so far after each trial."""
 
     space: RecordedSpace
@@ -98,7 +98,7 @@ class Comparison:
             return make_strategy(name, space.sketches, seed, (), guide)
         guide = Guide.of(space.sketches, space.task.func, space.task.target, lambda: self._model(space))
         search = EvolutionarySearch(space.sketches, seed, guide=guide)
-        return Warmed(search, self._traces(space)) if name == "warm" else search
+        return WarmStarted(search, self._traces(space)) if name == "warm" else search
 
     def _model(self, space: RecordedSpace) -> Found:
         """A model that has not seen the workload."""

@@ -24,7 +24,7 @@ import zmq
 
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.machine.children import PYTHON, environment
-from rpc_server.wire.curve import Doorkeeper
+from rpc_server.wire.curve import KeyAuthenticator
 from rpc_server.wire.guard.connection_guard import seed_routing_ids
 from rpc_server.wire.guard.socket_filter import prepare_listener
 from rpc_server.wire.keys import KeyRing, Principal
@@ -75,19 +75,19 @@ def bind_address(host: str, port: int, *, keyed: bool, insecure: bool, danger: s
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
-    """A service's ROUTER, not bound yet, and the numeric `address` to bind it to. With keys, the `doorkeeper` guards it
-    by what `ring` says."""
+class ServiceSocket:
+    """A service's ROUTER, not bound yet, and the numeric `address` to bind it to. Where keys are used, `authenticator`
+    checks clients against `ring`."""
 
     socket: zmq.Socket[bytes]
     address: str
     ring: KeyRing | None
-    doorkeeper: Doorkeeper | None
+    authenticator: KeyAuthenticator | None
 
     @property
     def who(self) -> Callable[[zmq.Frame], Principal | None] | None:
         """Who sent a message, by its first frame; None where no keys are used."""
-        return None if self.doorkeeper is None else self.doorkeeper.who
+        return None if self.authenticator is None else self.authenticator.who
 
 
 def _authorized(ring: KeyRing, public: str) -> Principal | None:
@@ -95,15 +95,15 @@ def _authorized(ring: KeyRing, public: str) -> Principal | None:
 
 
 @contextlib.contextmanager
-def entrance(
+def service_socket(
     options: ServiceOptions,
     danger: str,
     logger: logging.Logger,
     prepare: Callable[[zmq.Socket[bytes]], None],
     admit: Callable[[KeyRing, str], Principal | None] = _authorized,
-) -> Iterator[Entrance]:
-    """The way in to a service, closed afterwards. `prepare` sets the socket's options; `admit` says who holds a key
-    that is let in. `danger`: see `bind_address`. Raises ServerStartError.
+) -> Iterator[ServiceSocket]:
+    """Make a service's socket, and close it afterwards. `prepare` sets its options; `admit` says who holds a key that
+    may connect. `danger`: see `bind_address`. Raises ServerStartError.
     """
     ring = KeyRing(options.keys) if options.keys else None
     identity = None if ring is None else ring.identity()
@@ -116,11 +116,11 @@ def entrance(
     try:
         prepare(sock)
         if ring is None or identity is None:
-            yield Entrance(sock, address, ring, None)
+            yield ServiceSocket(sock, address, ring, None)
             return
-        with Doorkeeper(context, identity, lambda public: admit(ring, public)) as doorkeeper:
-            doorkeeper.guard(sock)
-            yield Entrance(sock, address, ring, doorkeeper)
+        with KeyAuthenticator(context, identity, lambda public: admit(ring, public)) as authenticator:
+            authenticator.guard(sock)
+            yield ServiceSocket(sock, address, ring, authenticator)
     finally:
         sock.close(linger=200)
         context.term()

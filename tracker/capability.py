@@ -84,7 +84,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class RequiredTag:
     """A bare word: the device's key, or one of its tags."""
 
     text: str
@@ -106,7 +106,7 @@ class Compare:
         return f'{self.name}{self.op}"{text}"' if re.search(r"[\s,&<>=!]", text) else f"{self.name}{self.op}{text}"
 
 
-Term = Word | Compare
+Term = RequiredTag | Compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def parse_capability(text: str) -> Predicate:
         position = _skip(text, found.end())
         if (word := found["word"]) is not None:
             if word != "*":
-                terms.add(Word(word))
+                terms.add(RequiredTag(word))
             continue
         compare = _compare(text, found)
         if compare.name == "device":
@@ -215,7 +215,7 @@ def parse_number(text: str) -> float | None:
 
 def _holds(term: Term, caps: Capabilities) -> bool:
     match term:
-        case Word(text):
+        case RequiredTag(text):
             return text == caps.key or text in caps.tags
         case Compare("key", op, choices):
             return any(fnmatchcase(caps.key, choice) for choice in choices) == (op == "=")

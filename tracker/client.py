@@ -47,7 +47,7 @@ from rpc_server.wire.tracker_messages import (
 from rpc_server.wire.tracker_records import DeviceInfo, LogEvent, QueueInfo
 from tracker.capability import parse_capability
 from tracker.channel import Channel
-from tracker.early_sessions import Approach
+from tracker.early_sessions import EarlySession
 from tracker.errors import LeaseLostError, TrackerError
 from tracker.holdings import Holdings, Lease
 from tracker.turn import Turn
@@ -181,13 +181,13 @@ class TrackerSession:
         self,
         asked: RequestDevice,
         on_queued: Callable[[Queued], None] | None = None,
-        approach: Approach | None = None,
+        early: EarlySession | None = None,
     ) -> Lease:
         turn = self._ask_for(asked)
         try:
-            if approach is not None:
-                approach.prepare()
-            lease = turn.wait(None, on_queued, None if approach is None else approach.to)
+            if early is not None:
+                early.prepare()
+            lease = turn.wait(None, on_queued, None if early is None else early.to)
         except BaseException:
             turn.give_up()
             raise
@@ -215,10 +215,10 @@ class TrackerSession:
         tries = max(1, max_retry)
         while True:
             asked = self._asking(key, user, priority, wait_s, session_timeout)
-            with contextlib.closing(Approach(self._holdings.keys, options)) as approach:
-                lease = self._lease(msgspec.structs.replace(asked, ahead=True), approach=approach)
+            with contextlib.closing(EarlySession(self._holdings.keys, options)) as early:
+                lease = self._lease(msgspec.structs.replace(asked, ahead=True), early=early)
                 try:
-                    session = lease.open_session(ahead=approach.ahead, **options)
+                    session = lease.open_session(ahead=early.ahead, **options)
                 except (RPCError, LeaseLostError) as error:
                     lease.release(fault=f"no session could be opened: {error.message}")
                     logger.warning("%s: %s", lease.device, error.message)

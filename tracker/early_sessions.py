@@ -1,4 +1,4 @@
-"""A client on its way to a device that is not its own yet."""
+"""A session that is begun while the box and the tracker still agree on the lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_messages import Offered
 
 
-class Approach:
+class EarlySession:
     """A connection to where a device is offered, and the request for a session on it: they are there while its box and
     the tracker still agree. `options` are those the session is opened with; where `keys` hold the box's, nothing is
     said ahead of them.

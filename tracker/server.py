@@ -25,7 +25,7 @@ from rpc_server.service import (
     announce,
     bind,
     child_main,
-    entrance,
+    service_socket,
     stoppable,
 )
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
@@ -53,8 +53,8 @@ from rpc_server.wire.tracker_messages import (
 from rpc_server.wire.waker import Waker
 from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
-from tracker.gate import Gate
 from tracker.log import EventLog
+from tracker.message_rights import MessageRights
 from tracker.questions import Questions
 from tracker.relay import kept_relay
 from tracker.state import RevokedKey, Tick, TrackerState
@@ -106,12 +106,16 @@ def serve(options: TrackerOptions) -> None:
     while nothing authenticates them.
     """
     with (
-        entrance(options, "lend out and take back every device", logger, _prepare) as door,
-        contextlib.closing(ConnectionGuard(door.socket, _BUDGET)) as guard,
+        service_socket(options, "lend out and take back every device", logger, _prepare) as service,
+        contextlib.closing(ConnectionGuard(service.socket, _BUDGET)) as guard,
     ):
-        port = bind(door.socket, options.host, door.address, options.port, options.port_end)
-        gate = None if door.who is None or door.ring is None else Gate(door.who, door.ring.authorized, door.ring.groups)
-        loop = TrackerLoop(door.socket, guard, options.timing, options.log_size, gate)
+        port = bind(service.socket, options.host, service.address, options.port, options.port_end)
+        rights = (
+            None
+            if service.who is None or service.ring is None
+            else MessageRights(service.who, service.ring.authorized, service.ring.groups)
+        )
+        loop = TrackerLoop(service.socket, guard, options.timing, options.log_size, rights)
         with stoppable(options, loop.stop), _relay_beside(options) as relay_port:
             announce(options, port)
             if relay_port and not options.silent:
@@ -162,11 +166,11 @@ class TrackerLoop:
         guard: ConnectionGuard,
         timing: Timing,
         log_size: int,
-        gate: Gate | None = None,
+        rights: MessageRights | None = None,
     ) -> None:
         self._front = front
         self._guard = guard
-        self._gate = gate
+        self._gate = rights
         self._state = TrackerState(run=secrets.token_hex(4), timing=timing)
         self._log = EventLog(log_size)
         self._clock = SteadyClock()

@@ -37,7 +37,7 @@ def post_webhook(url_file: str, body: bytes) -> None:
     url, where = webhook_address(url_file), f"the web hook of {url_file}"
     try:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
-        with urllib.request.build_opener(_Stay).open(request, timeout=_TIMEOUT_S):
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_S):
             pass
     except urllib.error.HTTPError as error:
         raise WebhookError(f"{where} answers with status {error.code}") from None
@@ -47,7 +47,7 @@ def post_webhook(url_file: str, body: bytes) -> None:
         raise WebhookError(f"{where} did not take the alert: {said}") from None
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: what was meant for one host would go to another."""
 
     def redirect_request(self, *_: object) -> None:

@@ -30,7 +30,7 @@ _STANDING = (DeviceEventKind.QUARANTINED, DeviceEventKind.RETURNED)
 
 
 @dataclass(frozen=True)
-class News:
+class CheckChanges:
     """What is to be recorded of a device."""
 
     kind: DeviceEventKind
@@ -39,7 +39,7 @@ class News:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def news_of(info: DeviceInfo, events: Sequence[DeviceEvent], now: datetime) -> list[News]:
+def news_of(info: DeviceInfo, events: Sequence[DeviceEvent], now: datetime) -> list[CheckChanges]:
     """Return what the tracker says of a device that is not among its `events`, latest first."""
     found = []
     last = next((event for event in events if event.kind in _CHECKS), None)
@@ -49,12 +49,12 @@ def news_of(info: DeviceInfo, events: Sequence[DeviceEvent], now: datetime) -> l
             scores = info.check.scores
             data = {} if scores is None else {"compute": scores.compute, "memory": scores.memory}
             kind = DeviceEventKind.CHECK_PASSED if info.check.passed else DeviceEventKind.CHECK_FAILED
-            found.append(News(kind, at, info.check.text, data))
+            found.append(CheckChanges(kind, at, info.check.text, data))
     standing = next((event.kind for event in events if event.kind in _STANDING), DeviceEventKind.RETURNED)
     if info.state == "quarantined" and standing is DeviceEventKind.RETURNED:
-        found.append(News(DeviceEventKind.QUARANTINED, now, info.reason))
+        found.append(CheckChanges(DeviceEventKind.QUARANTINED, now, info.reason))
     elif info.state in ("ready", "leased") and standing is DeviceEventKind.QUARANTINED:
-        found.append(News(DeviceEventKind.RETURNED, now))
+        found.append(CheckChanges(DeviceEventKind.RETURNED, now))
     return found
 
 

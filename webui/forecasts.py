@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from tuner.engine.ledger import EXPECTED
+from tuner.engine.run_recorder import EXPECTED
 from tuner.model.quality import rank_quality
 from tuner.records.model import Trial, TrialPurpose
 

@@ -44,7 +44,7 @@ class Barrier:
     expected: int = 0
     brought: int = 0
     seen_by_copies: bool = False
-    landing: list[tuple[Watched, Places, Any]] = field(default_factory=list)
+    arriving: list[tuple[Watched, Places, Any]] = field(default_factory=list)
     clock: Clock = field(default_factory=dict)  # of all who arrived in phases that are over
     joining: Clock = field(default_factory=dict)
 
@@ -62,9 +62,9 @@ class Barrier:
         _learn(self.clock, self.joining)
         self.clock[self.name] = self.phase
         self.joining = {}
-        for memory, places, values in self.landing:
+        for memory, places, values in self.arriving:
             memory.land(places, values, self)
-        self.landing = []
+        self.arriving = []
 
 
 class Watched:
@@ -225,7 +225,7 @@ class Transfers:
         memory, places = self._watch(target), _places(at, rows, ROW, ROW)
         _check_inside(target, places)
         memory.overwrite(places, self._clock(thread))
-        barrier.landing.append((memory, places, tile))
+        barrier.arriving.append((memory, places, tile))
         barrier.brought += tile.nbytes
         barrier.end_if_complete()
 

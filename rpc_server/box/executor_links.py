@@ -29,8 +29,8 @@ from rpc_server.isolation.limits import EACH, ids_of
 from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.executor_starter import ExecutorStarter
+from rpc_server.machine.leftover_processes import LeftoverProcesses
 from rpc_server.machine.processes import ExecutorProcess, ExecutorSettings
-from rpc_server.machine.stray_processes import Strays
 from rpc_server.wire.codec import MessageKind, check_frames
 from rpc_server.wire.messages import Data, Need
 from rpc_server.wire.polling import WRITABLE, PollTable
@@ -71,7 +71,7 @@ class ExecutorLinks:
         self._remover = Remover()
         self._pids: set[int] = set()
         user = os.geteuid() if settings.user in ("", EACH) else ids_of(settings.user)[0]
-        self._strays = Strays(poll, self._pids, user)
+        self._leftovers = LeftoverProcesses(poll, self._pids, user)
         self._stays_root = os.geteuid() == 0 and not settings.user
         self._groups = TaskGroups(settings.max_processes, settings.memory_limit)
         if self._stays_root and not self._groups.limits_processes:
@@ -279,6 +279,6 @@ class ExecutorLinks:
         self._unsent.pop(process.number, None)
         report = process.reap()
         self._pids.discard(process.warden)
-        self._strays.sweep()
+        self._leftovers.sweep()
         self._groups.remove(process.number)
         self._emit(ExecutorExited(process.number, report))

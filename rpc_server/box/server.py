@@ -41,11 +41,11 @@ from rpc_server.relay.link import RelayLink
 from rpc_server.relay.passes import via
 from rpc_server.service import (
     ChildService,
-    Entrance,
+    ServiceSocket,
     announce,
     bind,
     child_main,
-    entrance,
+    service_socket,
     stoppable,
 )
 from rpc_server.wire.curve import keys_for
@@ -73,17 +73,17 @@ def serve(options: ServerOptions) -> None:
     keep_freed_memory()
     leases = LeaseTable() if options.tracker else None
     with (
-        entrance(
+        service_socket(
             options,
             "run code on this machine",
             logger,
             _prepare,
             lambda ring, public: _admit(ring, public, leases),
-        ) as door,
-        contextlib.closing(watch_connections(door.socket)) as guard,
+        ) as service,
+        contextlib.closing(watch_connections(service.socket)) as guard,
     ):
-        port = bind(door.socket, options.host, door.address, options.port, options.port_end)
-        _serve_on(door, guard, port, options, leases)
+        port = bind(service.socket, options.host, service.address, options.port, options.port_end)
+        _serve_on(service, guard, port, options, leases)
 
 
 def _prepare(front: zmq.Socket[bytes]) -> None:
@@ -100,7 +100,7 @@ def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal |
 
 
 def _serve_on(
-    door: Entrance, guard: ConnectionGuard, port: int, options: ServerOptions, leases: LeaseTable | None
+    service: ServiceSocket, guard: ConnectionGuard, port: int, options: ServerOptions, leases: LeaseTable | None
 ) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
     try:
@@ -118,7 +118,7 @@ def _serve_on(
         memory = _memory_limit(options, fingerprint.memory)
         disk = _disk_limit(options, folder.path)
         supervisor = Supervisor(
-            door.socket,
+            service.socket,
             guard,
             folder.path,
             SupervisorConfig(
@@ -157,14 +157,14 @@ def _serve_on(
                 is_open=isolation.is_open,
             ),
             blob_capacity=options.blob_capacity,
-            who=door.who,
-            keys=None if door.doorkeeper is None else KeyWatch(door.doorkeeper.lookup),
+            who=service.who,
+            keys=None if service.authenticator is None else KeyWatch(service.authenticator.lookup),
         )
         device = _device(options, fingerprint, gpu)
         check = HealthCheck(_own_code_runs_as(user), options.cpus, gpu="" if gpu is None else gpu.uuid)
         with (
             stoppable(options, supervisor.stop),
-            _registered(options, name, port, fingerprint, device, leases, door.ring, check) as registrar,
+            _registered(options, name, port, fingerprint, device, leases, service.ring, check) as registrar,
         ):
             if gpu is not None and registrar is not None:
                 supervisor.on_executor_end = partial(_doubt_gpu, registrar)

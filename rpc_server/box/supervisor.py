@@ -41,10 +41,10 @@ from rpc_server.box.supervisor_events import (
     LeaseFinished,
     Log,
     OpenAsked,
+    SendNote,
     ShutdownAsked,
     Spawn,
     SupervisorReport,
-    Tell,
     TimePassed,
     ToClient,
     ToExecutor,
@@ -431,7 +431,7 @@ class Supervisor:
                 self._answer(command.conn, command.request_id, command.reply)
             case Fail():
                 self._send(command.conn, encode_error(command.error, command.request_id))
-            case Tell():
+            case SendNote():
                 self._send(command.conn, public_codec.encode(command.note, MessageKind.NOTE))
             case Spawn():
                 self._executors.spawn(command.executor)

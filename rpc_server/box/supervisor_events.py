@@ -239,7 +239,7 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendNote:
     """A note that answers nothing."""
 
     conn: bytes
@@ -260,5 +260,15 @@ class Log:
 
 
 Command = (
-    Spawn | Kill | BeginSession | ForgetSession | ToExecutor | ToClient | Answer | Fail | Tell | SupervisorReport | Log
+    Spawn
+    | Kill
+    | BeginSession
+    | ForgetSession
+    | ToExecutor
+    | ToClient
+    | Answer
+    | Fail
+    | SendNote
+    | SupervisorReport
+    | Log
 )

@@ -74,7 +74,7 @@ class BoxSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class EndedSession:
     """What is remembered of a session that ended: why, and how its executor did if that was the reason."""
 
     note: SessionEnded

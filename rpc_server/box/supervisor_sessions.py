@@ -17,10 +17,10 @@ from rpc_server.box.supervisor_events import (
     ForgetSession,
     Frames,
     Log,
+    SendNote,
     SupervisorReport,
-    Tell,
 )
-from rpc_server.box.supervisor_records import BoxSession, Over, SessionRequest, SupervisorConfig, WaitingClient
+from rpc_server.box.supervisor_records import BoxSession, EndedSession, SessionRequest, SupervisorConfig, WaitingClient
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.machine.crash import CrashVerdict, ExitReport
@@ -45,7 +45,7 @@ class Sessions:
         self._allowed = allowed
         self._sessions: dict[int, BoxSession] = {}
         self._by_conn: dict[bytes, BoxSession] = {}
-        self._over: dict[bytes, Over] = {}  # connections whose session ended
+        self._over: dict[bytes, EndedSession] = {}  # connections whose session ended
         self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
         self._waiting: deque[WaitingClient] = deque()
         self._next_session = 1
@@ -137,11 +137,11 @@ class Sessions:
         del self._sessions[session.number]
         del self._by_conn[session.conn]
         note = SessionEnded(kind=type(why).kind, reason=why.message)
-        self._over[session.conn] = Over(note, report, verdict)
+        self._over[session.conn] = EndedSession(note, report, verdict)
         if len(self._over) > _REMEMBERED_ENDS:
             self._over.pop(next(iter(self._over)))
         if tell:
-            self._emit(Tell(session.conn, note))
+            self._emit(SendNote(session.conn, note))
         self._log(logging.INFO, f"session {session.number} of {session.request.client} ended: {why.message}")
         self._leaving[session.number] = (
             None if session.lease is None else LeaseReport(session.lease, "closed", why.message)

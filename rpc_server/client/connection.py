@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import zmq
 
-from rpc_server.client.dial import Ahead, Way, dial
+from rpc_server.client.dial import Ahead, Route, dial
 from rpc_server.errors import DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.relay.passes import shown_address
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, check_frames
@@ -68,8 +68,8 @@ class Connection:
         self._ignored: set[int] = set()  # unanswered, and nobody waits for them
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
-        way = Way(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s), key)
-        line = dial(host, port, time.monotonic() + timeout_s, way, ahead)
+        route = Route(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s), key)
+        line = dial(host, port, time.monotonic() + timeout_s, route, ahead)
         self._socket, self._monitor, self.relayed = line.socket, line.monitor, line.relayed
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import zmq
 
 from rpc_server.errors import ConnectError
-from rpc_server.relay.handshake import KnockFailed, NoSuchLease, is_relay, knock
+from rpc_server.relay.handshake import NoSuchLease, PassRefused, is_relay, show_pass
 from rpc_server.relay.passes import pass_of_key, shown_address, split_via
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.curve import PeerKeys, secure_client
@@ -28,7 +28,7 @@ _NEWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Route:
     """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens. A relay that
     listens there is asked for the box that serves `key`."""
 
@@ -59,7 +59,7 @@ class Ahead:
     def __init__(self) -> None:
         self.place: tuple[str, int] | None = None
         self.said: list[Buffer] | None = None
-        self._line: Line | None = _new_line(Way(Liveness()))
+        self._line: Line | None = _new_line(Route(Liveness()))
 
     def go(self, host: str, port: int) -> None:
         """Begin to connect, once. Raises ConnectError for an unknown host."""
@@ -85,28 +85,28 @@ class Ahead:
             line.close()
 
 
-def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = None) -> Line:
+def dial(host: str, port: int, deadline: float, route: Route, ahead: Ahead | None = None) -> Line:
     """A connection whose ends have understood each other by `deadline` (monotonic seconds).
 
     `ahead` is used if it leads there the same way and nothing else was said on it, and closed otherwise. Raises
     ConnectError.
     """
-    if ahead is not None and (line := _fitting(ahead, host, port, way)) is not None:
+    if ahead is not None and (line := _fitting(ahead, host, port, route)) is not None:
         with contextlib.suppress(_Unusable):  # what is wrong shows when it is tried anew
-            return _finish(line, deadline, way, None if ahead.said else way.greeting)
+            return _finish(line, deadline, route, None if ahead.said else route.greeting)
     given, dialled = split_via(host)
     problem = ""
     for address in resolve(dialled, port):
         try:
             if not given:
-                return _finish(_connect(_new_line(way), address, port), deadline, way, way.greeting)
-            return _through_relay(address, port, given, deadline, way)
-        except (_Unusable, KnockFailed) as error:
+                return _finish(_connect(_new_line(route), address, port), deadline, route, route.greeting)
+            return _through_relay(address, port, given, deadline, route)
+        except (_Unusable, PassRefused) as error:
             problem = str(error)
-        if not given and way.key and is_relay(address, port, deadline):
+        if not given and route.key and is_relay(address, port, deadline):
             try:
-                return _to_key(address, port, deadline, way)
-            except (_Unusable, KnockFailed) as error:
+                return _to_key(address, port, deadline, route)
+            except (_Unusable, PassRefused) as error:
                 problem = str(error)
     otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
     raise ConnectError(
@@ -116,28 +116,28 @@ def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = 
     )
 
 
-def _through_relay(address: str, port: int, given: str, deadline: float, way: Way) -> Line:
+def _through_relay(address: str, port: int, given: str, deadline: float, route: Route) -> Line:
     """Raises KnockFailed and _Unusable."""
-    waiting, door = knock(address, port, given, deadline)
+    waiting, at = show_pass(address, port, given, deadline)
     with contextlib.closing(waiting):
-        line = _finish(_connect(_new_line(way), address, door), deadline, way, way.greeting)
+        line = _finish(_connect(_new_line(route), address, at), deadline, route, route.greeting)
         return replace(line, relayed=True)
 
 
-def _to_key(address: str, port: int, deadline: float, way: Way) -> Line:
+def _to_key(address: str, port: int, deadline: float, route: Route) -> Line:
     """Go through a relay to the box that serves the key, once one is there. Raises KnockFailed and _Unusable."""
-    given = pass_of_key(way.key).text
+    given = pass_of_key(route.key).text
     while True:
         try:
-            return _through_relay(address, port, given, deadline, way)
+            return _through_relay(address, port, given, deadline, route)
         except NoSuchLease:
             if time.monotonic() + _LOOK_AGAIN_S >= deadline:
-                raise KnockFailed(f"no box behind this relay serves the key {way.key!r}") from None
+                raise PassRefused(f"no box behind this relay serves the key {route.key!r}") from None
             time.sleep(_LOOK_AGAIN_S)
 
 
-def _fitting(ahead: Ahead, host: str, port: int, way: Way) -> Line | None:
-    if ahead.place == (host, port) and way.keys is None and ahead.said in (None, way.greeting):
+def _fitting(ahead: Ahead, host: str, port: int, route: Route) -> Line | None:
+    if ahead.place == (host, port) and route.keys is None and ahead.said in (None, route.greeting):
         return ahead.take()
     ahead.close()
     return None
@@ -147,11 +147,11 @@ class _Unusable(Exception):
     """Why an address will not do, in a phrase."""
 
 
-def _new_line(way: Way) -> Line:
+def _new_line(route: Route) -> Line:
     """A socket that can connect."""
     sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    prepare(sock, way.liveness)
-    secure_client(sock, way.keys)
+    prepare(sock, route.liveness)
+    secure_client(sock, route.keys)
     sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
     return Line(sock, Monitor(sock, _NEWS))
 
@@ -166,12 +166,12 @@ def _connect(line: Line, address: str, port: int) -> Line:
     return line
 
 
-def _finish(line: Line, deadline: float, way: Way, greeting: list[Buffer] | None) -> Line:
+def _finish(line: Line, deadline: float, route: Route, greeting: list[Buffer] | None) -> Line:
     """Send the greeting, if that is not done, and wait until both sides speak the protocol. Raises _Unusable."""
     try:
         if greeting is not None:
             send_frames(line.socket, greeting)
-        problem = _await_handshake(line.monitor, deadline, way.keys is not None)
+        problem = _await_handshake(line.monitor, deadline, route.keys is not None)
     except BaseException:
         line.close()
         raise

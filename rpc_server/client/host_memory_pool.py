@@ -18,7 +18,7 @@ _MOST_KEPT = 256 << 20
 Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class Landings:
+class HostMemoryPool:
     """The pool of one session. At most 256 MiB wait to be used again, and none once the session is over."""
 
     def __init__(self) -> None:

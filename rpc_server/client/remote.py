@@ -53,7 +53,7 @@ class RPCDevice(Device):
         return self.session.device_api
 
     def host_memory(self, nbytes: int) -> memoryview | None:
-        return self.session.landings.take(nbytes)
+        return self.session.host_memory.take(nbytes)
 
 
 class RemoteAPI:

@@ -14,7 +14,7 @@ from compiler.artifact import Artifact
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import canonical_type
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, Connection
-from rpc_server.client.host_memory_pool import Landings
+from rpc_server.client.host_memory_pool import HostMemoryPool
 from rpc_server.client.machine import RemoteMachine
 from rpc_server.client.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
 from rpc_server.client.session_channel import PendingCall, SessionChannel
@@ -72,7 +72,7 @@ class RPCSession:
         self.box = opened.box
         self.executor_pid = opened.executor_pid
         self.device_api = RemoteAPI()
-        self.landings = Landings()
+        self.host_memory = HostMemoryPool()
         self._connection = connection
         self._opened = opened
         self._dial = dial
@@ -290,7 +290,7 @@ class RPCSession:
                     self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
             self._channel.leave_lane()
             self._connection.close()
-            self.landings.close()
+            self.host_memory.close()
         for closed, _ in callbacks:
             closed()
 

@@ -249,7 +249,7 @@ def run(
         entry_points.use_rows(settings.plugins)
         _find_backends()
     lane = LaneServer(listener)
-    rehearsal = _Rehearsal()
+    warm_up = _WarmUp()
     alone = settings.isolation is Level.FULL and settings.user in ("", EACH)
     tasks = 1 if alone else tasks_of(os.geteuid() if ids is None else ids[0])
     isolate()
@@ -267,7 +267,7 @@ def run(
     _hold_back(settings)
     supervised = Supervised(stream, lane)
     session = _session_in(settings.folder, supervised)
-    rehearsal.perform(session)
+    warm_up.perform(session)
     gc.collect()
     gc.freeze()
     supervised.hello()
@@ -278,7 +278,7 @@ def run(
     return 0
 
 
-class _Rehearsal:
+class _WarmUp:
     """A client that is nobody is let in and answered, before there are others: a fork copies each page when it first
     writes to it. Made before the process is held to its limits, and refused the sockets that it takes."""
 

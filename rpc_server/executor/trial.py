@@ -252,7 +252,7 @@ class _TimeUp(Exception):
     """The next sample might not end before the deadline."""
 
 
-class _Hopeless(Exception):
+class _TooSlow(Exception):
     """The kernel is so slow that no further sample is worth its time."""
 
 
@@ -289,7 +289,7 @@ class _Samples:
         spent = self._undisturbed(number)
         self._rough = spent * 1e-9 / number
         if is_hopeless(spent * 1e-9, number, self._options):
-            raise _Hopeless
+            raise _TooSlow
         return spent
 
     def _undisturbed(self, number: int) -> int:
@@ -353,7 +353,7 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
         rejected = is_slower(costs, options)
     except _TimeUp:
         costs = samples.so_far()
-    except _Hopeless:
+    except _TooSlow:
         costs, rejected = samples.so_far(), True
     environment = _environment(before, conditions.take())
     environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0]}

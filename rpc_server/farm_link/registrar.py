@@ -21,7 +21,7 @@ import zmq
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError
 from rpc_server.farm_link.leases import LeaseTable
-from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
+from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, SendToTracker
 from rpc_server.machine.fingerprint import Fingerprint
 from rpc_server.machine.gpus import Gpu
 from rpc_server.machine.health import Health
@@ -261,7 +261,7 @@ class Registrar:
     def _obey(self, sock: zmq.Socket[bytes], actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Say(message):
+                case SendToTracker(message):
                     try:
                         send_frames(sock, to_tracker.encode(message, MessageKind.NOTE))
                     except zmq.Again:

@@ -49,7 +49,7 @@ _SILENT_S = 5.0  # without an answer, after which the box's log says so
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class SendToTracker:
     """Send this to the tracker."""
 
     message: FromBox
@@ -89,7 +89,7 @@ class Note:
     text: str
 
 
-Action = Say | Allow | Forbid | RunCheck | Note
+Action = SendToTracker | Allow | Forbid | RunCheck | Note
 
 
 @dataclass(slots=True, eq=False)
@@ -172,7 +172,7 @@ class RegistrarCore:
                 self._allow(held, now)
         if now >= self._due:
             if self.registered:
-                self._out.append(Say(BoxHeartbeat(self.peer, tuple(self._held), self.closed)))
+                self._out.append(SendToTracker(BoxHeartbeat(self.peer, tuple(self._held), self.closed)))
                 self._due = now + self._heartbeat_s
             else:
                 self._hello(now)
@@ -212,11 +212,11 @@ class RegistrarCore:
     def _tell_check(self, slot: int, health: Health, age_s: float | None = None) -> None:
         text = health.text[:2000]
         result = CheckResult(self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s)
-        self._out.append(Say(result))
+        self._out.append(SendToTracker(result))
 
     def suspect(self, slot: int, reason: str) -> list[Action]:
         """The box doubts a device: ask that it be lent no more until a check passes."""
-        self._out.append(Say(SuspectDevice(self.peer, slot, reason[:2000])))
+        self._out.append(SendToTracker(SuspectDevice(self.peer, slot, reason[:2000])))
         return self._take()
 
     def at_hours(self, closed: str, end_leases: bool, now: float) -> list[Action]:
@@ -235,7 +235,7 @@ class RegistrarCore:
             self._out.append(Forbid(held.grant.lease, reason))
         self._held.clear()
         self._slots.clear()
-        self._out.append(Say(BoxBye(self.peer, reason[:2000])))
+        self._out.append(SendToTracker(BoxBye(self.peer, reason[:2000])))
         self.registered = False
         return self._take()
 
@@ -260,7 +260,7 @@ class RegistrarCore:
         if not self._warned and now - self._asked >= _SILENT_S:
             self._warned = True
             self._out.append(Note(logging.WARNING, f"{self.tracker} does not answer; this box goes on asking"))
-        self._out.append(Say(hello))
+        self._out.append(SendToTracker(hello))
         self._due = now + self._pause_s
         self._pause_s = min(self._pause_s * 1.6, _LONGEST_PAUSE_S)
 
@@ -292,16 +292,16 @@ class RegistrarCore:
     def _granted(self, grant: GrantLease, now: float) -> None:
         known = self._held.get(grant.lease)
         if known is not None and not known.ending:
-            self._out.append(Say(LeaseAccepted(self.peer, grant.lease)))
+            self._out.append(SendToTracker(LeaseAccepted(self.peer, grant.lease)))
             return
         if any(held.next is not None and held.next.lease == grant.lease for held in self._held.values()):
             return
         if grant.slot not in self._specs:
-            self._out.append(Say(LeaseDeclined(self.peer, grant.lease, f"there is no slot {grant.slot}")))
+            self._out.append(SendToTracker(LeaseDeclined(self.peer, grant.lease, f"there is no slot {grant.slot}")))
             return
         if grant.number <= self._high:
             reason = f"token number {grant.number} is not newer than {self._high}"
-            self._out.append(Say(LeaseDeclined(self.peer, grant.lease, reason)))
+            self._out.append(SendToTracker(LeaseDeclined(self.peer, grant.lease, reason)))
             return
         self._high = grant.number
         older = self._slots.get(grant.slot)
@@ -318,7 +318,7 @@ class RegistrarCore:
         self._held[grant.lease] = held
         self._slots[grant.slot] = grant.lease
         self._allow(held, now)
-        self._out.append(Say(LeaseAccepted(self.peer, grant.lease)))
+        self._out.append(SendToTracker(LeaseAccepted(self.peer, grant.lease)))
 
     def _allow(self, held: _Held, now: float) -> None:
         held.allowed = min(held.ends, now + ALLOW_S)
@@ -333,7 +333,7 @@ class RegistrarCore:
         for other in self._held.values():
             if other.next is not None and other.next.lease == lease:
                 other.next = None
-        self._out.append(Say(LeaseOver(self.peer, lease, "it is not held here")))
+        self._out.append(SendToTracker(LeaseOver(self.peer, lease, "it is not held here")))
 
     def _begin_end(self, held: _Held, reason: str, now: float) -> None:
         held.ending = reason or "revoked"
@@ -344,7 +344,7 @@ class RegistrarCore:
     def _over(self, held: _Held, now: float) -> None:
         del self._held[held.grant.lease]
         del self._slots[held.grant.slot]
-        self._out.append(Say(LeaseOver(self.peer, held.grant.lease, held.ending[:2000])))
+        self._out.append(SendToTracker(LeaseOver(self.peer, held.grant.lease, held.ending[:2000])))
         if held.next is not None:
             self._take_on(held.next, now)
 

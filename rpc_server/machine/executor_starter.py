@@ -15,8 +15,8 @@ import msgspec
 from rpc_server.machine.children import PYTHON, executor_environment
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.gpus import visible
+from rpc_server.machine.leftover_processes import MARK
 from rpc_server.machine.processes import ExecutorSettings
-from rpc_server.machine.stray_processes import MARK
 
 READY = b"ready"
 PID = struct.Struct("i")

@@ -31,10 +31,10 @@ from rpc_server.wire.relay_messages import (
     HEARTBEAT_S,
     MAX_PASSES,
     SILENCE_S,
+    BoxPasses,
+    BoxTurnedAway,
     CallBack,
-    GoAway,
-    HereIAm,
-    HereToo,
+    PassesHeard,
     prepare_control,
     to_box,
     to_relay,
@@ -183,7 +183,7 @@ class Agent:
 
     def _say_hello(self) -> None:
         if self._control is not None and self._passes is not None:
-            frames = to_relay.encode(HereIAm(self._options.box, self._passes), MessageKind.NOTE)
+            frames = to_relay.encode(BoxPasses(self._options.box, self._passes), MessageKind.NOTE)
             self._control.send_multipart(frames, zmq.NOBLOCK)
 
     def _beat(self) -> None:
@@ -214,10 +214,10 @@ class Agent:
             return
         self._heard = time.monotonic()
         match said:
-            case HereToo():
+            case PassesHeard():
                 self._pause_s = _PAUSE_S[0]
                 self._tell("")
-            case GoAway():
+            case BoxTurnedAway():
                 self._lose(said.reason)
             case CallBack():
                 assert given is not None

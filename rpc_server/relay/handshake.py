@@ -1,4 +1,4 @@
-"""A client's way through a relay: show the pass, and be told of a door."""
+"""A client's way through a relay: show the pass, and be told a port to connect to."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TURNED_AWAY = {
 }
 
 
-class KnockFailed(Exception):
+class PassRefused(Exception):
     """Says why, in a phrase."""
 
 
-class NoSuchLease(KnockFailed):
+class NoSuchLease(PassRefused):
     """No box has told the relay of this pass."""
 
 
@@ -44,7 +44,7 @@ def is_relay(address: str, port: int, deadline: float) -> bool:
         return False
 
 
-def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.socket, int]:
+def show_pass(address: str, port: int, text: str, deadline: float) -> tuple[socket.socket, int]:
     """A port to connect to, once, which is kept while the socket is open. `address` is the relay's as a number, `text`
     the pass, `deadline` in monotonic seconds. Raises KnockFailed."""
     try:
@@ -52,16 +52,16 @@ def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.s
             sock = stack.enter_context(socket.create_connection((address, port), timeout=_left(deadline)))
             greeting = Greeting.from_bytes(_read(sock, GREETING_SIZE, deadline))
             sock.sendall(PassAnswer.to(greeting, CLIENT, pass_of_text(text)))
-            verdict, door = read_verdict(_read(sock, VERDICT_SIZE, deadline))
+            verdict, port_to_use = read_verdict(_read(sock, VERDICT_SIZE, deadline))
             if verdict is not PassVerdict.WELCOME:
-                failed = NoSuchLease if verdict is PassVerdict.NO_LEASE else KnockFailed
+                failed = NoSuchLease if verdict is PassVerdict.NO_LEASE else PassRefused
                 raise failed(_TURNED_AWAY[verdict])
             stack.pop_all()
-            return sock, door
+            return sock, port_to_use
     except ProtocolError as error:
-        raise KnockFailed(error.message) from None
+        raise PassRefused(error.message) from None
     except OSError:
-        raise KnockFailed(NO_RELAY) from None
+        raise PassRefused(NO_RELAY) from None
 
 
 def _read(sock: socket.socket, size: int, deadline: float) -> bytes:

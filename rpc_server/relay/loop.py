@@ -1,8 +1,8 @@
 """A relay's work: boxes register on a ZeroMQ socket; clients and boxes meet on plain TCP and are spliced.
 
-A client knocks at the relay's port and shows its pass. The relay has the box call back, opens a door (a port of its
-own, for this client alone and for one connection), and tells the client. What then comes through the door goes to the
-box, unread: client and box encrypt it for each other, where keys are used.
+A client connects to the relay's port and shows its pass. The relay has the box call back, opens a port for this client
+alone and for one connection, and tells the client. What then comes to that port goes to the box, unread:
+client and box encrypt it for each other, where keys are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.relay.pass_table import MAX_LINES, Desk
+from rpc_server.relay.pass_table import MAX_LINES, RelayPassTable
 from rpc_server.relay.passes import (
     ANSWER_SIZE,
     BOX,
@@ -38,7 +38,7 @@ from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.event_loop import READ, EventLoop, Timer
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.keys import Principal
-from rpc_server.wire.relay_messages import HEARTBEAT_S, LIMITS, CallBack, GoAway, HereToo, to_box, to_relay
+from rpc_server.wire.relay_messages import HEARTBEAT_S, LIMITS, BoxTurnedAway, CallBack, PassesHeard, to_box, to_relay
 from rpc_server.wire.sockets import receive_frames
 
 logger = logging.getLogger("rpc_server.relay")
@@ -50,7 +50,7 @@ MEET_S = 8.0
 WITHDRAWN_S = 10.0
 """Lines of a lease that is over are closed after this: until then the box may say how its session ended."""
 _MAX_STRANGERS = 1024
-_MAX_MEETINGS = 4096
+_MAX_WAITING = 4096
 _MAX_EARLY = 512
 _BACKLOG = 1024
 _PAUSE_S = 0.2
@@ -69,20 +69,20 @@ class _Stranger:
 
 
 @dataclass(eq=False, slots=True)
-class _Meeting:
-    """A client that knocked, until it is spliced to its box or told why not."""
+class _WaitingClient:
+    """A client that showed its pass, until it is spliced to its box or told why not."""
 
-    knock: socket.socket
+    client: socket.socket
     host: str
     greeting: Greeting
     answer: PassAnswer
     timer: Timer
     called: RelayPass | None = None  # what the box shows when it calls back
     box: socket.socket | None = None
-    door: socket.socket | None = None
+    port_socket: socket.socket | None = None
 
 
-class Doors:
+class ClientPorts:
     """Ports for clients: of [first, last], or any for 0."""
 
     def __init__(self, address: str, first: int, last: int) -> None:
@@ -100,10 +100,10 @@ class Doors:
                     self._free.append(port)
         return None
 
-    def close(self, door: socket.socket) -> None:
+    def close(self, port_socket: socket.socket) -> None:
         if self._free is not None:
-            self._free.append(door.getsockname()[1])
-        door.close()
+            self._free.append(port_socket.getsockname()[1])
+        port_socket.close()
 
 
 def listen(address: str, port: int, backlog: int) -> socket.socket:
@@ -124,20 +124,20 @@ class RelayLoop:
         guard: ConnectionGuard,
         control_port: int,
         listener: socket.socket,
-        doors: Doors,
+        client_ports: ClientPorts,
         who: Callable[[zmq.Frame], Principal | None] | None = None,
     ) -> None:
         self._control, self._control_port, self._who = control, control_port, who
         self._guard = guard
-        self._listener, self._doors = listener, doors
+        self._listener, self._client_ports = listener, client_ports
         self._loop = EventLoop()
         self._splicer = Splicer(self._loop)
-        self._desk = Desk()
+        self._passes = RelayPassTable()
         self._strangers: dict[_Stranger, None] = {}  # the first is the oldest
-        self._meetings: set[_Meeting] = set()
-        self._early: dict[bytes, list[_Meeting]] = defaultdict(list)  # by pass, which no box has told of yet
-        self._expected: dict[bytes, _Meeting] = {}  # by what the box was given to call back with
-        self._doorless: deque[_Meeting] = deque()
+        self._waiting: set[_WaitingClient] = set()
+        self._early: dict[bytes, list[_WaitingClient]] = defaultdict(list)  # by pass, which no box has told of yet
+        self._expected: dict[bytes, _WaitingClient] = {}  # by what the box was given to call back with
+        self._without_port: deque[_WaitingClient] = deque()
         self._lines: dict[bytes, set[Splice]] = defaultdict(set)  # by pass
         self.stop = self._loop.stop
 
@@ -154,8 +154,8 @@ class RelayLoop:
         finally:
             for stranger in list(self._strangers):
                 self._send_off(stranger)
-            for meeting in list(self._meetings):
-                self._end(meeting)
+            for waiting in list(self._waiting):
+                self._end(waiting)
             self._splicer.close()
             self._loop.leave(self._control)
             self._loop.leave(self._guard.socket)
@@ -181,24 +181,24 @@ class RelayLoop:
         if self._who is not None:
             principal = self._who(route)
             if principal is None:
-                self._say(route.bytes, GoAway("this key is not authorized as a box any more"))
-                for name in self._desk.forget(route.bytes):
+                self._say(route.bytes, BoxTurnedAway("this key is not authorized as a box any more"))
+                for name in self._passes.forget(route.bytes):
                     self._close_lines(name)
                 return
             public = principal.public
-        if self._desk.is_full_for(route.bytes):
-            self._say(route.bytes, GoAway("it has all the boxes it can serve"))
+        if self._passes.is_full_for(route.bytes):
+            self._say(route.bytes, BoxTurnedAway("it has all the boxes it can serve"))
             return
-        changes = self._desk.heard(route.bytes, public, said.box, passes, time.monotonic())
-        self._say(route.bytes, HereToo())
+        changes = self._passes.heard(route.bytes, public, said.box, passes, time.monotonic())
+        self._say(route.bytes, PassesHeard())
         for name in changes.new:
-            for meeting in self._early.pop(name, ()):
-                self._receive_client(meeting)
+            for waiting in self._early.pop(name, ()):
+                self._receive_client(waiting)
         for name in changes.gone:
             if name in self._lines:
                 self._loop.after(WITHDRAWN_S, partial(self._close_lines, name))
 
-    def _say(self, route: bytes, message: HereToo | GoAway | CallBack) -> bool:
+    def _say(self, route: bytes, message: PassesHeard | BoxTurnedAway | CallBack) -> bool:
         """Whether the box is there to hear it."""
         frames = to_box.encode(message, MessageKind.NOTE)
         try:
@@ -215,13 +215,13 @@ class RelayLoop:
         self._loop.after(_LOOK_S, self._look)
 
     def _expire(self) -> None:
-        if silent := [box.name for box in self._desk.expire(time.monotonic())]:
+        if silent := [box.name for box in self._passes.expire(time.monotonic())]:
             logger.warning("silent for too long: %d box(es), %s", len(silent), ", ".join(silent[:10]))
         self._loop.after(HEARTBEAT_S, self._expire)
 
     def _close_lines(self, name: bytes) -> None:
         """The lease of a pass is over, unless the box has said it again since."""
-        if self._desk.find(name) is None:
+        if self._passes.find(name) is None:
             for splice in list(self._lines.get(name, ())):
                 splice.close()
 
@@ -284,92 +284,92 @@ class RelayLoop:
         if answer.role == BOX:
             self._receive_box(stranger, answer)
         else:
-            self._meet(stranger, answer)
+            self._wait_for_box(stranger, answer)
 
     # --- clients and boxes meet ---------------------------------------------------------------------------
 
-    def _meet(self, stranger: _Stranger, answer: PassAnswer) -> None:
-        meeting = _Meeting(
+    def _wait_for_box(self, stranger: _Stranger, answer: PassAnswer) -> None:
+        waiting = _WaitingClient(
             stranger.sock,
             stranger.host,
             stranger.greeting,
             answer,
-            self._loop.after(MEET_S, lambda: self._turn_away(meeting, PassVerdict.NO_BOX)),
+            self._loop.after(MEET_S, lambda: self._turn_away(waiting, PassVerdict.NO_BOX)),
         )
-        self._meetings.add(meeting)
+        self._waiting.add(waiting)
         # It has nothing more to say: that it is readable means that it is gone.
-        self._loop.watch(meeting.knock.fileno(), lambda _: self._end(meeting))
-        if len(self._meetings) > _MAX_MEETINGS:
-            self._turn_away(meeting, PassVerdict.BUSY)
-        elif self._desk.find(answer.id) is None:
+        self._loop.watch(waiting.client.fileno(), lambda _: self._end(waiting))
+        if len(self._waiting) > _MAX_WAITING:
+            self._turn_away(waiting, PassVerdict.BUSY)
+        elif self._passes.find(answer.id) is None:
             if len(self._early) >= _MAX_EARLY or len(self._early.get(answer.id, ())) >= MAX_LINES:
-                self._turn_away(meeting, PassVerdict.NO_LEASE)
+                self._turn_away(waiting, PassVerdict.NO_LEASE)
                 return
-            self._early[answer.id].append(meeting)
-            self._loop.after(HOLD_S, lambda: self._wait_no_longer(meeting))
+            self._early[answer.id].append(waiting)
+            self._loop.after(HOLD_S, lambda: self._wait_no_longer(waiting))
         else:
-            self._receive_client(meeting)
+            self._receive_client(waiting)
 
-    def _wait_no_longer(self, meeting: _Meeting) -> None:
-        if meeting in self._early.get(meeting.answer.id, ()):
-            self._turn_away(meeting, PassVerdict.NO_LEASE)
+    def _wait_no_longer(self, waiting: _WaitingClient) -> None:
+        if waiting in self._early.get(waiting.answer.id, ()):
+            self._turn_away(waiting, PassVerdict.NO_LEASE)
 
-    def _receive_client(self, meeting: _Meeting) -> None:
+    def _receive_client(self, waiting: _WaitingClient) -> None:
         """Have the box of its pass call back."""
-        found = self._desk.find(meeting.answer.id)
-        if found is None or not found[1].proves(CLIENT, meeting.greeting.nonce, meeting.answer.proof):
-            self._turn_away(meeting, PassVerdict.NO_LEASE)
+        found = self._passes.find(waiting.answer.id)
+        if found is None or not found[1].proves(CLIENT, waiting.greeting.nonce, waiting.answer.proof):
+            self._turn_away(waiting, PassVerdict.NO_LEASE)
             return
         box, given = found
         if len(self._lines.get(given.id, ())) >= MAX_LINES:
-            self._turn_away(meeting, PassVerdict.BUSY)
+            self._turn_away(waiting, PassVerdict.BUSY)
             return
-        meeting.called = new_pass()
-        self._expected[meeting.called.id] = meeting
-        if not self._say(box.route, CallBack(meeting.called.text)):
-            self._desk.forget(box.route)
-            self._turn_away(meeting, PassVerdict.NO_BOX)
+        waiting.called = new_pass()
+        self._expected[waiting.called.id] = waiting
+        if not self._say(box.route, CallBack(waiting.called.text)):
+            self._passes.forget(box.route)
+            self._turn_away(waiting, PassVerdict.NO_BOX)
 
     def _receive_box(self, stranger: _Stranger, answer: PassAnswer) -> None:
         """It calls back for a client, with a pass that is good for once."""
-        meeting = self._expected.get(answer.id)
-        called = None if meeting is None else meeting.called
-        if meeting is None or called is None or not called.proves(BOX, stranger.greeting.nonce, answer.proof):
+        waiting = self._expected.get(answer.id)
+        called = None if waiting is None else waiting.called
+        if waiting is None or called is None or not called.proves(BOX, stranger.greeting.nonce, answer.proof):
             logger.warning("turned away %s, which called back with no good pass", stranger.host)
             stranger.sock.close()
             return
         del self._expected[answer.id]
-        meeting.called, meeting.box = None, stranger.sock
-        self._open_door(meeting)
+        waiting.called, waiting.box = None, stranger.sock
+        self._open_port(waiting)
 
-    def _open_door(self, meeting: _Meeting) -> None:
-        door = self._doors.open()
-        if door is None:
-            self._doorless.append(meeting)
+    def _open_port(self, waiting: _WaitingClient) -> None:
+        port_socket = self._client_ports.open()
+        if port_socket is None:
+            self._without_port.append(waiting)
             return
-        meeting.door = door
-        self._loop.watch(door.fileno(), lambda _: self._on_door(meeting))
+        waiting.port_socket = port_socket
+        self._loop.watch(port_socket.fileno(), lambda _: self._on_port(waiting))
         try:
-            meeting.knock.send(verdict_bytes(PassVerdict.WELCOME, door.getsockname()[1]))
+            waiting.client.send(verdict_bytes(PassVerdict.WELCOME, port_socket.getsockname()[1]))
         except OSError:
-            self._end(meeting)
+            self._end(waiting)
 
-    def _on_door(self, meeting: _Meeting) -> None:
-        assert meeting.door is not None
-        assert meeting.box is not None
+    def _on_port(self, waiting: _WaitingClient) -> None:
+        assert waiting.port_socket is not None
+        assert waiting.box is not None
         try:
-            client, peer = meeting.door.accept()
+            client, peer = waiting.port_socket.accept()
         except OSError:
             return
-        if peer[0] != meeting.host:
-            logger.warning("turned away %s at a door meant for %s", peer[0], meeting.host)
+        if peer[0] != waiting.host:
+            logger.warning("turned away %s at a port meant for %s", peer[0], waiting.host)
             client.close()
             return
-        box, meeting.box = meeting.box, None
-        name = meeting.answer.id
+        box, waiting.box = waiting.box, None
+        name = waiting.answer.id
         splice = self._splicer.join(tune(client), box, lambda: self._forget_line(name, splice))
         self._lines[name].add(splice)
-        self._end(meeting)
+        self._end(waiting)
 
     def _forget_line(self, name: bytes, splice: Splice) -> None:
         lines = self._lines[name]
@@ -377,31 +377,31 @@ class RelayLoop:
         if not lines:
             del self._lines[name]
 
-    def _turn_away(self, meeting: _Meeting, verdict: PassVerdict) -> None:
+    def _turn_away(self, waiting: _WaitingClient, verdict: PassVerdict) -> None:
         with contextlib.suppress(OSError):
-            meeting.knock.send(verdict_bytes(verdict))
-        self._end(meeting)
+            waiting.client.send(verdict_bytes(verdict))
+        self._end(waiting)
 
-    def _end(self, meeting: _Meeting) -> None:
+    def _end(self, waiting: _WaitingClient) -> None:
         """It came to something or not: forget it, and close what was only for it."""
-        if meeting not in self._meetings:
+        if waiting not in self._waiting:
             return
-        self._meetings.discard(meeting)
-        meeting.timer.cancel()
-        if meeting.door is not None:
-            self._loop.unwatch(meeting.door.fileno())
-            self._doors.close(meeting.door)
-        self._loop.unwatch(meeting.knock.fileno())
-        meeting.knock.close()
-        if meeting in (early := self._early.get(meeting.answer.id, [])):
-            early.remove(meeting)
-        if not self._early.get(meeting.answer.id, True):
-            del self._early[meeting.answer.id]
-        if meeting.called is not None:
-            self._expected.pop(meeting.called.id, None)
-        if meeting.box is not None:
-            meeting.box.close()
+        self._waiting.discard(waiting)
+        waiting.timer.cancel()
+        if waiting.port_socket is not None:
+            self._loop.unwatch(waiting.port_socket.fileno())
+            self._client_ports.close(waiting.port_socket)
+        self._loop.unwatch(waiting.client.fileno())
+        waiting.client.close()
+        if waiting in (early := self._early.get(waiting.answer.id, [])):
+            early.remove(waiting)
+        if not self._early.get(waiting.answer.id, True):
+            del self._early[waiting.answer.id]
+        if waiting.called is not None:
+            self._expected.pop(waiting.called.id, None)
+        if waiting.box is not None:
+            waiting.box.close()
         with contextlib.suppress(ValueError):
-            self._doorless.remove(meeting)
-        if meeting.door is not None and self._doorless:
-            self._open_door(self._doorless.popleft())
+            self._without_port.remove(waiting)
+        if waiting.port_socket is not None and self._without_port:
+            self._open_port(self._without_port.popleft())

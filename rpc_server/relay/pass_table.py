@@ -36,7 +36,7 @@ class Changes:
     gone: frozenset[bytes] = frozenset()
 
 
-class Desk:
+class RelayPassTable:
     """`now` is monotonic seconds throughout."""
 
     def __init__(self) -> None:

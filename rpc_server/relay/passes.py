@@ -2,7 +2,7 @@
 
 A pass is made of a lease's token by the tracker, for the client's address, and by the box, for the relay. Only they
 know the token, and it cannot be had back from the pass. A box without a tracker has one pass, made of its key. Both
-ends of the knock know the pass's secret, and only a proof of that travels, made of a number that the relay drew for
+ends know the pass's secret, and only a proof of that travels, made of a number that the relay drew for
 this connection. One that was overheard is of no use again.
 """
 
@@ -69,7 +69,7 @@ def pass_of_token(token: str) -> RelayPass:
 
 
 def pass_of_key(key: str) -> RelayPass:
-    """Return the pass to a box that no tracker lends: whoever can name the key that it serves may knock."""
+    """Return the pass to a box that no tracker lends: whoever can name the key that it serves may connect."""
     return _split(hashlib.sha256(b"tunefarm relay key\0" + key.encode()).digest())
 
 

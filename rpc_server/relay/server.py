@@ -17,7 +17,7 @@ import msgspec
 import zmq
 
 from rpc_server.errors import ServerStartError
-from rpc_server.relay.loop import Doors, RelayLoop, listen
+from rpc_server.relay.loop import ClientPorts, RelayLoop, listen
 from rpc_server.relay.pass_table import MAX_BOXES
 from rpc_server.service import (
     ChildService,
@@ -25,7 +25,7 @@ from rpc_server.service import (
     announce,
     bind,
     child_main,
-    entrance,
+    service_socket,
     stoppable,
 )
 from rpc_server.wire.guard.budget import Budget
@@ -81,13 +81,13 @@ def serve(options: RelayOptions) -> None:
     _raise_file_limit()
     first, last = options.ports
     with (
-        entrance(options, "pose as a box", logger, _prepare, _box) as door,
-        contextlib.closing(ConnectionGuard(door.socket, _BUDGET)) as guard,
-        _listener(options, door.address) as listener,
+        service_socket(options, "pose as a box", logger, _prepare, _box) as service,
+        contextlib.closing(ConnectionGuard(service.socket, _BUDGET)) as guard,
+        _listener(options, service.address) as listener,
     ):
-        control_port = bind(door.socket, options.host, door.address, first)
-        doors = Doors(door.address, first + 1 if first else 0, last)
-        relay = RelayLoop(door.socket, guard, control_port, listener, doors, door.who)
+        control_port = bind(service.socket, options.host, service.address, first)
+        client_ports = ClientPorts(service.address, first + 1 if first else 0, last)
+        relay = RelayLoop(service.socket, guard, control_port, listener, client_ports, service.who)
         with stoppable(options, relay.stop):
             announce(options, listener.getsockname()[1])
             relay.run()

@@ -55,10 +55,10 @@ def secure_client(sock: zmq.Socket[bytes], keys: PeerKeys | None) -> None:
         sock.curve_serverkey = to_curve(keys.server)
 
 
-class Doorkeeper:
+class KeyAuthenticator:
     """Lets in, on the server sockets of a context, those whom `admit` names. A context manager.
 
-    `admit` gets a public key and returns who holds it, or None. It is called in a thread of the doorkeeper's for every
+    `admit` gets a public key and returns who holds it, or None. It is called in a thread of its own for every
     new connection, and by `who` for messages: someone who is no longer admitted is nobody there.
     """
 
@@ -71,7 +71,7 @@ class Doorkeeper:
         self._admit = admit
         self._authenticator = ThreadAuthenticator(context)
 
-    def __enter__(self) -> Doorkeeper:
+    def __enter__(self) -> KeyAuthenticator:
         self._authenticator.start()
         self._authenticator.configure_curve_callback(domain=_DOMAIN, credentials_provider=self)
         return self

@@ -39,18 +39,18 @@ class _Struct(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True)
     pass
 
 
-class HereIAm(_Struct, frozen=True):
+class BoxPasses(_Struct, frozen=True, tag="HereIAm"):
     """Box → relay, every `HEARTBEAT_S` and when something changes: all passes that lead to it now."""
 
     box: Name
     passes: Annotated[tuple[PassText, ...], Meta(max_length=MAX_PASSES)] = ()
 
 
-class HereToo(_Struct, frozen=True):
+class PassesHeard(_Struct, frozen=True, tag="HereToo"):
     """Relay → box: it heard."""
 
 
-class GoAway(_Struct, frozen=True):
+class BoxTurnedAway(_Struct, frozen=True, tag="GoAway"):
     """Relay → box: it does not serve it."""
 
     reason: Annotated[str, Meta(max_length=2000)]
@@ -62,5 +62,5 @@ class CallBack(_Struct, frozen=True):
     passed: PassText
 
 
-to_relay: Codec[HereIAm] = Codec(HereIAm, LIMITS)
-to_box: Codec[HereToo | GoAway | CallBack] = Codec(HereToo | GoAway | CallBack, LIMITS)
+to_relay: Codec[BoxPasses] = Codec(BoxPasses, LIMITS)
+to_box: Codec[PassesHeard | BoxTurnedAway | CallBack] = Codec(PassesHeard | BoxTurnedAway | CallBack, LIMITS)

@@ -18,7 +18,7 @@ from rpc_server.wire.codec import MessageKind, decode_error, pack_header
 from rpc_server.wire.messages import AnyMessage, Call, OpenSession, Returned, TimeFunction, public_codec
 from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.private_messages import AnyPrivate
-from rpc_server.wire.relay_messages import CallBack, GoAway, HereIAm, HereToo
+from rpc_server.wire.relay_messages import BoxPasses, BoxTurnedAway, CallBack, PassesHeard
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 
@@ -29,7 +29,7 @@ UNIONS = {
     "private": AnyPrivate,
     "to_tracker": tracker_messages.FromBox | tracker_messages.FromClient,
     "from_tracker": tracker_messages.ToBox | tracker_messages.ToClient,
-    "relay": HereIAm | HereToo | GoAway | CallBack,
+    "relay": BoxPasses | PassesHeard | BoxTurnedAway | CallBack,
 }
 
 

@@ -31,8 +31,8 @@ from rpc_server.box.supervisor_events import (
     Fail,
     ForgetSession,
     Kill,
+    SendNote,
     Spawn,
-    Tell,
     TimePassed,
     ToClient,
     ToExecutor,
@@ -186,7 +186,7 @@ class Executors(Hostile):
                     self._emit(ExecutorReady(executor, pid=10 + executor))
                 case BeginSession(executor) if executor != 1:
                     self.hostile = executor
-                case ToClient(conn) | Answer(conn) | Fail(conn) | Tell(conn):
+                case ToClient(conn) | Answer(conn) | Fail(conn) | SendNote(conn):
                     assert conn != ANN, "it speaks to another's client"
                 case ForgetSession(session):
                     assert session != 1

@@ -172,7 +172,9 @@ def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:
     expect(page.get_by_role("img", name=re.compile("A line for each candidate"))).to_be_visible()
     choices = page.get_by_role("table", name="Choices by importance")
     expect(choices.get_by_role("rowheader", name="split C.0")).to_be_visible()
-    assert page.locator(".strands polyline").count() == int(page.locator("header p.muted").inner_text().split()[0])
+    assert page.locator(".figure.parallel polyline").count() == int(
+        page.locator("header p.muted").inner_text().split()[0]
+    )
     page.get_by_role("link", name=ids.conv.name).click()
     expect(page).to_have_url(re.compile("task=1"))
     page.goto(f"{root}/runs/{ids.finished}")

@@ -30,7 +30,7 @@ class Slower:
 
 
 @dataclass(frozen=True)
-class Sight:
+class AlertFacts:
     """What was seen at one look. `waits`: seconds that the first request for each expression has waited; `free`: the
     share of each path's disk that is free. None where it could not be looked: what was, goes on."""
 
@@ -52,13 +52,13 @@ class Alert:
     over: bool = False
 
 
-def holding(rules: Iterable[Rule], sight: Sight, before: Iterable[Alert] = ()) -> dict[tuple[str, str], Alert]:
+def holding(rules: Iterable[Rule], facts: AlertFacts, before: Iterable[Alert] = ()) -> dict[tuple[str, str], Alert]:
     """The alerts that hold, by rule and subject. Those of `before` whose kind could not be looked at still do."""
     found: dict[tuple[str, str], Alert] = {}
-    unseen = _unseen(sight)
+    unseen = _unknown(facts)
     found |= {(alert.rule, alert.subject): alert for alert in before if alert.when in unseen}
     for rule in rules:
-        for subject, text in _look(rule, sight):
+        for subject, text in _look(rule, facts):
             found[rule.name, subject] = Alert(rule.name, rule.when, subject, text)
     return found
 
@@ -70,33 +70,33 @@ def news(before: Mapping[tuple[str, str], Alert], now: Mapping[tuple[str, str], 
     return begun + [Alert(a.rule, a.when, a.subject, a.text, over=True) for a in over]
 
 
-def _unseen(sight: Sight) -> set[When]:
-    parts = ((When.BOX_GONE, sight.devices), (When.KERNEL_SLOWER, sight.slower), (When.QUEUE_WAIT, sight.waits))
+def _unknown(facts: AlertFacts) -> set[When]:
+    parts = ((When.BOX_GONE, facts.devices), (When.KERNEL_SLOWER, facts.slower), (When.QUEUE_WAIT, facts.waits))
     return {when for when, part in parts if part is None}
 
 
-def _look(rule: Rule, sight: Sight) -> list[tuple[str, str]]:
+def _look(rule: Rule, facts: AlertFacts) -> list[tuple[str, str]]:
     match rule.when:
         case When.BOX_GONE:
             return [
                 (d.name, f"{d.name} was last heard {duration(d.seen_s)} ago ({d.state})")
-                for d in sight.devices or ()
+                for d in facts.devices or ()
                 if d.seen_s >= rule.for_s and fnmatchcase(d.name, rule.match)
             ]
         case When.KERNEL_SLOWER:
             return [
                 (f"{s.kernel} on {s.device}", f"{s.kernel} on {s.device} takes {s.factor:.2f} times as long as usual")
-                for s in sight.slower or ()
+                for s in facts.slower or ()
                 if s.factor >= rule.factor and fnmatchcase(s.kernel, rule.match)
             ]
         case When.QUEUE_WAIT:
             return [
                 (expr, f"a request for {expr!r} has waited {duration(wait)}")
-                for expr, wait in (sight.waits or {}).items()
+                for expr, wait in (facts.waits or {}).items()
                 if wait >= rule.longer_than_s and fnmatchcase(expr, rule.match)
             ]
         case When.DISK_FULL:
-            free = sight.free.get(rule.path)
+            free = facts.free.get(rule.path)
             full = free is not None and free < rule.free_below
             return [(rule.path, f"{100 * (free or 0.0):.1f} % of the disk of {rule.path} is free")] if full else []
         case _:

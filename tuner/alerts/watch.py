@@ -10,7 +10,7 @@ from typing import Protocol
 from compiler.errors import TunefarmError
 from rpc_server.wire.tracker_messages import FarmNumbers
 from rpc_server.wire.tracker_records import DeviceInfo
-from tuner.alerts.conditions import Alert, DeviceSeen, Sight, Slower, holding, news
+from tuner.alerts.conditions import Alert, AlertFacts, DeviceSeen, Slower, holding, news
 from tuner.alerts.deliver import deliver
 from tuner.alerts.rules import Delivery, Rules, When
 from tuner.bench.changes import ChangeKind
@@ -41,7 +41,7 @@ class Watch:
 
     def look(self) -> list[Alert]:
         """Look once; what was new."""
-        now = holding(self._rules.rules, self._sight(), self._told.values())
+        now = holding(self._rules.rules, self._facts(), self._told.values())
         found = news(self._told, now)
         self._told = now
         for delivery in self._rules.deliveries:
@@ -53,7 +53,7 @@ class Watch:
                     self._late[delivery] = waiting[-_MOST_LATE:]
         return found
 
-    def _sight(self) -> Sight:
+    def _facts(self) -> AlertFacts:
         devices: tuple[DeviceSeen, ...] | None = ()
         waits: dict[str, float] | None = {}
         if self._wanted & {When.BOX_GONE, When.QUEUE_WAIT}:
@@ -65,7 +65,7 @@ class Watch:
                 _log.error("the tracker does not answer: %s", error)
                 devices = waits = None
         paths = {rule.path for rule in self._rules.rules if rule.when is When.DISK_FULL}
-        return Sight(
+        return AlertFacts(
             devices, self._slower(), waits, {path: free for path in paths if (free := _free(path)) is not None}
         )
 

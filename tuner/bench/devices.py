@@ -16,7 +16,7 @@ from tuner.errors import NoDevicesError
 
 
 @dataclass(frozen=True)
-class Stand:
+class BenchDevice:
     """A device that can be benchmarked. `hold(wait_s)` is a context manager that has it, alone, for as long;
     `flags` are those of the command line that name it."""
 
@@ -25,7 +25,7 @@ class Stand:
     flags: tuple[str, ...] = ()
 
 
-def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None = None) -> list[Stand]:
+def tracked_devices(host: str, port: int, expression: str, keys: KeyRing | None = None) -> list[BenchDevice]:
     """Every device of a tracker that matches and is in service now, by id.
 
     Raises ConnectError, CapabilityError, NoDevicesError.
@@ -41,23 +41,23 @@ def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None =
     tracker_flags = ("--tracker", f"{host}:{port}")
     keys_of = {name: f'device="{name}"' for name in found}
     return [
-        Stand(name, _holder(partial(TrackerFleet, host, port, key, keys=keys)), (*tracker_flags, "--key", key))
+        BenchDevice(name, _holder(partial(TrackerFleet, host, port, key, keys=keys)), (*tracker_flags, "--key", key))
         for name, key in keys_of.items()
     ]
 
 
-def direct_stands(addresses: list[tuple[str, int]], keys: KeyRing | None = None) -> list[Stand]:
+def direct_devices(addresses: list[tuple[str, int]], keys: KeyRing | None = None) -> list[BenchDevice]:
     """Servers by address."""
     names = {f"{host}:{port}": (host, port) for host, port in addresses}
     return [
-        Stand(name, _holder(partial(DirectFleet, [address], keys=keys)), ("--device", name))
+        BenchDevice(name, _holder(partial(DirectFleet, [address], keys=keys)), ("--device", name))
         for name, address in names.items()
     ]
 
 
-def local_stand() -> Stand:
+def local_device() -> BenchDevice:
     """This machine, behind a private server that ends with the hold."""
-    return Stand("this machine", _holder(LocalFleet))
+    return BenchDevice("this machine", _holder(LocalFleet))
 
 
 def _holder(make: Callable[[], Fleet]) -> Callable[[float], AbstractContextManager[DeviceSession]]:

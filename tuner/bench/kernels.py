@@ -14,7 +14,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.bench.models import ModelWorkshop
+from tuner.bench.models import ModelBuilds
 from tuner.bench.suites import Config, Suite
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
@@ -44,11 +44,11 @@ class BuiltKernel:
         return "tuned" if self.digest else "untuned"
 
 
-class Workshop:
+class KernelBuilds:
     """Builds each kernel once for each target and device class, and `models` likewise. Safe in any thread."""
 
     def __init__(self, suite: Suite, store: RecordStore) -> None:
-        self.models = ModelWorkshop(suite, store)
+        self.models = ModelBuilds(suite, store)
         self._suite = suite
         self._store = store
         self._lock = threading.Lock()

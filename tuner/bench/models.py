@@ -55,7 +55,7 @@ class BenchModel:
         return "tuned" if self.digest else "untuned"
 
 
-class ModelWorkshop:
+class ModelBuilds:
     """Builds each model once for each target and device class. Safe in any thread; `close` removes the files."""
 
     def __init__(self, suite: Suite, store: RecordStore) -> None:

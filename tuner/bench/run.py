@@ -21,8 +21,8 @@ from compiler.target.target import Target
 from rpc_server.errors import RPCError
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tuner.bench.changes import WINDOW, ChangeKind, Judgement, confirmed, judge
-from tuner.bench.devices import Stand
-from tuner.bench.kernels import BuiltKernel, Workshop
+from tuner.bench.devices import BenchDevice
+from tuner.bench.kernels import BuiltKernel, KernelBuilds
 from tuner.bench.models import BenchModel, kernel_series, slower_kernels
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.model_runs import RunsModels
@@ -63,8 +63,8 @@ class BenchOptions:
 class Started:
     """The device is held; `kernels` are to be measured on it in `rounds`."""
 
-    stand: str
     device: str
+    name: str
     kernels: int
     rounds: int
 
@@ -96,7 +96,7 @@ class Finding:
 class Ended:
     """The device was given back; `problem` when it could not be held or was lost."""
 
-    stand: str
+    device: str
     findings: tuple[Finding, ...] = ()
     problem: str = ""
 
@@ -105,7 +105,7 @@ Event = Started | BenchMeasured | Ended
 
 
 def run_bench(
-    store: RecordStore, workshop: Workshop, stands: Sequence[Stand], options: BenchOptions, run_id: int
+    store: RecordStore, builds: KernelBuilds, devices: Sequence[BenchDevice], options: BenchOptions, run_id: int
 ) -> Iterator[Event]:
     """Measure everything, record it under `run_id`, and say what happens. Ending the iteration early stops the devices
     after what each is measuring."""
@@ -113,9 +113,9 @@ def run_bench(
     stop = threading.Event()
     threads = [
         threading.Thread(
-            target=_guarded, args=(store, workshop, stand, options, stop, news.put), name=f"bench-{stand.name}"
+            target=_guarded, args=(store, builds, device, options, stop, news.put), name=f"bench-{device.name}"
         )
-        for stand in stands
+        for device in devices
     ]
     for thread in threads:
         thread.start()
@@ -135,21 +135,21 @@ def run_bench(
 
 def _guarded(
     store: RecordStore,
-    workshop: Workshop,
-    stand: Stand,
+    builds: KernelBuilds,
+    device: BenchDevice,
     options: BenchOptions,
     stop: threading.Event,
     tell: Callable[[Event], None],
 ) -> None:
     findings: list[Finding] = []
     try:
-        with stand.hold(options.wait_s) as session:
-            findings += _Device(store, workshop, session, options, stop, tell).run(stand)
-        tell(Ended(stand.name, tuple(findings)))
+        with device.hold(options.wait_s) as session:
+            findings += _Device(store, builds, session, options, stop, tell).run(device)
+        tell(Ended(device.name, tuple(findings)))
     except TunefarmError as error:
-        tell(Ended(stand.name, tuple(findings), f"{error.kind}: {error.message}"))
+        tell(Ended(device.name, tuple(findings), f"{error.kind}: {error.message}"))
     except Exception:  # a defect on one device must not cost the others their results
-        tell(Ended(stand.name, tuple(findings), traceback.format_exc(limit=-6)))
+        tell(Ended(device.name, tuple(findings), traceback.format_exc(limit=-6)))
 
 
 # --- one device ----------------------------------------------------------------------------------------------
@@ -183,14 +183,14 @@ class _Device:
     def __init__(
         self,
         store: RecordStore,
-        workshop: Workshop,
+        builds: KernelBuilds,
         session: DeviceSession,
         options: BenchOptions,
         stop: threading.Event,
         tell: Callable[[Event], None],
     ) -> None:
         self._store = store
-        self._workshop = workshop
+        self._builds = builds
         self._session = session
         self._options = options
         self._stop = stop
@@ -199,10 +199,10 @@ class _Device:
         fingerprint = self._info.fingerprint
         self._target = device_target(fingerprint.target, fingerprint.threads)
 
-    def run(self, stand: Stand) -> list[Finding]:
-        built = self._workshop.kernels(self._target, self._info.fingerprint.device_class)
-        models = self._workshop.models.models(self._target, self._info.fingerprint.device_class)
-        self._tell(Started(stand.name, self._info.name, len(built) + len(models), self._options.rounds))
+    def run(self, device: BenchDevice) -> list[Finding]:
+        built = self._builds.kernels(self._target, self._info.fingerprint.device_class)
+        models = self._builds.models.models(self._target, self._info.fingerprint.device_class)
+        self._tell(Started(device.name, self._info.name, len(built) + len(models), self._options.rounds))
         everything = [_Series(kernel) for kernel in built]
         runs = [_ModelSeries(model) for model in models]
         rng = random.Random(f"{self._options.seed} {self._info.name}")
@@ -242,7 +242,7 @@ class _Device:
         return cost
 
     def _calibrate(self) -> list[float]:
-        result = self._measure(self._workshop.calibration(self._target), _CALIBRATION, None)
+        result = self._measure(self._builds.calibration(self._target), _CALIBRATION, None)
         return [min(result.costs)] if result.costs else []
 
     def _measure(self, artifact: Artifact, options: EvaluatorOptions, reference: Artifact | None) -> MeasureResult:

@@ -24,13 +24,13 @@ from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder, BuildRequest, BuildResult
 from tuner.devices import fleet as fl
 from tuner.engine import events as ev
-from tuner.engine.ledger import Ledger
+from tuner.engine.forecaster import Forecaster, WeightedKernel
 from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
-from tuner.engine.outlook import Outlook, Weighed
 from tuner.engine.plan import TaskSearch
-from tuner.engine.progress import Best, Outcome, Silent, Snapshot, Watcher, bests, task_progress, time_left
+from tuner.engine.progress import Best, NoWatcher, Outcome, Snapshot, Watcher, bests, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
+from tuner.engine.run_recorder import RunRecorder
 from tuner.engine.scheduling import Chooser, Objective
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan
@@ -56,7 +56,7 @@ class _BuildDone:
 
 
 @dataclass(frozen=True)
-class _Recruit:
+class _SlotsFound:
     """There are devices for this many slots."""
 
     count: int
@@ -68,7 +68,7 @@ class _Stop:
 
 
 _Bookkeeping = ev.RecordTrial | ev.Claim | ev.LeaveSlot | ev.TaskEnded | ev.RunEnded
-_News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
+_News = _BuildDone | _SlotsFound | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
 def tune(
@@ -93,8 +93,8 @@ def tune(
     with _opened(store) as records:
         made = builder or make_builder(settings.builders)
         try:
-            ledger = Ledger.create(records, [s.task for s in searches], settings, command)
-            run = TuningRun(searches, fleet, made, ledger, settings, watcher, objective, chooser)
+            recorder = RunRecorder.create(records, [s.task for s in searches], settings, command)
+            run = TuningRun(searches, fleet, made, recorder, settings, watcher, objective, chooser)
             return Outcome(run.run(), run.best())
         finally:
             if builder is None:
@@ -114,7 +114,7 @@ def _opened(store: RecordStore | None) -> Iterator[RecordStore]:
 
 
 class TuningRun:
-    """Runs `searches` on the devices of `fleet`, recording into `ledger`. Closes neither fleet nor builder.
+    """Runs `searches` on the devices of `fleet`, recording into `recorder`. Closes neither fleet nor builder.
 
     Call `run` once. It returns when every task is done, and raises NoDevicesError when no device came within
     `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured is recorded and the run
@@ -126,7 +126,7 @@ class TuningRun:
         searches: Sequence[TaskSearch],
         fleet: fl.Fleet,
         builder: Builder,
-        ledger: Ledger,
+        recorder: RunRecorder,
         options: RunOptions,
         watcher: Watcher | None = None,
         objective: Objective | None = None,
@@ -135,9 +135,9 @@ class TuningRun:
         self._searches = tuple(searches)
         self._fleet = fleet
         self._builder = builder
-        self._ledger = ledger
-        self._asked, self._options = options, ledger.within_quota(options)
-        self._watcher = watcher or Silent()
+        self._recorder = recorder
+        self._asked, self._options = options, recorder.within_quota(options)
+        self._watcher = watcher or NoWatcher()
         self._inbox: queue.SimpleQueue[tuple[float, _News]] = queue.SimpleQueue()  # with the time it came
         self._slots: dict[int, fl.Slot] = {}
         self._device_numbers: dict[int, int] = {}  # by slot
@@ -148,7 +148,7 @@ class TuningRun:
         plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
         self._state = EngineState(plans, self._options.limits(builder.workers), objective, chooser)
         self._usage = Usage()
-        self._outlook = Outlook()
+        self._forecaster = Forecaster()
         self._activity = Activity()
         self._showed = 0.0
         self._began = self._renewed = self._ticked = time.monotonic()
@@ -168,23 +168,23 @@ class TuningRun:
         try:
             threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
             self._restore()
-            self._carry_out(self._state.hear(ev.EngineTick(0.0, self._ledger.use.held_s)))  # by earlier sessions
+            self._carry_out(self._state.hear(ev.EngineTick(0.0, self._recorder.use.held_s)))  # by earlier sessions
             self._carry_out(self._state.start())  # the first build goes on while the store is written to
-            self._ledger.begin()
+            self._recorder.begin()
             while not self._state.ended:
                 self._step()
-            results = self._ledger.results()
+            results = self._recorder.results()
             self._note_use(time.monotonic())
             self._end("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
         except KeyboardInterrupt:
             self._note_use(time.monotonic())
-            self._ledger.interrupt("stopped by the user")
+            self._recorder.interrupt("stopped by the user")
             raise
         except RunTakenOver:
             raise
         except TunefarmError as error:
             self._note_use(time.monotonic())
-            self._ledger.interrupt(error.message)
+            self._recorder.interrupt(error.message)
             raise
         finally:
             snapshot = self.snapshot()
@@ -196,12 +196,12 @@ class TuningRun:
     def _end(self, problems: str) -> None:
         """Record that the run is over, and whether its user's quota is why."""
         limit_s = 3600 * self._options.device_hours
-        if self._options != self._asked and self._ledger.use.held_s >= limit_s:
+        if self._options != self._asked and self._recorder.use.held_s >= limit_s:
             asked = self._asked.limits(self._builder.workers)
             if self._state.would_go_on(asked, besides=self._errors.keys()):
-                self._ledger.out_of_quota(problems)
+                self._recorder.out_of_quota(problems)
                 return
-        self._ledger.finish(problems)
+        self._recorder.finish(problems)
 
     def stop(self) -> None:
         """Make `run` end soon, between two events. Safe in signal handlers and other threads."""
@@ -232,7 +232,7 @@ class TuningRun:
         if now - self._ticked >= _TICK_S:
             self._ticked = now
             self._note_use(now)
-            self._carry_out(self._state.hear(ev.EngineTick(now - self._began, self._ledger.use.held_s)))
+            self._carry_out(self._state.hear(ev.EngineTick(now - self._began, self._recorder.use.held_s)))
             self._check_devices(now)
         if now - self._showed >= _SHOW_S:
             self._showed = now
@@ -257,7 +257,7 @@ class TuningRun:
                 return ev.Built(job, result)
             case fl.Opened(slot, device, number):
                 self._device_numbers[slot] = number
-                self._ledger.device(slot, device)
+                self._recorder.device(slot, device)
                 self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
                 return ev.SlotUp(slot, cores_shared(device.fingerprint, self._builder.cores))
@@ -275,7 +275,7 @@ class TuningRun:
                 return ev.SlotDown(slot, reason)
             case _Stop():
                 raise KeyboardInterrupt
-            case _Recruit(count):
+            case _SlotsFound(count):
                 for number in range(len(self._slots), min(count, _MOST_SLOTS)):
                     self._slots[number] = fl.Slot(number, self._fleet, self._hear)
                     self._slots[number].start()
@@ -295,14 +295,14 @@ class TuningRun:
                     case ev.Claim(job):
                         claims.append(job)
                     case ev.LeaveSlot(job):
-                        self._ledger.release(job)
+                        self._recorder.release(job)
                     case ev.TaskEnded(task, error):
                         self._note_end(task, error)
                     case ev.RunEnded():
                         pass
                     case _:
                         assert_never(command)
-            finished, answers = self._ledger.book(trials, claims)
+            finished, answers = self._recorder.book(trials, claims)
             for done in finished:
                 self._watcher.trial(done)
             told = [command for answer in answers for command in self._state.hear(answer)]
@@ -358,7 +358,7 @@ class TuningRun:
         """Once the class of device is known, so is what the store serves for it; else builds use a draft."""
         self._knows_incumbents = True
         for task, search in enumerate(self._searches):
-            recorded = self._ledger.incumbent(task)
+            recorded = self._recorder.incumbent(task)
             candidate = search.draft
             if recorded is not None:
                 candidate = search.recognise(recorded.digest, recorded.trace_json) or recorded
@@ -369,7 +369,7 @@ class TuningRun:
         """Watch how many devices there are, so that new ones get a slot while the run goes on."""
         while not self._stopping.is_set():
             try:
-                self._hear(_Recruit(self._fleet.count()))
+                self._hear(_SlotsFound(self._fleet.count()))
             except TunefarmError as error:
                 self._hear(fl.Lost(-1, error.message))
             self._stopping.wait(_RECRUIT_S)
@@ -378,10 +378,10 @@ class TuningRun:
         now = time.monotonic()
         if now - self._renewed >= _RENEW_S:
             self._renewed = now
-            self._ledger.renew()
+            self._recorder.renew()
 
     def _note_use(self, now: float) -> None:
-        self._ledger.note_use(RunUse(held_s=self._usage.held_s(now), busy_s=self._usage.busy_s))
+        self._recorder.note_use(RunUse(held_s=self._usage.held_s(now), busy_s=self._usage.busy_s))
 
     def _check_devices(self, now: float) -> None:
         self._renew_if_due()
@@ -390,7 +390,7 @@ class TuningRun:
             raise NoDevicesError(
                 f"no device of {self._fleet.label()} was available for {self._options.device_wait_s:g} s"
                 + (f"; the last reason: {self._last_loss}" if self._last_loss else ""),
-                hint=f"start a device server, then go on with: tunefarm tune --resume {self._ledger.run_id}",
+                hint=f"start a device server, then go on with: tunefarm tune --resume {self._recorder.run_id}",
             )
 
     def _shut_down(self) -> None:
@@ -404,7 +404,7 @@ class TuningRun:
     # -- state
 
     def _restore(self) -> None:
-        for index, (baseline, trials) in enumerate(self._ledger.restored(self._searches)):
+        for index, (baseline, trials) in enumerate(self._recorder.restored(self._searches)):
             self._state.restore(index, baseline, trials)
             self._restored += len(trials)
 
@@ -420,9 +420,9 @@ class TuningRun:
             for search, state in zip(self._searches, self._state.tasks)
         )
         use, overhead = self._usage.so_far(now), self._activity.overhead(elapsed)
-        done, before = sum(t.done for t in tasks), self._ledger.use_before.held_s
+        done, before = sum(t.done for t in tasks), self._recorder.use_before.held_s
         rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
         eta = time_left(self._options, tasks, rate, elapsed, before + self._usage.held_s(now), up)
-        self._outlook.note(done, [Weighed(t.model, t.calls, t.cost) for t in tasks])
-        minute = self._outlook.minute(done, rate, eta)
-        return Snapshot(self._ledger.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead, minute, before)
+        self._forecaster.note(done, [WeightedKernel(t.model, t.calls, t.cost) for t in tasks])
+        minute = self._forecaster.minute(done, rate, eta)
+        return Snapshot(self._recorder.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead, minute, before)

@@ -18,7 +18,7 @@ from tuner.search.registry import is_guided, make_strategy
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask
-from tuner.transfer.warm import Warmed, WarmStart, neighbours, warm_start
+from tuner.transfer.warm import WarmStart, WarmStarted, neighbours, warm_start
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def sketch_search(
         warm = warm_start(task, sketches, neighbours(knowledge.store, task))
     found = TaskSearch(
         task=task,
-        strategy=Warmed(made, warm.candidates) if warm.candidates else made,
+        strategy=WarmStarted(made, warm.candidates) if warm.candidates else made,
         recognise=recogniser(sketches),
         source=trace_source(task),
         weight=weight,

@@ -201,7 +201,7 @@ class Watcher(Protocol):
         """Something worth a line: a device came or went, a task ended."""
 
 
-class Silent:
+class NoWatcher:
     """A watcher that looks away."""
 
     def update(self, snapshot: Snapshot) -> None:

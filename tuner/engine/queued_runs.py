@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.target.target import Target
-from tuner.engine.ledger import write_down
 from tuner.engine.options import RunOptions
+from tuner.engine.run_recorder import write_down
 from tuner.engine.scheduling import Policy
 from tuner.errors import TuningError
 from tuner.records.model import Run, RunState

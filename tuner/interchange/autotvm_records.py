@@ -22,7 +22,7 @@ from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.record import decode
 from tuner.faces.autotvm.task import Task, create
 from tuner.faces.common.measure_error import MeasureErrorNo
-from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, LeftOut, store_trials
+from tuner.interchange.foreign import TIMES, ForeignTrial, ImportOutcome, Kept, LeftOut, store_trials
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 
@@ -106,22 +106,22 @@ def _task(inp: MeasureInput, tasks: dict[str, Task]) -> Task:
     return tasks[key]
 
 
-def bring(store: RecordStore, path: Path) -> Brought:
+def bring(store: RecordStore, path: Path) -> ImportOutcome:
     """Put the records at `path` that carry over into `store`, a run for each task. Raises TuningError when the file
     cannot be read."""
-    brought = Brought()
+    outcome = ImportOutcome()
     found: dict[int, tuple[Task, list[ForeignTrial]]] = {}
     try:
         for record in read(path):
             if isinstance(record, LeftOut):
-                brought.left.append(record)
+                outcome.left.append(record)
             else:
-                brought.kept.append(record.kept)
+                outcome.kept.append(record.kept)
                 found.setdefault(id(record.task), (record.task, []))[1].append(record.trial)
     except (OSError, UnicodeDecodeError) as error:
         raise TuningError(f"{path} cannot be read: {error}") from None
     for task, trials in found.values():
         tuned = tuning_task(task)
         workload = NewWorkload(key=tuned.key, name=tuned.name, function=tuned.func.script(), flops=tuned.flops or None)
-        store_trials(store, workload, str(tuned.target), trials, brought)
-    return brought
+        store_trials(store, workload, str(tuned.target), trials, outcome)
+    return outcome

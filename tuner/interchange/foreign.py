@@ -37,7 +37,7 @@ class Kept:
 
 
 @dataclass
-class Brought:
+class ImportOutcome:
     """What an import did: `trials` stored, `known` before; `kept` are the records that carried over, each with what of
     it did not; `left` those that did not, and why."""
 
@@ -58,14 +58,14 @@ class ForeignTrial:
 
 
 def store_trials(
-    store: RecordStore, workload: NewWorkload, target: str, trials: Sequence[ForeignTrial], brought: Brought
+    store: RecordStore, workload: NewWorkload, target: str, trials: Sequence[ForeignTrial], outcome: ImportOutcome
 ) -> None:
     """Put those that are new into a run of their own, and count them."""
-    brought.workloads.add(workload.key)
+    outcome.workloads.add(workload.key)
     known = store.trials.measured_digests(workload.key, target, DEVICE_CLASS)
     new = {candidate_digest(t.trace): t for t in trials}
     new = {digest: trial for digest, trial in new.items() if digest not in known}
-    brought.known += len(trials) - len(new)
+    outcome.known += len(trials) - len(new)
     if not new:
         return
     task = NewRunTask(
@@ -90,4 +90,4 @@ def store_trials(
         ]
     )
     store.runs.set_state(run.id, RunState.FINISHED, "imported from a log of Apache TVM; its times are of TVM's code")
-    brought.trials += len(new)
+    outcome.trials += len(new)

@@ -206,7 +206,7 @@ def _run_entry(run: Run) -> RunEntry:
 
 
 @dataclass
-class Absorbed:
+class MergeOutcome:
     """What came into a store: `runs` and `trials` that were new, and those `known` already.
 
     `models` counts versions of models that came, `model_times` measurements of them that were new, `families` functions
@@ -227,7 +227,7 @@ class Absorbed:
 
 def write(
     store: RecordStore, entries: Iterable[Entry], progress: Progress | None = None, *, own: bool = False
-) -> Absorbed:
+) -> MergeOutcome:
     """Put `entries`, as `read` gives them or `jsonl.load` checked them, into `store`.
 
     Unless they are the user's `own`, no run of theirs can be resumed. Its options may name files to run and builders
@@ -239,7 +239,7 @@ def write(
     writer = _Writer(store, progress or (lambda done: None), own)
     for entry in entries:
         writer.take(entry)
-    return writer.absorbed
+    return writer.merged
 
 
 @dataclass
@@ -247,7 +247,7 @@ class _Writer:
     store: RecordStore
     progress: Progress
     own: bool = False
-    absorbed: Absorbed = field(default_factory=Absorbed)
+    merged: MergeOutcome = field(default_factory=MergeOutcome)
     devices: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
     known: dict[str, int] = field(init=False)
@@ -309,7 +309,7 @@ class _Writer:
         known = (family for key in {new.key, entry.key} for family in _all_families(self.store, key))
         if same not in ((f.digest, f.target, f.device_class, f.created_at) for f in known):
             self.store.families.add(new, entry.created_at)
-            self.absorbed.families += 1
+            self.merged.families += 1
 
     def _model(self, entry: ModelEntry) -> None:
         for new in new_versions(entry, self.lines):
@@ -320,7 +320,7 @@ class _Writer:
                 self.store.models.link_run(self.version.id, self.known[ref])
         known = _all_times(self.store, self.version.model_id, self.version.id)
         self.times = {(time.device, time.measured_at) for time in known}
-        self.absorbed.models += 1
+        self.merged.models += 1
 
     def _model_time(self, entry: ModelTimeEntry) -> None:
         assert self.version is not None
@@ -328,7 +328,7 @@ class _Writer:
         if (device, entry.measured_at) in self.times:
             return
         self.store.models.add_time(new_model_time(entry, self.version.id, self.devices[entry.device]))
-        self.absorbed.model_times += 1
+        self.merged.model_times += 1
 
     def _begin_run(self, entry: RunEntry) -> None:
         self.entry, self.last, self.diverged = entry, None, False
@@ -337,12 +337,12 @@ class _Writer:
             # interrupted until it is all here: nobody works on it
             self.run = self.store.runs.start(self._new_run(entry), RunState.INTERRUPTED)
             self.known[entry.ref] = self.run.id
-            self.absorbed.runs += 1
+            self.merged.runs += 1
         else:
             self.run = self.store.runs.get(number)
             newest = self.store.trials.page(number, before=_ANY_SEQUENCE, limit=1, with_trace=False)
             self.last = newest[0] if newest else None
-            self.absorbed.known_runs += 1
+            self.merged.known_runs += 1
 
     def _new_run(self, entry: RunEntry) -> NewRun:
         tasks = tuple(
@@ -365,9 +365,9 @@ class _Writer:
         if self.last is not None and entry.sequence == self.last.sequence:
             self.diverged = not _is_same(entry, self.last)
         if self.diverged:
-            self.absorbed.left_out += 1
+            self.merged.left_out += 1
         elif self.last is not None and entry.sequence <= self.last.sequence:
-            self.absorbed.known_trials += 1
+            self.merged.known_trials += 1
         else:
             device = None if entry.device is None else self.devices[entry.device]
             self.waiting.append(new_trial(entry, self.run.tasks[entry.task].id, device))
@@ -378,9 +378,9 @@ class _Writer:
         if not self.waiting:
             return
         self.store.trials.add_all(self.waiting)
-        self.absorbed.trials += len(self.waiting)
+        self.merged.trials += len(self.waiting)
         self.waiting = []
-        self.progress(self.absorbed.trials)
+        self.progress(self.merged.trials)
 
     def _end_run(self) -> None:
         if self.run is None or self.entry is None:
@@ -389,7 +389,7 @@ class _Writer:
         self._flush()
         grew = self.last is None or self.store.runs.get(self.run.id).trials > before
         if self.diverged:
-            self.absorbed.diverged.append(self.run.id)
+            self.merged.diverged.append(self.run.id)
         elif grew:
             state = RunState(self.entry.state)
             self.store.runs.set_state(
@@ -418,6 +418,6 @@ def _all_devices(store: RecordStore) -> Iterator[DeviceRecord]:
 
 def copy(
     source: RecordStore, target: RecordStore, selection: Selection = Selection(), progress: Progress | None = None
-) -> Absorbed:
+) -> MergeOutcome:
     """Put the selected runs of `source` into `target`."""
     return write(target, read(source, selection), progress, own=True)

@@ -20,7 +20,7 @@ from tuner.errors import TuningError
 from tuner.faces.common.tvm_database import read_workload
 from tuner.faces.common.tvm_graph import ForeignError
 from tuner.faces.common.tvm_trace import replay
-from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, LeftOut, store_trials
+from tuner.interchange.foreign import TIMES, ForeignTrial, ImportOutcome, Kept, LeftOut, store_trials
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 from tuner.task import count_flops
@@ -31,7 +31,7 @@ _FAILED_S = 1e9  # the seconds MetaSchedule notes for a candidate that failed
 
 
 @dataclass(frozen=True)
-class Carried:
+class ConvertedRecord:
     """A record whose workload and schedule carried over; times in seconds, as the log has them. `lost` is what else it
     says, of which nothing is kept."""
 
@@ -53,7 +53,7 @@ def is_database(path: Path) -> bool:
     return path.joinpath(RECORDS).is_file() if path.is_dir() else path.name == RECORDS
 
 
-def read(path: Path) -> Iterator[Carried | LeftOut]:
+def read(path: Path) -> Iterator[ConvertedRecord | LeftOut]:
     """The records of a work folder (or of its file of records), in order.
 
     Raises TuningError when there are no such files; what is wrong with a record is said in its `Left`.
@@ -80,7 +80,7 @@ def _workload(line: bytes) -> dict[str, PrimFunc] | ForeignError:
         return error
 
 
-def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | ForeignError]) -> Carried | LeftOut:
+def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | ForeignError]) -> ConvertedRecord | LeftOut:
     try:
         data = json.loads(line)
     except ValueError as error:
@@ -100,7 +100,7 @@ def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | Fore
     ((name, func),) = functions.items()
     schedule = replay(func, trace)
     found, lost = _target(target)
-    return Carried(number, name, func, found, schedule.trace.to_json(), tuple(map(float, secs)), lost)
+    return ConvertedRecord(number, name, func, found, schedule.trace.to_json(), tuple(map(float, secs)), lost)
 
 
 def _target(options: dict[str, Any]) -> tuple[Target, tuple[str, ...]]:
@@ -117,18 +117,18 @@ def _target(options: dict[str, Any]) -> tuple[Target, tuple[str, ...]]:
 # ---------------------------------------------------------------------------------- the store
 
 
-def bring(store: RecordStore, path: Path) -> Brought:
+def bring(store: RecordStore, path: Path) -> ImportOutcome:
     """Put the records at `path` that carry over into `store`, a run for each workload and target."""
-    brought = Brought()
-    found: dict[tuple[str, str], list[Carried]] = {}
+    outcome = ImportOutcome()
+    found: dict[tuple[str, str], list[ConvertedRecord]] = {}
     for record in read(path):
         if isinstance(record, LeftOut):
-            brought.left.append(record)
+            outcome.left.append(record)
         else:
-            brought.kept.append(record.kept)
+            outcome.kept.append(record.kept)
             found.setdefault((workload_key(record.func), str(record.target)), []).append(record)
     for (key, target), records in found.items():
         func, name = records[0].func, records[0].name
         workload = NewWorkload(key=key, name=name, function=func.script(), flops=count_flops(func) or None)
-        store_trials(store, workload, target, [ForeignTrial(r.trace, r.samples) for r in records], brought)
-    return brought
+        store_trials(store, workload, target, [ForeignTrial(r.trace, r.samples) for r in records], outcome)
+    return outcome

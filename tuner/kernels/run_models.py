@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.engine.outlook import Weighed, model_seconds, replayed
+from tuner.engine.forecaster import WeightedKernel, model_seconds, replayed
 from tuner.engine.progress import ModelProgress
 from tuner.kernels.model import is_model
 from tuner.records.model import Improvement, Run
@@ -35,12 +35,12 @@ def model_progress(
     return tuple(ModelProgress(name, untuned[name], now[name], minute.get(name)) for name in untuned)
 
 
-def _tasks(run: Run, tuned: bool) -> list[Weighed]:
+def _tasks(run: Run, tuned: bool) -> list[WeightedKernel]:
     """The run's tasks as they were, or as a build takes them by now. Families' come last, and are no model's."""
-    found = [Weighed("", 1.0, task.baseline_cost) for task in run.tasks]
+    found = [WeightedKernel("", 1.0, task.baseline_cost) for task in run.tasks]
     records = [record for record in run.options.get("workloads", ()) if "family" not in record]
     for at, (record, task) in enumerate(zip(records, run.tasks, strict=False)):
         known = [task.baseline_cost, task.best_cost] if tuned else [task.baseline_cost]
         cost = min((each for each in known if each is not None), default=None)
-        found[at] = Weighed(model_name(record), float(record.get("weight", 1)), cost)
+        found[at] = WeightedKernel(model_name(record), float(record.get("weight", 1)), cost)
     return found

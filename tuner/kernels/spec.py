@@ -64,7 +64,7 @@ class FamilyTable:
 
 
 @dataclass(frozen=True)
-class RivalTable:
+class BaselineTable:
     """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same, in C or in Python, and what
     reports call it."""
 
@@ -117,7 +117,7 @@ class CTable:
     sized: SizesTable | None = None
     at: Callable[[Mapping[str, int]], CTable] | None = None
     more: tuple[str, ...] = ()
-    rival: RivalTable | None = None
+    rival: BaselineTable | None = None
 
     @property
     def family(self) -> str:
@@ -312,7 +312,7 @@ def _sources(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return sources
 
 
-def _rival(table: object, where: str) -> RivalTable:
+def _rival(table: object, where: str) -> BaselineTable:
     if not isinstance(table, dict):
         raise SpecError(f"{where} is a table", hint='source = "plain.c" and entry = "plain"')
     _known(table, _BASELINE_KEYS, where)
@@ -323,7 +323,7 @@ def _rival(table: object, where: str) -> RivalTable:
     source = _get(table, "source", str, where)
     if source.endswith(".py") and "compiler" in table:
         raise SpecError(f"{where}: {source} is Python, which has no compiler")
-    return RivalTable(
+    return BaselineTable(
         source=source,
         entry=entry,
         compiler=_get(table, "compiler", str, where, CSource.compiler),

@@ -11,8 +11,8 @@ from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
-from tuner.engine.ledger import write_down
 from tuner.engine.options import RunOptions
+from tuner.engine.run_recorder import write_down
 from tuner.errors import TuningError
 from tuner.kernels.spec import SpecError
 from tuner.records.model import Run, RunState

@@ -27,7 +27,7 @@ from tuner.records.parts.tokens import TokenRecords
 from tuner.records.parts.trials import TrialRecords
 from tuner.records.parts.workloads import TargetRecords, WorkloadRecords
 from tuner.records.runs import stats
-from tuner.records.runs.sites import Sites
+from tuner.records.runs.sites import TaskSites
 from tuner.records.runs.stats import StoreStats
 
 
@@ -46,7 +46,7 @@ class RecordStore(StorePart):
     def __init__(self, engine: Engine) -> None:
         """Use `RecordStore.open`."""
         super().__init__(engine)
-        sites = Sites()
+        sites = TaskSites()
         self.workloads = WorkloadRecords(engine)
         self.targets = TargetRecords(engine)
         self.devices = DeviceRecords(engine)

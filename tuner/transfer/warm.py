@@ -92,7 +92,7 @@ def _in_turns(task: TuningTask, sketches: Sequence[Sketch], near: Sequence[Neigh
                 yield other.name, made
 
 
-class Warmed:
+class WarmStarted:
     """The strategy `inner`, which takes turns with the candidates to begin with until those are used up: when they are
     no good here, half of the trials were not. It has the first turn: on most of the spaces of benchmarks/strategies.py
     a model's first choice is better than a neighbour's best."""

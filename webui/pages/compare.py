@@ -17,7 +17,7 @@ from webui.context import Ctx
 from webui.decisions import DecidedCandidate, DecisionChoice, choices_of, rank_choices, rank_pairs
 from webui.errors import BadRequest
 from webui.forecasts import accuracy_of, forecasts_of
-from webui.pages.figures import scatter, strands
+from webui.pages.figures import parallel_coordinates, scatter
 from webui.pages.render import render
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -68,7 +68,7 @@ def choices(context: Ctx, run_id: Id, task: int = 0) -> Response:
         tried=found.task.trials,
         choices=found.choices,
         pairs=rank_pairs(found.candidates, found.choices),
-        picture=strands(found.candidates, found.choices[:_AXES][::-1]) if found.choices else None,
+        picture=parallel_coordinates(found.candidates, found.choices[:_AXES][::-1]) if found.choices else None,
         accuracy=accuracy_of(forecasts),
         forecast=scatter(forecasts) if len(forecasts) > 1 else None,
     )

@@ -38,7 +38,7 @@ class PlotAxis:
 
 
 @dataclass(frozen=True)
-class Strand:
+class ParallelLine:
     """One candidate's line. `rank`: "best", "good" (the fastest tenth) or "rest"."""
 
     points: str
@@ -47,7 +47,7 @@ class Strand:
 
 
 @dataclass(frozen=True)
-class Strands:
+class ParallelCoordinates:
     """Parallel coordinates (Inselberg 1985): an axis a choice, the last one the speed; the best are drawn last."""
 
     width: float
@@ -55,10 +55,12 @@ class Strands:
     top: float
     bottom: float
     axes: tuple[PlotAxis, ...]
-    strands: tuple[Strand, ...]
+    lines: tuple[ParallelLine, ...]
 
 
-def strands(candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice]) -> Strands:
+def parallel_coordinates(
+    candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice]
+) -> ParallelCoordinates:
     """A picture of what `candidates` chose of `choices`, which go from left to right as given."""
     bottom = _HEIGHT - _FOOT
     ordered = sorted(candidates, key=lambda c: -c.cost)
@@ -87,8 +89,8 @@ def strands(candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionCh
         marks.append((end, speed_at(candidate.cost)))
         left = len(ordered) - at
         rank = "best" if left == 1 else "good" if left <= good else "rest"
-        drawn.append(Strand(" ".join(f"{x:.0f},{y:.1f}" for x, y in marks), rank, candidate.sequence))
-    return Strands(end + _SIDE, _HEIGHT, _TOP, bottom, tuple(axes), tuple(drawn))
+        drawn.append(ParallelLine(" ".join(f"{x:.0f},{y:.1f}" for x, y in marks), rank, candidate.sequence))
+    return ParallelCoordinates(end + _SIDE, _HEIGHT, _TOP, bottom, tuple(axes), tuple(drawn))
 
 
 def _evenly(values: Sequence[Value], bottom: float) -> dict[Value, float]:

@@ -94,7 +94,7 @@ def serve_app(
 
 
 @dataclass(frozen=True)
-class Together:
+class WorkerCounts:
     """What several processes that answer on one socket count together."""
 
     failures: Limit
@@ -105,7 +105,7 @@ class Together:
 def serve_worker(
     options: WebOptions,
     listener: socket.socket,
-    together: Together,
+    counts: WorkerCounts,
     *,
     writes_checks: bool,
     ready: Callable[[], None],
@@ -113,7 +113,7 @@ def serve_worker(
 ) -> None:
     """Be one of several processes that answer on `listener`, until `until` returns."""
     with _opened(options) as (store, tracker):
-        server = _server(store, tracker, options, ready, together, writes_checks)
+        server = _server(store, tracker, options, ready, counts, writes_checks)
 
         def wait() -> None:
             until()
@@ -133,7 +133,7 @@ def _server(
     tracker: DeviceSource | None,
     options: WebOptions,
     on_start: Callable[[], object],
-    together: Together | None = None,
+    counts: WorkerCounts | None = None,
     writes_checks: bool = True,
 ) -> _Server:
     app = create_app(
@@ -144,8 +144,8 @@ def _server(
         open_role=check_access(store, options),
         launcher=_launcher(store, options),
         stopping=lambda: server.should_exit,
-        limit=None if together is None else together.failures,
-        streams=None if together is None else Streams(counts=together.streams),
+        limit=None if counts is None else counts.failures,
+        streams=None if counts is None else Streams(counts=counts.streams),
         writes_checks=writes_checks,
     )
     _prepare(app)
@@ -154,7 +154,7 @@ def _server(
         log_level="warning",
         access_log=False,
         server_header=False,
-        http=bounded_protocol(options.proxies, None if together is None else together.connections),
+        http=bounded_protocol(options.proxies, None if counts is None else counts.connections),
         ws="none",
         proxy_headers=bool(options.proxies),
         forwarded_allow_ips=list(options.proxies),

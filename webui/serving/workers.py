@@ -26,7 +26,7 @@ from typing import IO
 from rpc_server.machine.children import PYTHON, environment
 from tuner.records.store import RecordStore
 from webui.errors import WebStartError
-from webui.serving.server import GRACE_S, Together, WebOptions, bind, check_access, serve_worker, started
+from webui.serving.server import GRACE_S, WebOptions, WorkerCounts, bind, check_access, serve_worker, started
 from webui.serving.shared_limit import SharedCounts, SharedLimit
 
 _log = logging.getLogger(__name__)
@@ -74,18 +74,18 @@ def serve_workers(options: WebOptions, announce: Callable[[str], None] = print) 
         workers.mind(said)
 
 
-News = queue.SimpleQueue["_Ended | int | None"]
+WorkerEvents = queue.SimpleQueue["_Ended | int | None"]
 """Workers that ended, numbers of those that are ready, None for a signal to end."""
 
 
 @contextmanager
-def _signals() -> Iterator[News]:
+def _signals() -> Iterator[WorkerEvents]:
     """What happens, signals to end among it."""
-    news: News = queue.SimpleQueue()
+    events: WorkerEvents = queue.SimpleQueue()
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: news.put(None)) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: events.put(None)) for number in numbers}
     try:
-        yield news
+        yield events
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -106,7 +106,7 @@ class _Workers:
         self._inherited = (listener.fileno(), *(file.fileno() for file in counted))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, number: int, news: News) -> None:
+    def start(self, number: int, events: WorkerEvents) -> None:
         process = subprocess.Popen(
             [*PYTHON, "-c", "from webui.serving.workers import work; work()"],
             env=environment(),
@@ -119,20 +119,20 @@ class _Workers:
         assert process.stdin is not None
         pickle.dump(Task(self._options, number, *self._inherited), process.stdin)
         process.stdin.flush()
-        threading.Thread(target=self._watch, args=(number, process, news), daemon=True).start()
+        threading.Thread(target=self._watch, args=(number, process, events), daemon=True).start()
 
     @staticmethod
-    def _watch(number: int, process: subprocess.Popen[bytes], news: News) -> None:
+    def _watch(number: int, process: subprocess.Popen[bytes], events: WorkerEvents) -> None:
         assert process.stdout is not None
         if process.stdout.readline():
-            news.put(number)
-        news.put(_Ended(number, process.wait()))
+            events.put(number)
+        events.put(_Ended(number, process.wait()))
 
-    def wait_until_ready(self, news: News) -> None:
+    def wait_until_ready(self, events: WorkerEvents) -> None:
         """Raises WebStartError when one ends instead."""
         waiting = set(self._processes)
         while waiting:
-            match news.get():
+            match events.get():
                 case int(number):
                     waiting.discard(number)
                 case _Ended():
@@ -140,16 +140,16 @@ class _Workers:
                 case None:
                     raise KeyboardInterrupt
 
-    def mind(self, news: News) -> None:
+    def mind(self, events: WorkerEvents) -> None:
         """Mind them until a signal to end. Raises WebStartError when they die as fast as they are started."""
         deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
-        while (what := news.get()) is not None:
+        while (what := events.get()) is not None:
             if isinstance(what, _Ended):
                 deaths.append(time.monotonic())
                 if len(deaths) == _MOST_DEATHS and deaths[-1] - deaths[0] < _DEATHS_S:
                     raise WebStartError(f"the web app's processes keep ending, the last one with {what.code}")
                 _log.warning("a web process ended with %d; another takes its place", what.code)
-                self.start(what.number, news)
+                self.start(what.number, events)
 
     def stop(self) -> None:
         for process in self._processes.values():
@@ -170,13 +170,12 @@ def work() -> None:
     listener = socket.socket(fileno=task.listener)
     with ExitStack() as stack:
         failures, connections, streams = (
-            stack.enter_context(open(fd, "r+b", buffering=0))
-            for fd in (task.failures, task.connections, task.streams)
+            stack.enter_context(open(fd, "r+b", buffering=0)) for fd in (task.failures, task.connections, task.streams)
         )
         serve_worker(
             task.options,
             listener,
-            Together(
+            WorkerCounts(
                 SharedLimit(failures),
                 SharedCounts(connections, task.options.workers, task.number),
                 SharedCounts(streams, task.options.workers, task.number),

@@ -110,7 +110,7 @@ def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version:
 
 
 # -- taking in -------------------------------------------------------------------------------------------
-class Borrowed:
+class BorrowedTensor:
     """Another library's tensor in use here. Its deleter is called when this is collected."""
 
     def __init__(self, address: int, layout: type[ManagedTensor | VersionedTensor]) -> None:
@@ -155,7 +155,7 @@ def take(source: Any) -> Shared:
     managed = _managed(capsule)
     shape, dtype = _check(managed)
     _rename(capsule, ctypes.addressof(_USED[name]))
-    borrowed = Borrowed(ctypes.addressof(managed), type(managed))
+    borrowed = BorrowedTensor(ctypes.addressof(managed), type(managed))
     data = np.empty(0, np.uint8) if borrowed.empty else np.asarray(borrowed)
     return Shared(shape, dtype, data)
 

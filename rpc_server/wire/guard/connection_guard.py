@@ -41,7 +41,7 @@ _GROWTH = 8 << 20
 _LOOK_S = 0.25
 _LOOK_OFTEN_S = 0.1
 _LOOK_AT_STRANGERS_S = 0.02
-_MOST_PACES = 4096
+_MOST_RATES = 4096
 _LONGEST_DEBT_S = 10.0
 _TELL_S = 10.0
 _KEY = "key "
@@ -89,7 +89,7 @@ class Peer:
 
 
 @dataclass(slots=True)
-class _Pace:
+class _ConnectionRate:
     """How many connections an address may still open, and when it opened the last."""
 
     left: float
@@ -117,10 +117,10 @@ class ConnectionGuard:
         self._first_id = last_given_id(sock)
         self._added = _ENCRYPTED if sock.getsockopt(zmq.CURVE_SERVER) else 0
         self._accepted = 0
-        self._paces: OrderedDict[str, _Pace] = OrderedDict()  # who opened one longest ago first
+        self._rates: OrderedDict[str, _ConnectionRate] = OrderedDict()  # who opened one longest ago first
         self._fastest = ""  # the last address that had used up half of its burst
         self._listeners: set[int] = set()
-        self._refused: dict[str, _Pace] = {}  # addresses of which none are accepted
+        self._refused: dict[str, _ConnectionRate] = {}  # addresses of which none are accepted
         self._monitor = Monitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_LISTENING)
         self.socket = self._monitor.socket
         self._by_fd: dict[int, Peer] = {}
@@ -179,24 +179,24 @@ class ConnectionGuard:
 
     def _slow_down(self, address: str, now: float) -> None:
         """Count a connection of an address; have no more of its accepted for a while if they were too many."""
-        pace = self._paces.pop(address, None) or _Pace(float(self.budget.burst), now)
-        pace.left = max(self._left(pace, now) - 1.0, -_LONGEST_DEBT_S * self.budget.rate)
-        pace.at = now
-        self._paces[address] = pace
-        if pace.left < self.budget.burst / 2:
+        rate = self._rates.pop(address, None) or _ConnectionRate(float(self.budget.burst), now)
+        rate.left = max(self._left(rate, now) - 1.0, -_LONGEST_DEBT_S * self.budget.rate)
+        rate.at = now
+        self._rates[address] = rate
+        if rate.left < self.budget.burst / 2:
             self._fastest = address
         elif address == self._fastest:
             self._fastest = ""
-        if len(self._paces) > _MOST_PACES:
-            self._paces.popitem(last=False)
-        if pace.left < 0 and address not in self._refused:
+        if len(self._rates) > _MOST_RATES:
+            self._rates.popitem(last=False)
+        if rate.left < 0 and address not in self._refused:
             # Those that came before the kernel heard of it count too.
-            self._refused[address] = pace
+            self._refused[address] = rate
             self._refuse()
             self._tell(f"{address} opens connections too fast: no more of it are accepted for a moment")
 
-    def _left(self, pace: _Pace, now: float) -> float:
-        return min(float(self.budget.burst), pace.left + (now - pace.at) * self.budget.rate)
+    def _left(self, rate: _ConnectionRate, now: float) -> float:
+        return min(float(self.budget.burst), rate.left + (now - rate.at) * self.budget.rate)
 
     def _refuse(self) -> None:
         for listener in self._listeners:
@@ -205,7 +205,7 @@ class ConnectionGuard:
     def _accept_again(self, now: float) -> None:
         """From addresses that have waited until they may open as many as a second gives."""
         enough = min(self.budget.burst, self.budget.rate)
-        over = [address for address, pace in self._refused.items() if self._left(pace, now) >= enough]
+        over = [address for address, rate in self._refused.items() if self._left(rate, now) >= enough]
         for address in over:
             del self._refused[address]
         if over:

@@ -238,8 +238,8 @@ def test_models_go_to_another_store_without_their_files(farm: Farm, tmp_path: Pa
         jsonl.dump(transfer.read(farm.store), out)
     with RecordStore.open(tmp_path / "other.db", create=True) as other:
         for new in (2, 0):  # again: nothing is there twice
-            absorbed = transfer.write(other, jsonl.load(lines))
-            assert (absorbed.models, absorbed.model_times) == (1, new)
+            merged = transfer.write(other, jsonl.load(lines))
+            assert (merged.models, merged.model_times) == (1, new)
         model = other.models.find("net", BOB)
         assert (model.owner, model.readers, model.versions) == ("ada", ("bob",), 1)
         copied = other.models.version_of(model.id)

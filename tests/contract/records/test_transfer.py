@@ -32,8 +32,8 @@ def source(tmp_path):
 class TestTransfer:
     def test_a_copied_run_is_the_same_run(self, source, store):
         run = source.whole_run()
-        absorbed = copy(source.store, store)
-        assert (absorbed.runs, absorbed.trials, absorbed.known_runs) == (1, 9, 0)
+        merged = copy(source.store, store)
+        assert (merged.runs, merged.trials, merged.known_runs) == (1, 9, 0)
         (copied,) = store.runs.newest()
         assert run_ref(copied) == run_ref(run)
         assert (copied.state, copied.finished_at, copied.trials, copied.failed) == (
@@ -129,10 +129,10 @@ class TestTransfer:
         mine = store.runs.newest()[0]
         Lab(store).trials(mine, range(4, 7), scale=3.0)
         source.trials(run, range(4, 9))
-        absorbed = copy(source.store, store)
-        assert absorbed.diverged == [mine.id]
-        assert absorbed.trials == 0
-        assert absorbed.left_out == 3
+        merged = copy(source.store, store)
+        assert merged.diverged == [mine.id]
+        assert merged.trials == 0
+        assert merged.left_out == 3
         assert store.runs.get(mine.id).trials == 6
 
     def test_only_the_selected_runs_are_copied(self, source, store):

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from tests.kit.records.seed_family import believable, seed_family
 from tests.kit.tuner.family_records import stored
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
+from tuner.engine.run_recorder import RunRecorder
 from tuner.families.sizes import SizeList
 from tuner.kernels.family_jobs import family_record
 from tuner.records.store import RecordStore
@@ -45,7 +45,7 @@ def test_a_run_leads_to_its_families(tmp_path: Path) -> None:
         record = believable(TARGET)
         task = TuningTask.from_spec("dense:1,3072,768", TARGET)
         options = RunOptions(workloads=(family_record(record.what, record.sizes, 3),))
-        run = Ledger.create(store, [task], options).run_id
+        run = RunRecorder.create(store, [task], options).run_id
         client = TestClient(create_app(store), base_url="http://127.0.0.1")
         assert "/families/" not in client.get(f"/runs/{run}").text.partition('id="run-families"')[2]
         store.families.add(replace(stored(record, "zen"), run_id=run))

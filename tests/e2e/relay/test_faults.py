@@ -16,7 +16,7 @@ import pytest
 from compiler.runtime.core import ndarray as nd
 from rpc_server.client.connect import open_session
 from rpc_server.errors import ConnectError, RPCError, ServerStartError, SessionClosed
-from rpc_server.relay.handshake import KnockFailed, knock
+from rpc_server.relay.handshake import PassRefused, show_pass
 from rpc_server.relay.loop import HOLD_S
 from rpc_server.relay.passes import ANSWER_SIZE, CLIENT, VERDICT_SIZE, PassAnswer, PassVerdict, new_pass, read_verdict
 from rpc_server.relay.server import Relay
@@ -147,7 +147,7 @@ def test_a_relay_that_is_not_there(farm, session):
     farm.restart_relay()
 
 
-# --- those who knock ----------------------------------------------------------------------------------------
+# --- clients ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def met(relay, box, given):
     found = {}
 
     def client():
-        line, door = knock("127.0.0.1", relay.port, given.text, time.monotonic() + 60)
+        line, door = show_pass("127.0.0.1", relay.port, given.text, time.monotonic() + 60)
         with line:
             found["client"] = socket.create_connection(("127.0.0.1", door), timeout=60)
 
@@ -173,8 +173,8 @@ def met(relay, box, given):
 
 
 def refusal(relay, given):
-    with pytest.raises(KnockFailed) as error:
-        knock("127.0.0.1", relay.port, given.text, time.monotonic() + 60)
+    with pytest.raises(PassRefused) as error:
+        show_pass("127.0.0.1", relay.port, given.text, time.monotonic() + 60)
     return str(error.value)
 
 
@@ -196,12 +196,12 @@ def test_a_pass_that_comes_before_its_box_has_told_of_it_is_waited_for(relay):
     for _ in range(10):
         given = new_pass()
         with PretendedBox(relay.port) as box, ThreadPoolExecutor(1) as pool:
-            knocking = pool.submit(knock, "127.0.0.1", relay.port, given.text, time.monotonic() + 60)
+            showing = pool.submit(show_pass, "127.0.0.1", relay.port, given.text, time.monotonic() + 60)
             time.sleep(HOLD_S / 3)
             box.say(given)
-            with contextlib.suppress(KnockFailed):
-                back = box.call_back(box.called()) if box.is_called(knocking.done) else None
-                line, door = knocking.result()
+            with contextlib.suppress(PassRefused):
+                back = box.call_back(box.called()) if box.is_called(showing.done) else None
+                line, door = showing.result()
                 with line, socket.create_connection(("127.0.0.1", door), timeout=60) as client:
                     assert back is not None
                     with back:
@@ -279,14 +279,14 @@ def test_a_box_that_is_gone_is_soon_forgotten(relay):
 def test_a_door_is_for_one_client_that_is_there(relay):
     given = new_pass()
     with PretendedBox(relay.port, given) as box:
-        doors = []
+        client_ports = []
         thread = threading.Thread(
-            target=lambda: doors.append(knock("127.0.0.1", relay.port, given.text, time.monotonic() + 60))
+            target=lambda: client_ports.append(show_pass("127.0.0.1", relay.port, given.text, time.monotonic() + 60))
         )
         thread.start()
         back = box.call_back(box.called())
         thread.join()
-        ((line, door),) = doors
+        ((line, door),) = client_ports
         line.close()  # it does not come after all
         assert is_closed(back)
         with pytest.raises(ConnectionRefusedError):

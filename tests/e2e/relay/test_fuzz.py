@@ -6,7 +6,7 @@ import socket
 
 from rpc_server.relay.passes import BOX, CLIENT, PassAnswer, new_pass
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.relay_messages import HereIAm, to_relay
+from rpc_server.wire.relay_messages import BoxPasses, to_relay
 from tests.kit.farm.damage import CASES, GROWTH, SEED, Honest, damaged, throw, use
 from tests.kit.farm.relay import greeted, relay_farm
 from tests.kit.process_tree import resident
@@ -14,11 +14,11 @@ from tests.kit.process_tree import resident
 
 def words_of_boxes(rng: random.Random) -> list[list[bytes]]:
     """What boxes say, of passes that nobody has."""
-    said = [HereIAm(f"box{number}", tuple(new_pass().text for _ in range(number))) for number in range(5)]
+    said = [BoxPasses(f"box{number}", tuple(new_pass().text for _ in range(number))) for number in range(5)]
     return [[bytes(frame) for frame in to_relay.encode(message, MessageKind.NOTE)] for message in said]
 
 
-def knock_wrongly(port: int, rng: random.Random, cases: int) -> None:
+def show_wrong_passes(port: int, rng: random.Random, cases: int) -> None:
     """Connections that say too little, too much, or something else; some stay open for a while."""
     kept: list[socket.socket] = []
     try:
@@ -49,7 +49,7 @@ def test_a_relay():
         def nonsense(cases: int) -> None:
             throw(control, words_of_boxes(rng), rng, cases)
             throw(farm.relay.port, words_of_boxes(rng), rng, cases // 5)
-            knock_wrongly(farm.relay.port, rng, cases)
+            show_wrong_passes(farm.relay.port, rng, cases)
 
         sock, greeting = greeted(farm.relay.port)
         sock.close()

@@ -21,7 +21,7 @@ from rpc_server.wire.tracker_messages import BoxHello, GrantLease, LeaseAccepted
 from rpc_server.wire.tracker_records import DeviceSpec
 from tests.kit.farm.supervisor import own_supervisor
 from tests.kit.ports import free_port
-from tracker.early_sessions import Approach
+from tracker.early_sessions import EarlySession
 from tracker.farm import Send
 from tracker.state import TrackerState
 
@@ -130,29 +130,29 @@ def test_a_box_that_had_not_heard_of_the_lease_is_asked_again(tmp_path: Path) ->
 
 
 def test_an_approach_follows_the_offers() -> None:
-    approach = Approach()
-    approach.to(Offered("r", "127.0.0.1:9", "token"))
-    first = approach.ahead
-    approach.to(Offered("r", "127.0.0.1:9", "token"))
-    assert approach.ahead is first is not None
+    early = EarlySession()
+    early.to(Offered("r", "127.0.0.1:9", "token"))
+    first = early.ahead
+    early.to(Offered("r", "127.0.0.1:9", "token"))
+    assert early.ahead is first is not None
     assert first.said == opening(token="token")
-    approach.to(Offered("r", "127.0.0.1:9", "newer"))
+    early.to(Offered("r", "127.0.0.1:9", "newer"))
     assert first.take() is None
-    approach.to(Offered("r", "127.0.0.1:10", "newer"))
-    assert approach.ahead is not None
-    assert approach.ahead.place == ("127.0.0.1", 10)
-    approach.to(Offered("r", "no.such.host.invalid:9", "newest"))
-    assert approach.ahead is None or approach.ahead.place is None
-    approach.close()
-    assert approach.ahead is None
+    early.to(Offered("r", "127.0.0.1:10", "newer"))
+    assert early.ahead is not None
+    assert early.ahead.place == ("127.0.0.1", 10)
+    early.to(Offered("r", "no.such.host.invalid:9", "newest"))
+    assert early.ahead is None or early.ahead.place is None
+    early.close()
+    assert early.ahead is None
 
 
 def test_no_token_is_said_in_the_clear_to_a_box_whose_key_is_known(tmp_path: Path) -> None:
     ring = KeyRing(tmp_path / "keys")
     ring.trust("127.0.0.1:9", ring.create_identity("ann").public)
-    approach = Approach(ring)
-    approach.prepare()
-    approach.to(Offered("r", "127.0.0.1:9", "token"))
-    assert approach.ahead is not None
-    assert approach.ahead.place is None
-    approach.close()
+    early = EarlySession(ring)
+    early.prepare()
+    early.to(Offered("r", "127.0.0.1:9", "token"))
+    assert early.ahead is not None
+    assert early.ahead.place is None
+    early.close()

@@ -16,9 +16,9 @@ from tests.kit.farm.rpc_kernels import kernel, with_features
 from tuner.build.process_builder import BuildRequest, BuildResult, TraceSource
 from tuner.devices.supplies import DirectFleet
 from tuner.engine.engine import TuningRun
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, trace_source
+from tuner.engine.run_recorder import RunRecorder
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
@@ -98,9 +98,9 @@ def test_each_failure_costs_its_own_trial(tmp_path, request):
     search = TaskSearch(task, InOrder(), lambda digest, trace: None, trace_source(task))
     with RecordStore.open(f"sqlite:///{tmp_path}/records.db", create=True) as store:
         options = RunOptions(trials=len(ORDER), run_timeout_s=12.0, sample_ms=1, finalists=0)
-        ledger = Ledger.create(store, [task], options)
-        snapshot = TuningRun([search], fleet, Kernels(), ledger, options).run()
-        run = store.runs.get(ledger.run_id)
+        recorder = RunRecorder.create(store, [task], options)
+        snapshot = TuningRun([search], fleet, Kernels(), recorder, options).run()
+        run = store.runs.get(recorder.run_id)
         trials = [t for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH]
 
     assert run.state is RunState.FINISHED

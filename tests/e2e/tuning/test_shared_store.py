@@ -13,11 +13,11 @@ from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tunefarm.notebook import load_run
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
-from tuner.engine.progress import Outcome, Silent, TrialDone
+from tuner.engine.progress import NoWatcher, Outcome, TrialDone
 from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers, recorded
+from tuner.engine.run_recorder import RunRecorder
 from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.run_pairs import pairs_of
@@ -151,7 +151,7 @@ def test_recorded_results_play_a_search_again(store: RecordStore, tmp_path) -> N
     assert beyond.snapshot.failures[FailureKind.LAUNCH] >= 10  # nothing was recorded of these
 
 
-class Watch(Silent):
+class Watch(NoWatcher):
     def __init__(self, after: int) -> None:
         self.reached = threading.Event()
         self._left = after
@@ -167,8 +167,8 @@ def begin(
 ) -> tuple[TuningRun, threading.Thread, list[BaseException]]:
     """A run under way in a thread; what it raised."""
     watch, raised = Watch(5), []
-    ledger = Ledger.create(store, [task()], options)
-    run = TuningRun([search()], farm.fleet, ReplayBuilder(), ledger, options, watch)
+    recorder = RunRecorder.create(store, [task()], options)
+    run = TuningRun([search()], farm.fleet, ReplayBuilder(), recorder, options, watch)
 
     def work() -> None:
         try:
@@ -183,26 +183,26 @@ def begin(
 
 
 def owned_by(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("tuner.engine.ledger.process_name", lambda: name)
+    monkeypatch.setattr("tuner.engine.run_recorder.process_name", lambda: name)
 
 
 def test_a_run_under_way_is_not_resumed_twice(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     run, thread, raised = begin(store, RunOptions(trials=100_000), Farm())
     owned_by(monkeypatch, "somebody else")
     with pytest.raises(RunBusy, match="run 1 is being tuned by"):
-        Ledger.resume(store, 1, [task()])
+        RunRecorder.resume(store, 1, [task()])
     run.stop()
     thread.join(60)
     assert [type(e) for e in raised] == [KeyboardInterrupt]
     assert store.runs.get(1).state is RunState.INTERRUPTED
-    Ledger.resume(store, 1, [task()])
+    RunRecorder.resume(store, 1, [task()])
 
 
 def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _, thread, raised = begin(store, RunOptions(trials=100_000), Farm())
     owned_by(monkeypatch, "the next")
-    monkeypatch.setattr("tuner.engine.ledger.is_gone", lambda _: True)
-    resumed = Ledger.resume(store, 1, [task()])
+    monkeypatch.setattr("tuner.engine.run_recorder.is_gone", lambda _: True)
+    resumed = RunRecorder.resume(store, 1, [task()])
     before = len(list(store.trials.all(1)))
     thread.join(60)
     assert [type(e) for e in raised] == [RunTakenOver]
@@ -227,7 +227,7 @@ def test_a_resumed_run_goes_on_counting_what_it_used(store: RecordStore) -> None
     used = store.runs.get(1).use
     assert 0 < used.busy_s <= used.held_s
     options = RunOptions(trials=0, device_hours=used.held_s / 3600 / 2, finalists=0)
-    again = TuningRun([search()], Farm().fleet, ReplayBuilder(), Ledger.resume(store, 1, [task()]), options)
+    again = TuningRun([search()], Farm().fleet, ReplayBuilder(), RunRecorder.resume(store, 1, [task()]), options)
     before = store.runs.get(1).trials
     told = again.run()
     assert told.held_s > used.held_s

@@ -14,7 +14,7 @@ from rpc_server.box.server import Server
 from rpc_server.relay.passes import BOX, GREETING_SIZE, Greeting, PassAnswer, RelayPass, pass_of_text
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.relay_messages import CallBack, HereIAm, to_box, to_relay
+from rpc_server.wire.relay_messages import BoxPasses, CallBack, to_box, to_relay
 from tests.kit.ports import free_ports
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
@@ -125,7 +125,7 @@ class PretendedBox:
         self.say(*passes)
 
     def say(self, *passes: RelayPass) -> None:
-        message = HereIAm("pretended", tuple(given.text for given in passes))
+        message = BoxPasses("pretended", tuple(given.text for given in passes))
         self._control.send_multipart(to_relay.encode(message, MessageKind.NOTE))
 
     def is_called(self, over: Callable[[], bool]) -> bool:

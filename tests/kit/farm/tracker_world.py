@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from rpc_server.farm_link.leases import LeaseReport
-from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
+from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, SendToTracker
 from rpc_server.machine.health import Health
 from rpc_server.wire.tracker_messages import (
     CancelRequest,
@@ -53,7 +53,7 @@ class SimBox:
     def do(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Say(message):
+                case SendToTracker(message):
                     if self.connected:
                         self.world.up[self.peer].append(message)
                     else:

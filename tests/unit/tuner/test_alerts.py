@@ -14,7 +14,7 @@ import pytest
 
 from compiler.errors import TunefarmError
 from tests.kit.cli.run import run_cli
-from tuner.alerts.conditions import Alert, DeviceSeen, Sight, Slower, holding, news
+from tuner.alerts.conditions import Alert, AlertFacts, DeviceSeen, Slower, holding, news
 from tuner.alerts.deliver import DeliveryError, deliver
 from tuner.alerts.rules import Delivery, Rule, RulesError, When, parse_rules
 from tuner.alerts.watch import Watch
@@ -26,7 +26,7 @@ RULES = (
     Rule("queue", When.QUEUE_WAIT, longer_than_s=600),
     Rule("disk", When.DISK_FULL, path="/data", free_below=0.1),
 )
-BAD = Sight(
+BAD = AlertFacts(
     devices=(DeviceSeen("box1/0", "gone", 61), DeviceSeen("box2/0", "ready", 1), DeviceSeen("other/0", "gone", 99)),
     slower=(Slower("matmul:8,8,8", "box2/0", 1.2), Slower("copy:8", "box2/0", 1.06)),
     waits={"cpu": 601.0, "gpu": 5.0},
@@ -45,7 +45,7 @@ def test_each_rule_holds_for_what_it_is_for() -> None:
 
 def test_what_cannot_be_looked_at_goes_on() -> None:
     before = holding(RULES, BAD)
-    away = holding(RULES, Sight(devices=None, waits=None, slower=(), free={}), before.values())
+    away = holding(RULES, AlertFacts(devices=None, waits=None, slower=(), free={}), before.values())
     assert {alert.when for alert in away.values()} == {When.BOX_GONE, When.QUEUE_WAIT}
     assert [(a.when, a.over) for a in news(before, away)] == [(When.KERNEL_SLOWER, True), (When.DISK_FULL, True)]
     assert news(before, before) == []

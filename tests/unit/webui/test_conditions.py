@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.engine.ledger import EXPECTED, noise_flags
+from tuner.engine.run_recorder import EXPECTED, noise_flags
 from webui.pages.conditions import NOISE, conditions
 
 

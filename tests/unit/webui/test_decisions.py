@@ -10,7 +10,7 @@ from compiler.schedule.core.schedule import Schedule
 from tuner.workloads import WorkloadSpec
 from webui.decisions import DecidedCandidate, choices_of, importance, rank_choices, rank_pairs
 from webui.forecasts import Accuracy, Forecast, accuracy_of
-from webui.pages.figures import Achieved, Ceiling, roofline, scatter, strands
+from webui.pages.figures import Achieved, Ceiling, parallel_coordinates, roofline, scatter
 
 
 def drawn(factors, unroll):
@@ -130,14 +130,14 @@ def test_what_was_expected_rightly_lies_on_the_diagonal():
 def test_every_candidate_is_a_line_through_its_values():
     made = candidates(0.5, count=30)
     ranked = rank_choices(made)
-    picture = strands(made, ranked)
+    picture = parallel_coordinates(made, ranked)
     assert [axis.title[0] for axis in picture.axes] == ["tile", "unroll", "speed"]
     assert picture.width == 1060  # few choices have all of the page's width
-    assert sorted(strand.sequence for strand in picture.strands) == list(range(1, 31))
-    best = picture.strands[-1]
+    assert sorted(line.sequence for line in picture.lines) == list(range(1, 31))
+    best = picture.lines[-1]
     fastest = min(made, key=lambda c: c.cost)
     assert (best.rank, best.sequence) == ("best", fastest.sequence)
-    assert sum(strand.rank != "rest" for strand in picture.strands) == 3
+    assert sum(line.rank != "rest" for line in picture.lines) == 3
     points = [tuple(map(float, point.split(","))) for point in best.points.split()]
     assert [x for x, _ in points] == [axis.x for axis in picture.axes]
     assert points[-1][1] == picture.top

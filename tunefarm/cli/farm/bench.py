@@ -21,9 +21,9 @@ from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
 from tuner.bench.changes import ChangeKind, find_steps
-from tuner.bench.devices import Stand, direct_stands, local_stand, tracked_stands
+from tuner.bench.devices import BenchDevice, direct_devices, local_device, tracked_devices
 from tuner.bench.history import lines_of
-from tuner.bench.kernels import Workshop
+from tuner.bench.kernels import KernelBuilds
 from tuner.bench.models import model_of
 from tuner.bench.report import ReportLine, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
@@ -107,11 +107,11 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
     _check_report(given["report"])
     _check_webhook(given["webhook"])
-    stands = _stands(settings, given["devices"], given["tracker"], addresses)
+    devices = _devices(settings, given["devices"], given["tracker"], addresses)
     options = BenchOptions(rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"])
     with RecordStore.open(given["db"] or settings.db, create=True) as store:
-        record = store.benches.start(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
-        problems, flags = _follow(store, found, stands, options, record, quiet=as_json_)
+        record = store.benches.start(_new_run(found, given["devices"] or ", ".join(s.name for s in devices), options))
+        problems, flags = _follow(store, found, devices, options, record, quiet=as_json_)
         record = store.benches.get(record.id)
         lines = lines_of(store, record)
     if given["report"]:
@@ -142,16 +142,18 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
         raise click.ClickException("no device could be benchmarked")
 
 
-def _stands(settings: Settings, expression: str | None, tracker: str | None, addresses: Sequence[str]) -> list[Stand]:
+def _devices(
+    settings: Settings, expression: str | None, tracker: str | None, addresses: Sequence[str]
+) -> list[BenchDevice]:
     keys = KeyRing(settings.keys_folder)
     if addresses:
         if expression or tracker:
             raise click.UsageError("--device names servers, --devices and --tracker ask a tracker: give one of them")
-        return direct_stands([address(text, "--device") for text in addresses], keys)
+        return direct_devices([address(text, "--device") for text in addresses], keys)
     if expression or tracker:
         host, port = address(tracker or settings.tracker, "--tracker")
-        return tracked_stands(host, port, expression or "*", keys)
-    return [local_stand()]
+        return tracked_devices(host, port, expression or "*", keys)
+    return [local_device()]
 
 
 def _new_run(suite: Suite, devices: str, options: BenchOptions) -> NewBenchRun:
@@ -168,19 +170,24 @@ def _new_run(suite: Suite, devices: str, options: BenchOptions) -> NewBenchRun:
 
 
 def _follow(
-    store: RecordStore, suite: Suite, stands: Sequence[Stand], options: BenchOptions, record: BenchRun, quiet: bool
+    store: RecordStore,
+    suite: Suite,
+    devices: Sequence[BenchDevice],
+    options: BenchOptions,
+    record: BenchRun,
+    quiet: bool,
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Run it all, saying how far it is; what went wrong with devices, and the flags that name each."""
     problems = []
-    by_stand = {stand.name: stand.flags for stand in stands}
+    by_device = {device.name: device.flags for device in devices}
     flags = {}
-    workshop = Workshop(suite, store)
+    builds = KernelBuilds(suite, store)
     try:
-        for event in run_bench(store, workshop, stands, options, record.id):
+        for event in run_bench(store, builds, devices, options, record.id):
             if isinstance(event, Ended) and event.problem:
-                problems.append(f"{event.stand}: {event.problem}")
+                problems.append(f"{event.device}: {event.problem}")
             if isinstance(event, Started):
-                flags[event.device] = by_stand[event.stand]
+                flags[event.device] = by_device[event.device]
             if not quiet and (text := _text(event)):
                 click.echo(text, err=True)
     except KeyboardInterrupt:
@@ -190,8 +197,8 @@ def _follow(
         store.benches.end(record.id, RunState.FAILED, f"{type(error).__name__}: {error}")
         raise
     finally:
-        workshop.models.close()
-    state = RunState.FAILED if len(problems) == len(stands) else RunState.FINISHED
+        builds.models.close()
+    state = RunState.FAILED if len(problems) == len(devices) else RunState.FINISHED
     store.benches.end(record.id, state, "\n".join(problems))
     return problems, flags
 
@@ -227,7 +234,7 @@ def _text(event: Event) -> str:
             what = f"round {event.round}" if event.round else "again"
             return f"{event.device}: {what:8} {event.kernel:44} {duration(cost)}"
         case Ended() if event.problem:
-            return f"{event.stand}: {event.problem}"
+            return f"{event.device}: {event.problem}"
     return ""
 
 

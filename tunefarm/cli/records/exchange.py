@@ -22,8 +22,8 @@ from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
 from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
-from tuner.interchange.foreign import Brought, Kept, LeftOut
-from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
+from tuner.interchange.foreign import ImportOutcome, Kept, LeftOut
+from tuner.interchange.transfer import MergeOutcome, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
 from tuner.number_text import counted, duration
 from tuner.records.errors import RecordError
@@ -160,8 +160,8 @@ def import_(
             click.echo(f"{file}: {_runs_and_trials(counts['RunEntry'], counts['TrialEntry'])}, all in order")
             return
         with RecordStore.open(db or settings.db, create=True) as store:
-            absorbed = write(store, jsonl.load(path), _progress(counts["TrialEntry"]))
-    _report(absorbed, as_json)
+            merged = write(store, jsonl.load(path), _progress(counts["TrialEntry"]))
+    _report(merged, as_json)
 
 
 class _Carried(Protocol):
@@ -176,28 +176,28 @@ class _Reader(Protocol):
 
     def read(self, path: Path) -> Iterator[_Carried | LeftOut]: ...
 
-    def bring(self, store: RecordStore, path: Path) -> Brought: ...
+    def bring(self, store: RecordStore, path: Path) -> ImportOutcome: ...
 
 
 def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_json: bool) -> None:
     if only_check:
         found = list(reader.read(path))
         left = [each for each in found if isinstance(each, LeftOut)]
-        brought = Brought(kept=[each.kept for each in found if not isinstance(each, LeftOut)], left=left)
-        click.echo(f"{path}: {len(brought.kept)} of {counted(len(found), 'record')} carry over", err=as_json)
+        outcome = ImportOutcome(kept=[each.kept for each in found if not isinstance(each, LeftOut)], left=left)
+        click.echo(f"{path}: {len(outcome.kept)} of {counted(len(found), 'record')} carry over", err=as_json)
     else:
         with RecordStore.open(address, create=True) as store:
-            brought = reader.bring(store, path)
+            outcome = reader.bring(store, path)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(brought), default=sorted))
+        click.echo(json.dumps(dataclasses.asdict(outcome), default=sorted))
         return
     if not only_check:
-        there = f"of {counted(len(brought.workloads), 'workload')}, {brought.known} known already"
-        click.echo(f"{counted(brought.trials, 'new trial')} {there}")
-    for without in dict.fromkeys(each.without for each in brought.kept):
-        lines = spans([each.line for each in brought.kept if each.without == without])
+        there = f"of {counted(len(outcome.workloads), 'workload')}, {outcome.known} known already"
+        click.echo(f"{counted(outcome.trials, 'new trial')} {there}")
+    for without in dict.fromkeys(each.without for each in outcome.kept):
+        lines = spans([each.line for each in outcome.kept if each.without == without])
         click.echo(f"{lines} kept without {', '.join(without)}", err=True)
-    for each in brought.left:
+    for each in outcome.left:
         click.echo(f"line {each.line} left out: {each.reason}", err=True)
 
 
@@ -257,9 +257,9 @@ def merge(
         if theirs.address == ours.address:
             raise RecordError(f"{theirs.address} is the store to merge into", hint="give the other store with --db")
         total = sum(run.trials for run in selected_runs(theirs, Selection(frozenset(run_ids), workload)))
-        absorbed = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
+        merged = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
         left = _left_behind(theirs)
-    _report(absorbed, as_json)
+    _report(merged, as_json)
     if left:
         listed = " and ".join(filter(None, [", ".join(left[:-1]), left[-1]]))
         click.echo(
@@ -298,22 +298,22 @@ def _runs_and_trials(runs: int, trials: int) -> str:
     return f"{counted(runs, 'run')} and {counted(trials, 'trial')}"
 
 
-def _report(absorbed: Absorbed, as_json: bool) -> None:
+def _report(merged: MergeOutcome, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(absorbed)))
+        click.echo(json.dumps(dataclasses.asdict(merged)))
         return
-    click.echo(f"{counted(absorbed.runs, 'new run')}, {counted(absorbed.trials, 'new trial')}")
-    if absorbed.models:
-        times = counted(absorbed.model_times, "new time")
-        click.echo(f"{counted(absorbed.models, 'version')} of models, {times} of them")
-    if absorbed.families:
-        click.echo(f"{counted(absorbed.families, 'function')} tuned at many sizes")
-    if absorbed.known_runs:
-        click.echo(f"there already: {_runs_and_trials(absorbed.known_runs, absorbed.known_trials)}")
-    if absorbed.diverged:
-        runs = ", ".join(map(str, absorbed.diverged))
+    click.echo(f"{counted(merged.runs, 'new run')}, {counted(merged.trials, 'new trial')}")
+    if merged.models:
+        times = counted(merged.model_times, "new time")
+        click.echo(f"{counted(merged.models, 'version')} of models, {times} of them")
+    if merged.families:
+        click.echo(f"{counted(merged.families, 'function')} tuned at many sizes")
+    if merged.known_runs:
+        click.echo(f"there already: {_runs_and_trials(merged.known_runs, merged.known_trials)}")
+    if merged.diverged:
+        runs = ", ".join(map(str, merged.diverged))
         click.echo(
-            f"run {runs} went on in both places: this store's trials are kept, {absorbed.left_out} others left out"
+            f"run {runs} went on in both places: this store's trials are kept, {merged.left_out} others left out"
         )
 
 

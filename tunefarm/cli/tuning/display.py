@@ -19,7 +19,7 @@ from rich.text import Text
 from tunefarm.cli.common import nobody_reads
 from tunefarm.cli.tables import Fitted
 from tuner.engine.plan import TaskSearch
-from tuner.engine.progress import Silent, Snapshot, TaskProgress, TrialDone, Watcher, gflops
+from tuner.engine.progress import NoWatcher, Snapshot, TaskProgress, TrialDone, Watcher, gflops
 from tuner.number_text import DASH, counted, duration, energy, hours, three
 from tuner.records.lookup.best import DRIFT
 
@@ -178,7 +178,7 @@ class WhileRead:
             self._stop()
 
 
-class PlainDisplay(Silent):
+class PlainDisplay(NoWatcher):
     """Lines for logs and pipes: one every few seconds, and every note."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
@@ -209,7 +209,7 @@ class PlainDisplay(Silent):
         print(text, file=self._stream, flush=True)
 
 
-class LiveDisplay(Silent):
+class LiveDisplay(NoWatcher):
     """A table that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:

@@ -26,10 +26,10 @@ from tuner.devices.fleet import Fleet
 from tuner.devices.private_server import PrivateServer
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import TuningRun
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch
-from tuner.engine.progress import Silent, Snapshot
+from tuner.engine.progress import NoWatcher, Snapshot
+from tuner.engine.run_recorder import RunRecorder
 from tuner.engine.scheduling import Policy
 from tuner.errors import TuningError
 from tuner.families.family import FamilySpec
@@ -70,12 +70,14 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             tasks = [search.task for search in searches]
             with closing(make_builder(options.builders, import_main=False, insecure=settings.insecure)) as builder:
                 if resumed is None:
-                    ledger = Ledger.create(store, tasks, options, command=shown_command(["tunefarm", *sys.argv[1:]]))
-                    _register(store, job, ledger.run_id)
+                    recorder = RunRecorder.create(
+                        store, tasks, options, command=shown_command(["tunefarm", *sys.argv[1:]])
+                    )
+                    _register(store, job, recorder.run_id)
                 else:
-                    ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
-                snapshot = _run(searches, fleet, builder, ledger, options, given)
-            ended = store.runs.get(ledger.run_id)
+                    recorder = RunRecorder.resume(store, given["resume"], tasks, given["if_queued"])
+                snapshot = _run(searches, fleet, builder, recorder, options, given)
+            ended = store.runs.get(recorder.run_id)
         records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
     if ended.state is RunState.OUT_OF_QUOTA:
         again = _resume_command(ended.id, given)
@@ -184,21 +186,23 @@ def _run(
     searches: Sequence[TaskSearch],
     fleet: Fleet,
     builder: Builder,
-    ledger: Ledger,
+    recorder: RunRecorder,
     options: RunOptions,
     given: dict[str, Any],
 ) -> Snapshot:
-    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr), given["as_json"])
+    display = nullcontext(NoWatcher()) if given["quiet"] else make_display(console(sys.stderr), given["as_json"])
     try:
         with display as watcher:
             read = WhileRead(watcher)
-            run = TuningRun(searches, fleet, builder, ledger, options, read)
+            run = TuningRun(searches, fleet, builder, recorder, options, read)
             read.then(run.stop)
             with _stop_on_signals(run):
                 return run.run()
     except KeyboardInterrupt:
         is_read = not nobody_reads()  # before a word of this can fail for it
-        click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
+        click.echo(
+            f"stopped; what was measured is kept. Go on with: {_resume_command(recorder.run_id, given)}", err=True
+        )
         raise click.exceptions.Exit(EXIT_INTERRUPTED if is_read else EXIT_UNREAD) from None
 
 

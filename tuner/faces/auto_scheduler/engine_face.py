@@ -20,7 +20,7 @@ from tuner.faces.auto_scheduler.search_policy import SearchPolicy
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions
-from tuner.faces.common.engine import Remembering, opened
+from tuner.faces.common.engine import RememberedResults, opened
 from tuner.faces.common.measure_error import MeasureErrorNo
 from tuner.faces.common.trials import SearchTrials
 from tuner.records.store import RecordStore
@@ -47,8 +47,8 @@ def tune_tasks(
             raise SchedulerError(f"the policy is of {policy.task}, not of {task}")
     weights = scheduler.task_weights if scheduler is not None else [1.0] * len(tasks)
     searches = [policy.search(weight) for policy, weight in zip(policies, weights)]
-    remembering = [Remembering(search.strategy) for search in searches]
-    searches = [replace(search, strategy=strategy) for search, strategy in zip(searches, remembering)]
+    remembered = [RememberedResults(search.strategy) for search in searches]
+    searches = [replace(search, strategy=strategy) for search, strategy in zip(searches, remembered)]
     results = _Results(tasks, policies, options, scheduler)
     run_options = _run_options(options, scheduler, per_task_early_stopping)
     for task_id in range(len(tasks)):
@@ -65,14 +65,14 @@ def tune_tasks(
                     builder=builder,
                     options=run_options,
                     store=records,
-                    watcher=SearchTrials(results.tell, remembering),
+                    watcher=SearchTrials(results.tell, remembered),
                     objective=scheduler.given_objective if scheduler is not None else None,
                 )
         finally:
             fleet.close()
     finally:
         builder.close()
-    results.tell_known(remembering)
+    results.tell_known(remembered)
     errors = [f"{t.desc or t.workload_key}: {p.error}" for t, p in zip(tasks, outcome.snapshot.tasks) if p.error]
     if errors:
         raise TuningError("\n".join(errors))
@@ -139,7 +139,7 @@ class _Results:
             self._scheduler.count(index, self._best[index])
         self._call_back(index, candidate, result)
 
-    def tell_known(self, searches: Sequence[Remembering]) -> None:
+    def tell_known(self, searches: Sequence[RememberedResults]) -> None:
         """Tell of results that other runs had: a log is to have them too, one of them may be the best."""
         for index, search in enumerate(searches):
             for candidate, cost in search.known():

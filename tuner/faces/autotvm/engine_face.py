@@ -20,7 +20,7 @@ from tuner.errors import TuningError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
-from tuner.faces.common.engine import FaceBuilder, FaceRunner, Remembering, opened
+from tuner.faces.common.engine import FaceBuilder, FaceRunner, RememberedResults, opened
 from tuner.faces.common.measure_error import MeasureErrorNo
 from tuner.faces.common.trials import SearchTrials
 from tuner.records.lookup.keys import candidate_digest
@@ -200,22 +200,23 @@ def _run(
         assert isinstance(candidate, ConfigProposal)
         return FuncSource(pack_func(task.prim_func(candidate.config)))
 
-    remembering = Remembering(strategy)
+    remembered = RememberedResults(strategy)
     tuned = tuning_task(task)
     search = TaskSearch(
         task=tuned,
-        strategy=remembering,
+        strategy=remembered,
         recognise=lambda digest, trace: None,
         source=source,
     )
+
     def tell(_: int, candidate: Proposal, done: TrialDone) -> None:
         assert isinstance(candidate, ConfigProposal)
         then(_input(candidate), _result(done))
 
-    watcher = SearchTrials(tell, [remembering])
+    watcher = SearchTrials(tell, [remembered])
     outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=watcher)
     error = outcome.snapshot.tasks[0].error
     if error is not None:
         raise TuningError(f"{tuned.name}: {error}")
-    for candidate, cost in remembering.known():  # a log is to have them too: one of them may be the best
+    for candidate, cost in remembered.known():  # a log is to have them too: one of them may be the best
         then(*_known(candidate, cost))

@@ -180,7 +180,7 @@ class _SettledSession:
 # ------------------------------------------------------------------------------------- search
 
 
-class Remembering:
+class RememberedResults:
     """The strategy `inner`, and what it was told of without a trial of this run: results that another run on the same
     store had."""
 

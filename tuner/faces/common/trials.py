@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tuner.engine.progress import Silent, TrialDone
-from tuner.faces.common.engine import Remembering
+from tuner.engine.progress import NoWatcher, TrialDone
+from tuner.faces.common.engine import RememberedResults
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
 
@@ -15,10 +15,10 @@ Told: TypeAlias = Callable[[int, Proposal, TrialDone], None]
 """What a face does with a trial: it gets the task's place, the candidate and the trial."""
 
 
-class SearchTrials(Silent):
+class SearchTrials(NoWatcher):
     """Hands each search trial to `then`, and marks its candidate as measured by this run in `searches`, one a task."""
 
-    def __init__(self, then: Told, searches: Sequence[Remembering] = ()) -> None:
+    def __init__(self, then: Told, searches: Sequence[RememberedResults] = ()) -> None:
         self._then = then
         self._searches = searches
         self._finals: dict[tuple[int, str], tuple[Proposal, TrialDone]] = {}

@@ -84,7 +84,7 @@ def _moved(rng: np.random.Generator, parts: tuple[int, ...], innermost: int) -> 
     return tuple(changed)
 
 
-class _Redraw(Mutator):
+class _ChangeDecision(Mutator):
     """Decides another categorical step, of those `_is_mine` takes, anew."""
 
     NOTE: ClassVar[str]
@@ -104,13 +104,13 @@ class _Redraw(Mutator):
         return any(str(dict(user.attrs)["ann_key"]).startswith(self.NOTE) for user in users)
 
 
-class MutateUnroll(_Redraw):
+class MutateUnroll(_ChangeDecision):
     """Decides anew how far loops are unrolled."""
 
     NOTE = "meta_schedule.unroll"
 
 
-class MutateParallel(_Redraw):
+class MutateParallel(_ChangeDecision):
     """Decides anew how much is parallel, where that is sampled."""
 
     NOTE = "meta_schedule.parallel"

@@ -14,13 +14,13 @@ from tuner.records.farm import quotas
 from tuner.records.lookup.result import TaskResult
 from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunState, RunUse
 from tuner.records.runs import claims, prune, results, runs, stopping, trials
-from tuner.records.runs.sites import Sites
+from tuner.records.runs.sites import TaskSites
 
 
 class RunRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
-    def __init__(self, engine: Engine, sites: Sites) -> None:
+    def __init__(self, engine: Engine, sites: TaskSites) -> None:
         super().__init__(engine)
         self._sites = sites
 

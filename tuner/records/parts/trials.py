@@ -11,13 +11,13 @@ from tuner.records.model import NewTrial, Trial, TrialStatus
 from tuner.records.runs import browse, catalog, claims, ingest, trials
 from tuner.records.runs.browse import Cursor, TrialFilter
 from tuner.records.runs.claims import ClaimAnswer, WantedClaims
-from tuner.records.runs.sites import Sites
+from tuner.records.runs.sites import TaskSites
 
 
 class TrialRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
-    def __init__(self, engine: Engine, sites: Sites) -> None:
+    def __init__(self, engine: Engine, sites: TaskSites) -> None:
         super().__init__(engine)
         self._sites = sites
 

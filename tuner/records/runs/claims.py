@@ -21,7 +21,7 @@ from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import Run, RunState, RunUse, TrialPurpose
 from tuner.records.runs import catalog
 from tuner.records.runs.runs import no_run, set_state
-from tuner.records.runs.sites import Site
+from tuner.records.runs.sites import TaskSite
 
 LEASE_S = 20.0
 """How long a run and its claims stay with a process that does not renew them."""
@@ -151,7 +151,7 @@ _RELEASE = delete(ClaimRow).where(
 )
 
 
-def claim(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+def claim(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
     """For whoever has locked the tuning key. The insert comes first: a run that records a candidate's trial gives up
     its claim in the same transaction, so whoever gets the claim after it sees the trial."""
     wanted = sorted(set(digests))
@@ -161,7 +161,7 @@ def claim(connection: Connection, site: Site, digests: Sequence[str]) -> dict[st
     return {d: known.get(d) or _answer(holders.get(d), site.run_id) for d in digests}
 
 
-def _hold(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, int]:
+def _hold(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, int]:
     """Claim what is free or has lapsed; which run holds each after that."""
     now = current_time(connection)
     held = {"key_id": site.key_id, "run_id": site.run_id, "expires_at": _lapse(now)}
@@ -183,7 +183,7 @@ def _answer(holder: int | None, run_id: int) -> ClaimAnswer:
     return ClaimAnswer(ClaimState.CLAIMED if holder == run_id else ClaimState.TAKEN)
 
 
-def release(connection: Connection, site: Site, digests: Sequence[str]) -> None:
+def release(connection: Connection, site: TaskSite, digests: Sequence[str]) -> None:
     _give_up(connection, site, digests)
 
 
@@ -205,7 +205,7 @@ def settle_claims(
     connection.execute(_SETTLE.where(catalog.one_of(connection, ClaimRow.digest, digests)), of)
 
 
-def _give_up(connection: Connection, site: Site, digests: Sequence[str]) -> None:
+def _give_up(connection: Connection, site: TaskSite, digests: Sequence[str]) -> None:
     if digests:
         connection.execute(_RELEASE, {"key": site.key_id, "run": site.run_id, "digests": digests})
 
@@ -232,7 +232,7 @@ _RESULTS = (
 )
 
 
-def _results(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+def _results(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
     """Return what earlier trials of the candidates say: the first verified time on this tuning key; a failure there or
     before any device; a box taken down anywhere, with this toolchain. What a device measured that failed its next
     health check says nothing."""
@@ -247,7 +247,7 @@ def _results(connection: Connection, site: Site, digests: Sequence[str]) -> dict
     return found
 
 
-def _conclusion(row: AnyRow, site: Site) -> ClaimAnswer | None:
+def _conclusion(row: AnyRow, site: TaskSite) -> ClaimAnswer | None:
     if row.failure_kind is None:
         here = row.verified and row.key_id == site.key_id
         return ClaimAnswer(ClaimState.KNOWN, row.cost) if here else None

@@ -21,7 +21,7 @@ from tuner.records.facts import to_columns
 from tuner.records.lookup import incumbent
 from tuner.records.model import NewTrial, TrialFacts, TrialPurpose, TrialStatus
 from tuner.records.runs import catalog, claims, results
-from tuner.records.runs.sites import Pair, Site, Sites
+from tuner.records.runs.sites import Pair, TaskSite, TaskSites
 
 MAX_FAILURE_TEXT = 16_000
 """Characters kept of a failure's text: its start and its end."""
@@ -57,10 +57,12 @@ class _Batch:
     tasks: dict[int, _Task]
     runs: dict[int, _Run]
     candidates: dict[tuple[int, int, str], int]
-    sites: dict[Pair, Site]
+    sites: dict[Pair, TaskSite]
 
 
-def add_trials(connection: Connection, sites: Sites, new: Sequence[NewTrial], owner: str | None = None) -> list[int]:
+def add_trials(
+    connection: Connection, sites: TaskSites, new: Sequence[NewTrial], owner: str | None = None
+) -> list[int]:
     for trial in new:
         check_trial(trial)
     tasks, runs = _load(connection, {trial.task_id for trial in new}, owner)

@@ -24,7 +24,7 @@ _DEVICES = select(DeviceRow.id, DeviceRow.device_class_id).where(DeviceRow.id.in
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class TaskSite:
     run_id: int
     workload_id: int
     target_id: int
@@ -32,17 +32,17 @@ class Site:
     key_id: int
 
 
-class Sites:
+class TaskSites:
     """Remembers the sites looked up. They stay what they are while their run is tuned; `forget` them before another
     run is, as ids of deleted rows are given out again. Usable in any thread."""
 
     def __init__(self) -> None:
-        self._known: dict[Pair, Site] = {}
+        self._known: dict[Pair, TaskSite] = {}
 
     def forget(self) -> None:
         self._known.clear()
 
-    def find(self, connection: Connection, pairs: Collection[Pair]) -> dict[Pair, Site]:
+    def find(self, connection: Connection, pairs: Collection[Pair]) -> dict[Pair, TaskSite]:
         """The sites of `pairs`. Raises RecordNotFound for a task or device that does not exist."""
         found = {pair: site for pair in pairs if (site := self._known.get(pair)) is not None}
         if missing := sorted(set(pairs) - found.keys()):
@@ -56,8 +56,8 @@ class Sites:
 class _Found:
     """`kept` are those whose tuning key was there before: a new one is gone again if its transaction is undone."""
 
-    all: dict[Pair, Site]
-    kept: dict[Pair, Site]
+    all: dict[Pair, TaskSite]
+    kept: dict[Pair, TaskSite]
 
 
 def _look_up(connection: Connection, pairs: Collection[Pair]) -> _Found:
@@ -71,5 +71,5 @@ def _look_up(connection: Connection, pairs: Collection[Pair]) -> _Found:
         keys[task, device] = (row.workload_id, row.target_id, classes[device], toolchain_key(row.toolchain))
     old = catalog.find_keys(connection, sorted(set(keys.values())))
     ids = old | catalog.key_ids(connection, set(keys.values()) - old.keys())
-    sites = {pair: Site(tasks[pair[0]].run_id, key[0], key[1], key[3], ids[key]) for pair, key in keys.items()}
+    sites = {pair: TaskSite(tasks[pair[0]].run_id, key[0], key[1], key[3], ids[key]) for pair, key in keys.items()}
     return _Found(sites, {pair: site for pair, site in sites.items() if keys[pair] in old})

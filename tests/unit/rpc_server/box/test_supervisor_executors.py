@@ -14,8 +14,8 @@ from rpc_server.box.supervisor_events import (
     Fail,
     ForgetSession,
     Kill,
+    SendNote,
     Spawn,
-    Tell,
     TimePassed,
     ToClient,
     ToExecutor,
@@ -71,7 +71,7 @@ def test_the_deadline_of_a_call_counts_from_when_it_is_first_in_line(ann):
     error = ann.error()
     assert isinstance(error, DeadlineExceeded)
     assert "call f ran past its deadline of 3 s" in error.message
-    assert ann.got(Tell)[0].note.kind == DeadlineExceeded.kind
+    assert ann.got(SendNote)[0].note.kind == DeadlineExceeded.kind
 
 
 def test_a_reply_after_the_kill_is_dropped(ann):
@@ -192,13 +192,13 @@ def test_the_reference_is_blamed_for_its_own_death(ann):
 def test_without_restart_the_session_ends_with_the_trial(box):
     box(ask(restart_on_crash=False), call(1, trial=True), ExecutorExited(1, SEGFAULT))
     assert box.got(Answer)[1].reply.result.failure is FailureKind.CRASH
-    assert box.got(Tell)
+    assert box.got(SendNote)
 
 
 def test_a_death_between_calls(ann):
     ann(call(1), ExecutorReplied(1, 1, []))
     ann(ExecutorExited(1, SEGFAULT))
-    assert "between two calls" in ann.got(Tell)[0].note.reason
+    assert "between two calls" in ann.got(SendNote)[0].note.reason
 
 
 def test_a_death_between_trials_costs_nothing(ann):
@@ -221,7 +221,7 @@ def test_an_executor_that_cannot_be_killed_is_a_lost_device(ann):
     ann(TimePassed(), after=1)
     ann(TimePassed(), after=10)
     assert ann.got(Answer)[0].reply.result.failure is FailureKind.DEVICE_LOST
-    assert ann.got(Tell)[0].note.kind == DeviceLost.kind
+    assert ann.got(SendNote)[0].note.kind == DeviceLost.kind
 
 
 # --- starting executors ------------------------------------------------------------------------------------

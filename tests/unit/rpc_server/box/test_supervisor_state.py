@@ -17,10 +17,10 @@ from rpc_server.box.supervisor_events import (
     Kill,
     LaneLostAsked,
     LeaseFinished,
+    SendNote,
     ShutdownAsked,
     Spawn,
     SupervisorReport,
-    Tell,
     TimePassed,
     ToExecutor,
 )
@@ -111,7 +111,7 @@ def test_cancelled_calls_fail_at_once_and_their_executor_is_killed():
     assert Kill(1) in out
     assert Answer(BOB, 5, Done()) in out
     box(ExecutorExited(1, KILLED))
-    assert "was cancelled" in box.got(Tell)[0].note.reason
+    assert "was cancelled" in box.got(SendNote)[0].note.reason
     assert box.state.crashes == 0
 
 
@@ -120,7 +120,7 @@ def test_a_session_that_measures_goes_on_after_a_cancel():
     box(ExecutorOnLane(1), CancelAsked(BOB, 5, 1, b"secret"))
     box(call(2, trial=True))  # asked while the executor still dies
     box(ExecutorExited(1, KILLED))
-    assert not box.got(Tell)
+    assert not box.got(SendNote)
     assert not box.got(Fail)
     box(ExecutorReady(2, 12))
     assert ToExecutor(2, [b"header", b"f", b"data"]) in box.out
@@ -254,7 +254,7 @@ def test_leases():
     box(LeaseFinished("L2", "revoked"))
     assert isinstance(box.error(), LeaseRefused)
     box(LeaseFinished("L1", "expired"))
-    assert "expired" in box.got(Tell)[0].note.reason
+    assert "expired" in box.got(SendNote)[0].note.reason
     assert box.got(SupervisorReport) == []  # the device is not free yet
     box(ExecutorExited(1, KILLED))
     assert [(r.report.lease_id, r.report.event) for r in box.got(SupervisorReport)] == [("L1", "closed")]
@@ -264,7 +264,7 @@ def test_a_lease_holder_who_comes_again_replaces_the_old_session():
     box = Box(leases_required=True)
     box(TimePassed(), ExecutorReady(1, 11), ask(ANN, lease="L"), ExecutorReady(2, 12))
     box(ask(BOB, lease="L"))
-    assert box.got(Tell)[0].conn == ANN
+    assert box.got(SendNote)[0].conn == ANN
     box(ExecutorExited(1, KILLED))
     assert [a.conn for a in box.got(Answer)] == [BOB]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpc_server.executor.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
-from rpc_server.executor.trial import _Hopeless, _Samples, _time
+from rpc_server.executor.trial import _Samples, _time, _TooSlow
 from rpc_server.wire.trial_messages import EvaluatorOptions
 
 ADAPTIVE = EvaluatorOptions(repeat=3, max_repeat=12, precision=0.02, slower_than=1.1)
@@ -99,7 +99,7 @@ def test_one_interruption_rules_no_kernel_out(held_up, ruled_out):
     subject = Subject(held_up)
     samples = _Samples(subject, float("inf"), QUICK)  # type: ignore[arg-type]
     if ruled_out:
-        with pytest.raises(_Hopeless):
+        with pytest.raises(_TooSlow):
             samples.warm_up()
     else:
         samples.warm_up()
@@ -127,7 +127,7 @@ def test_a_slow_kernel_is_given_up_within_its_first_sample():
     subject = Subject(set(range(1, 1000)))
     samples = _Samples(subject, float("inf"), QUICK)  # type: ignore[arg-type]
     samples.warm_up()
-    with pytest.raises(_Hopeless):
+    with pytest.raises(_TooSlow):
         samples.run(100)
     assert subject.calls <= 1 + 3 * 10  # one piece, taken thrice
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpc_server.farm_link.registrar_core import Forbid, Say
+from rpc_server.farm_link.registrar_core import Forbid, SendToTracker
 from rpc_server.wire.tracker_messages import BoxHeartbeat, GrantLease, LeaseOver, Queued, Refused
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tests.unit.rpc_server.farm_link.test_registrar import grant, registered
@@ -36,10 +36,10 @@ def test_the_agent_says_at_once_that_it_closes_and_ends_leases_if_it_should() ->
     agent = registered()
     assert agent.at_hours("", True, 0.1) == []
     assert agent.at_hours(WHY, False, 0.1) == []
-    assert agent.tick(0.1) == [Say(BoxHeartbeat("me", (), WHY))]
+    assert agent.tick(0.1) == [SendToTracker(BoxHeartbeat("me", (), WHY))]
     agent.at_hours("", False, 0.2)
     agent.handle(grant(), 0.3)
     ended = agent.at_hours(WHY, True, 0.4)
     assert Forbid("run-1", f"its box closes: {WHY}") in ended
-    assert any(isinstance(action, Say) and isinstance(action.message, LeaseOver) for action in ended)
+    assert any(isinstance(action, SendToTracker) and isinstance(action.message, LeaseOver) for action in ended)
     assert agent.at_hours(WHY, True, 0.5) == []

@@ -11,7 +11,7 @@ import pytest
 
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.farm_link.registrar import split_address
-from rpc_server.relay.pass_table import Desk
+from rpc_server.relay.pass_table import RelayPassTable
 from rpc_server.relay.passes import (
     BOX,
     CLIENT,
@@ -31,7 +31,7 @@ from rpc_server.relay.passes import (
 from rpc_server.relay.server import RelayOptions
 from rpc_server.relay.splice import CHUNK, Splicer, tune
 from rpc_server.wire.event_loop import WRITE, EventLoop
-from rpc_server.wire.relay_messages import SILENCE_S, HereIAm, to_relay
+from rpc_server.wire.relay_messages import SILENCE_S, BoxPasses, to_relay
 from tests.kit.ports import free_port
 
 # --- passes and first words ----------------------------------------------------------------------------------
@@ -84,9 +84,9 @@ def test_answers_and_verdicts_that_are_none():
 
 def test_a_box_names_passes_and_nothing_else():
     with pytest.raises(ProtocolError):
-        to_relay.decode_body(to_relay.encode(HereIAm("box", ("../../etc",)))[1])
+        to_relay.decode_body(to_relay.encode(BoxPasses("box", ("../../etc",)))[1])
     with pytest.raises(ProtocolError):
-        to_relay.decode_body(to_relay.encode(HereIAm("box", (new_pass().text,) * 257))[1])
+        to_relay.decode_body(to_relay.encode(BoxPasses("box", (new_pass().text,) * 257))[1])
 
 
 # --- addresses -----------------------------------------------------------------------------------------------
@@ -123,55 +123,55 @@ def test_ports_follow_the_relays_own():
 ONE, TWO = new_pass(), new_pass()
 
 
-def box_of(desk, given):
-    found = desk.find(given.id)
+def box_of(table, given):
+    found = table.find(given.id)
     return None if found is None else found[0].route
 
 
 def test_passes_come_and_go_with_what_the_box_says():
-    desk = Desk()
-    changes = desk.heard(b"a", "key", "box", [ONE], 0.0)
+    table = RelayPassTable()
+    changes = table.heard(b"a", "key", "box", [ONE], 0.0)
     assert (changes.new, changes.gone) == ({ONE.id}, set())
-    changes = desk.heard(b"a", "key", "box", [ONE], 1.0)
+    changes = table.heard(b"a", "key", "box", [ONE], 1.0)
     assert (changes.new, changes.gone) == (set(), set())
-    changes = desk.heard(b"a", "key", "box", [TWO], 2.0)
+    changes = table.heard(b"a", "key", "box", [TWO], 2.0)
     assert (changes.new, changes.gone) == ({TWO.id}, {ONE.id})
-    assert box_of(desk, ONE) is None
-    assert box_of(desk, TWO) == b"a"
+    assert box_of(table, ONE) is None
+    assert box_of(table, TWO) == b"a"
 
 
 def test_a_pass_belongs_to_the_key_that_told_of_it_first():
-    desk = Desk()
-    desk.heard(b"a", "key", "box", [ONE], 0.0)
+    table = RelayPassTable()
+    table.heard(b"a", "key", "box", [ONE], 0.0)
     for thief in ("another", "key"):
-        desk.heard(b"b", thief, "thief", [ONE], 1.0)
-        assert box_of(desk, ONE) == b"a"
-    desk.heard(b"b", "another", "thief", [], 2.0)
-    assert box_of(desk, ONE) == b"a"
+        table.heard(b"b", thief, "thief", [ONE], 1.0)
+        assert box_of(table, ONE) == b"a"
+    table.heard(b"b", "another", "thief", [], 2.0)
+    assert box_of(table, ONE) == b"a"
 
 
 def test_a_box_that_connects_anew_takes_its_passes_along():
-    desk = Desk()
-    desk.heard(b"a", "key", "box", [ONE], 0.0)
-    assert desk.heard(b"b", "key", "box", [ONE], 1.0).new == set()
-    assert box_of(desk, ONE) == b"b"
-    assert desk.forget(b"a") == []
-    assert box_of(desk, ONE) == b"b"
-    assert desk.forget(b"b") == [ONE.id]
-    assert box_of(desk, ONE) is None
-    assert len(desk) == 0
+    table = RelayPassTable()
+    table.heard(b"a", "key", "box", [ONE], 0.0)
+    assert table.heard(b"b", "key", "box", [ONE], 1.0).new == set()
+    assert box_of(table, ONE) == b"b"
+    assert table.forget(b"a") == []
+    assert box_of(table, ONE) == b"b"
+    assert table.forget(b"b") == [ONE.id]
+    assert box_of(table, ONE) is None
+    assert len(table) == 0
 
 
 def test_silent_boxes_are_forgotten():
-    desk = Desk()
-    desk.heard(b"a", "", "one", [ONE], 0.0)
-    desk.heard(b"b", "", "two", [TWO], 1.0)
-    desk.heard(b"a", "", "one", [ONE], 2.0)
-    assert [box.name for box in desk.expire(1.0 + SILENCE_S + 0.1)] == ["two"]
-    assert box_of(desk, TWO) is None
-    assert [box.name for box in desk.expire(100.0)] == ["one"]
-    assert len(desk) == 0
-    assert desk.heard(b"a", "", "one", [ONE], 101.0).new == {ONE.id}
+    table = RelayPassTable()
+    table.heard(b"a", "", "one", [ONE], 0.0)
+    table.heard(b"b", "", "two", [TWO], 1.0)
+    table.heard(b"a", "", "one", [ONE], 2.0)
+    assert [box.name for box in table.expire(1.0 + SILENCE_S + 0.1)] == ["two"]
+    assert box_of(table, TWO) is None
+    assert [box.name for box in table.expire(100.0)] == ["one"]
+    assert len(table) == 0
+    assert table.heard(b"a", "", "one", [ONE], 101.0).new == {ONE.id}
 
 
 # --- the loop ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from rpc_server.client.host_memory_pool import Landings
+from rpc_server.client.host_memory_pool import HostMemoryPool
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.messages import CHUNK
 from rpc_server.wire.shared_window import SLOT, SLOTS, Window, make_window_memory
@@ -143,30 +143,30 @@ def test_the_size_is_sealed():
 # --- where copies land -------------------------------------------------------------------------------------
 
 
-def landed(landings, nbytes):
-    return np.frombuffer(landings.take(nbytes), np.uint8)
+def landed(host_memory, nbytes):
+    return np.frombuffer(host_memory.take(nbytes), np.uint8)
 
 
 def test_memory_of_results_is_used_again_when_nobody_holds_it():
-    landings = Landings()
-    first = landed(landings, 4 << 20)
-    second = landed(landings, 4 << 20)
+    host_memory = HostMemoryPool()
+    first = landed(host_memory, 4 << 20)
+    second = landed(host_memory, 4 << 20)
     assert first.ctypes.data != second.ctypes.data
     place, view = first.ctypes.data, first[5:].reshape(-1)
     del first
-    assert landed(landings, 4 << 20).ctypes.data != place  # there is still a view of it
+    assert landed(host_memory, 4 << 20).ctypes.data != place  # there is still a view of it
     del view
-    assert landed(landings, (4 << 20) - 100).ctypes.data == place
+    assert landed(host_memory, (4 << 20) - 100).ctypes.data == place
 
 
 def test_little_is_kept_and_nothing_after_the_end():
-    landings = Landings()
-    assert landings.take(1000) is None
-    assert landings.take(1 << 30) is None
-    many = [landed(landings, 100 << 20) for _ in range(4)]
+    host_memory = HostMemoryPool()
+    assert host_memory.take(1000) is None
+    assert host_memory.take(1 << 30) is None
+    many = [landed(host_memory, 100 << 20) for _ in range(4)]
     del many
-    assert len(landings._free) == 2
-    held = landed(landings, 4 << 20)
-    landings.close()
+    assert len(host_memory._free) == 2
+    held = landed(host_memory, 4 << 20)
+    host_memory.close()
     del held
-    assert not landings._free
+    assert not host_memory._free

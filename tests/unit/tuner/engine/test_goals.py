@@ -11,10 +11,10 @@ from tests.kit.tuner.engine import Driver, engine, of
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
 from tuner.engine.events import SubmitMeasure, TaskEnded
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.replay import UNTUNED, ReplayBuilder, ReplayFleet
+from tuner.engine.run_recorder import RunRecorder
 from tuner.errors import TuningError
 from tuner.goals import Goal, watts_of
 from tuner.records.store import RecordStore
@@ -91,7 +91,7 @@ def test_a_run_goes_by_joules_whatever_times_other_runs_found(tmp_path: Path) ->
         assert outcome.best[0].cost == pytest.approx(least.environment["joules"])
         assert outcome.snapshot.tasks[0].unit == "J"
         again = TuningRun(
-            [search()], ReplayFleet(answer), ReplayBuilder(), Ledger.resume(store, 2, [search().task]), options
+            [search()], ReplayFleet(answer), ReplayBuilder(), RunRecorder.resume(store, 2, [search().task]), options
         )
         [task] = again.run().tasks
         assert (task.done, task.baseline_cost) == (6, pytest.approx(0.4))

@@ -11,10 +11,10 @@ from tests.kit.tuner.engine import Driver, engine
 from tuner.devices.supplies import local_target
 from tuner.engine.budget import BudgetLimits
 from tuner.engine.engine import TuningRun, tune
-from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
+from tuner.engine.run_recorder import RunRecorder
 from tuner.process_identity import user_name
 from tuner.records.errors import QuotaExceeded
 from tuner.records.farm.quotas import Quota
@@ -53,9 +53,9 @@ def test_a_quota_stops_a_run_that_can_go_on_later(tmp_path: Path) -> None:
         with pytest.raises(QuotaExceeded):
             store.runs.queue(run.id)
         with pytest.raises(QuotaExceeded):
-            Ledger.resume(store, run.id, [search().task])
+            RunRecorder.resume(store, run.id, [search().task])
         store.quotas.put(Quota(user=user_name(), device_hours=100))
-        again = Ledger.resume(store, run.id, [search().task])
+        again = RunRecorder.resume(store, run.id, [search().task])
         options = RunOptions(trials=run.trials + 2, finalists=0)
         TuningRun([search()], fleet(), ReplayBuilder(), again, options).run()
         assert store.runs.get(run.id).state is RunState.FINISHED

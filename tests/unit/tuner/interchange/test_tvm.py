@@ -24,7 +24,7 @@ from tuner.faces.common.tvm_graph import ForeignError
 from tuner.faces.common.tvm_trace import replay
 from tuner.interchange import tvm_records
 from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, LeftOut
-from tuner.interchange.tvm_records import Carried, bring
+from tuner.interchange.tvm_records import ConvertedRecord, bring
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
@@ -42,7 +42,7 @@ def test_every_schedule_of_the_log_applies_and_keeps_the_meaning(name):
     records = list(tvm_records.read(LOGS / name))
     assert len(records) == 4
     for record in records:
-        assert isinstance(record, Carried)
+        assert isinstance(record, ConvertedRecord)
         made = apply_trace(record.func, Trace.from_json(record.trace)).func
         wanted = w.outputs(record.func)
         np.testing.assert_allclose(w.outputs(made), wanted, rtol=1e-4, atol=1e-4)
@@ -69,8 +69,8 @@ def test_a_log_of_the_newer_format_goes_into_the_store(tmp_path):
     records = folder / "database_tuning_record.json"
     records.write_text(records.read_text().replace("10000000000", "0.0001"))
     with RecordStore.open(tmp_path / "records.db", create=True) as store:
-        brought = bring(store, folder)
-    assert (brought.trials, brought.left) == (4, [])
+        outcome = bring(store, folder)
+    assert (outcome.trials, outcome.left) == (4, [])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_function_is_the_one_te_makes():
 # ------------------------------------------------------------------------------ what is wrong
 
 
-def edited(tmp_path: Path, change) -> list[Carried | LeftOut]:
+def edited(tmp_path: Path, change) -> list[ConvertedRecord | LeftOut]:
     """The records of a log whose first record `change` edits."""
     folder = tmp_path / "log"
     shutil.copytree(LOGS / "matmul", folder)
@@ -157,8 +157,8 @@ def set_at(*path, value):
 
 def test_what_of_a_kept_record_did_not_carry_over_is_said(tmp_path):
     first, second, *_ = edited(tmp_path, set_at(1, 2, "mtriple", value="x86_64-pc-linux-gnu"))
-    assert isinstance(first, Carried)
-    assert isinstance(second, Carried)
+    assert isinstance(first, ConvertedRecord)
+    assert isinstance(second, ConvertedRecord)
     assert first.kept == Kept(1, (TIMES, "its target's mtriple x86_64-pc-linux-gnu"))
     assert second.kept == Kept(2, (TIMES,))
 
@@ -190,7 +190,7 @@ def test_a_record_that_does_not_carry_over_says_why(tmp_path, change, reason):
     assert isinstance(first, LeftOut)
     assert first.line == 1
     assert reason in first.reason
-    assert all(isinstance(record, Carried) for record in rest)
+    assert all(isinstance(record, ConvertedRecord) for record in rest)
 
 
 @pytest.mark.parametrize(

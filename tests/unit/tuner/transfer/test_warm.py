@@ -21,7 +21,7 @@ from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
 from tuner.search.random import RandomSearch
 from tuner.space.generate import generate
-from tuner.transfer.warm import Warmed, neighbours, warm_start
+from tuner.transfer.warm import WarmStarted, neighbours, warm_start
 
 SPECS = ["matmul:32,32,32", "matmul:128,128,128", "dense:32,32,32"]
 
@@ -104,7 +104,7 @@ def few():
 
 def test_turns_end_when_either_side_is_used_up():
     sketches, points = few()
-    strategy = Warmed(RandomSearch(sketches, 0), [*points[:3], Recorded("elsewhere", "{}")])
+    strategy = WarmStarted(RandomSearch(sketches, 0), [*points[:3], Recorded("elsewhere", "{}")])
     asked = strategy.ask(12)
     assert [c.digest for c in asked[1::2][:4]] == [*(c.digest for c in points[:3]), "elsewhere"]
     assert len({c.digest for c in asked}) == 12
@@ -121,14 +121,14 @@ def test_an_exhausted_search_leaves_what_there_is_to_begin_with():
         def tell(self, candidate, cost):
             raise AssertionError
 
-    strategy = Warmed(Nothing(), points[:2])
+    strategy = WarmStarted(Nothing(), points[:2])
     assert len(strategy.ask(5)) == 2
     assert strategy.ask(5) == []
 
 
 def test_a_candidate_told_before_it_was_offered_is_not_offered():
     sketches, points = few()
-    strategy = Warmed(RandomSearch(sketches, 0), points[:2])
+    strategy = WarmStarted(RandomSearch(sketches, 0), points[:2])
     strategy.tell(points[0], 1.0)
     assert points[0].digest not in {c.digest for c in strategy.ask(6)}
 

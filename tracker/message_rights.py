@@ -19,7 +19,7 @@ _BOX_MESSAGES = get_args(FromBox)
 _MAX_PEERS = 200_000
 
 
-class Gate:
+class MessageRights:
     """`who` names the holder of the key a message came with; `authorized` gives those of all keys, `groups` the devices
     that each group of clients may ask for."""
 

@@ -21,7 +21,7 @@ _LEAST_DOUBLINGS = 0.4
 
 
 @dataclass(frozen=True)
-class Weighed:
+class WeightedKernel:
     """A kernel as a forecast sees it: the `model` that calls it `calls` times, and its seconds a call by now."""
 
     model: str
@@ -30,7 +30,7 @@ class Weighed:
 
 
 @dataclass
-class Falling:
+class ModelCurve:
     """How a model's kernels' time fell: the seconds of a run from so many trials of the tuning run on, in order."""
 
     trials: list[int] = field(default_factory=list)
@@ -58,26 +58,26 @@ class Falling:
         return min(self.seconds[-1], FADING * saved / doublings * math.log2((done + more) / done))
 
 
-class Outlook:
+class Forecaster:
     """Told of every change, it says what a minute more should save of each model's run."""
 
     def __init__(self) -> None:
-        self._models: dict[str, Falling] = {}
+        self._models: dict[str, ModelCurve] = {}
 
-    def note(self, trials: int, tasks: Iterable[Weighed]) -> None:
+    def note(self, trials: int, tasks: Iterable[WeightedKernel]) -> None:
         """The kernels' times after so many trials of the run. A model counts from when all of its kernels are known."""
         for name, seconds in model_seconds(tasks).items():
             if seconds is not None:
-                self._models.setdefault(name, Falling()).note(trials, seconds)
+                self._models.setdefault(name, ModelCurve()).note(trials, seconds)
 
     def minute(self, done: int, rate: float, left_s: float | None) -> Mapping[str, float | None]:
         """Seconds of a run that the next minute should save, by model, at `rate` trials a second; or what is left of
         the run where that is less."""
         more = rate * _next_s(left_s)
-        return {name: falling.should_save(done, more) for name, falling in self._models.items()}
+        return {name: curve.should_save(done, more) for name, curve in self._models.items()}
 
 
-def model_seconds(tasks: Iterable[Weighed]) -> dict[str, float | None]:
+def model_seconds(tasks: Iterable[WeightedKernel]) -> dict[str, float | None]:
     """The seconds of a run that each model's kernels take, None until all of them are known."""
     found: dict[str, float | None] = {}
     for task in tasks:
@@ -88,14 +88,14 @@ def model_seconds(tasks: Iterable[Weighed]) -> dict[str, float | None]:
 
 
 def replayed(
-    tasks: Sequence[Weighed], improvements: Iterable[Improvement], done: int, rate: float, left_s: float | None
+    tasks: Sequence[WeightedKernel], improvements: Iterable[Improvement], done: int, rate: float, left_s: float | None
 ) -> Mapping[str, float | None]:
     """The same forecast from a run's records: `tasks` untuned, and what improved on them, in order."""
     costs = [task.cost for task in tasks]
-    models = {name: Falling() for name, seconds in model_seconds(tasks).items() if seconds is not None}
+    models = {name: ModelCurve() for name, seconds in model_seconds(tasks).items() if seconds is not None}
     whole = {name: seconds for name, seconds in model_seconds(tasks).items() if seconds is not None}
-    for name, falling in models.items():
-        falling.note(0, whole[name])
+    for name, curve in models.items():
+        curve.note(0, whole[name])
     for step in improvements:
         task, known = tasks[step.position], costs[step.position]
         if known is None or step.cost >= known or task.model not in models:
@@ -104,7 +104,7 @@ def replayed(
         whole[task.model] -= task.calls * (known - step.cost)
         models[task.model].note(step.sequence, whole[task.model])
     more = rate * _next_s(left_s)
-    return {name: falling.should_save(done, more) for name, falling in models.items()}
+    return {name: curve.should_save(done, more) for name, curve in models.items()}
 
 
 def _next_s(left_s: float | None) -> float:

@@ -85,7 +85,7 @@ def write_down(
     )
 
 
-class Ledger:
+class RunRecorder:
     """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
     the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
 
@@ -101,12 +101,12 @@ class Ledger:
         self.use_before = self.use = store.runs.get(run.id).use
 
     @staticmethod
-    def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
+    def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> RunRecorder:
         """A new run. `command` is what a person types to repeat it."""
-        return Ledger(store, write_down(store, tasks, options, command))
+        return RunRecorder(store, write_down(store, tasks, options, command))
 
     @staticmethod
-    def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> Ledger:
+    def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> RunRecorder:
         """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
         another process works on it; with `queued_only`, RunStopped when it was stopped before it began."""
         run = store.runs.get(run_id)
@@ -115,7 +115,7 @@ class Ledger:
                 f"run {run_id} tuned other functions: the workloads' definitions have changed since",
                 hint="start a new run; earlier records stay in the store",
             )
-        return Ledger(store, run, queued_only)
+        return RunRecorder(store, run, queued_only)
 
     @property
     def run_id(self) -> int:

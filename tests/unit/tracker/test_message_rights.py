@@ -12,7 +12,7 @@ from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.tracker_messages import RequestDevice
 from tests.kit.cli.run import run_cli
 from tracker.capability import parse_capability
-from tracker.gate import Gate
+from tracker.message_rights import MessageRights
 
 
 def test_a_group_gets_its_devices_only(tmp_path: Path) -> None:
@@ -24,8 +24,8 @@ def test_a_group_gets_its_devices_only(tmp_path: Path) -> None:
     asks = key
 
     def expr(asked: str) -> str:
-        gate = Gate(lambda _: ring.authorized()[asks], ring.authorized, ring.groups)
-        message = gate.permit(RequestDevice(peer="p", request="r", user="root", expr=asked), zmq.Frame(b""))
+        rights = MessageRights(lambda _: ring.authorized()[asks], ring.authorized, ring.groups)
+        message = rights.permit(RequestDevice(peer="p", request="r", user="root", expr=asked), zmq.Frame(b""))
         assert isinstance(message, RequestDevice)
         parse_capability(message.expr)
         return message.expr

@@ -25,8 +25,8 @@ MARK = "TUNEFARM_SUPERVISOR"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class Strays:
-    """`ours` are the pids of children that are no strays, `user` is the uid that executors run as, where they
+class LeftoverProcesses:
+    """`ours` are the pids of children that are not left over, `user` is the uid that executors run as, where they
     share one."""
 
     def __init__(self, poll: PollTable, ours: Container[int], user: int) -> None:
@@ -37,16 +37,16 @@ class Strays:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def sweep(self) -> None:
-        """Kill what was left behind; call it when an executor has ended. A stray's own children are next."""
+        """Kill what was left behind; call it when an executor has ended. The children of what was killed are next."""
         for pid in _children():
             if pid not in self._ours and pid not in self._dying and _comes_from_an_executor(pid, self._user):
                 with contextlib.suppress(ProcessLookupError):
                     pidfd = os.pidfd_open(pid)
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                     self._dying.add(pid)
-                    self._poll.watch(pidfd, partial(self._bury, pid, pidfd))
+                    self._poll.watch(pidfd, partial(self._reap, pid, pidfd))
 
-    def _bury(self, pid: int, pidfd: int, _events: int) -> None:
+    def _reap(self, pid: int, pidfd: int, _events: int) -> None:
         self._poll.unwatch(pidfd)
         os.close(pidfd)
         self._dying.discard(pid)
