@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
-from compiler.ir.visit import children, walk
+from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 
@@ -319,16 +319,3 @@ _RULES: dict[type, Callable[[_Verifier, Any], None]] = {
     n.BlockRealize: _Verifier._realize,
     n.Block: _Verifier.block,
 }
-
-
-def stage_of(func: n.PrimFunc) -> Stage:
-    """The earliest stage whose form `func` has."""
-    stage = Stage.LOWERED
-    for node in walk(func.body):
-        if isinstance(node, n.Block):
-            return Stage.BLOCKS
-        if isinstance(node, n.BufferLoad | n.BufferStore) and len(node.buffer.shape) != 1:
-            stage = min(stage, Stage.LOOPS)
-        elif isinstance(node, n.For) and node.kind is ForKind.VECTORIZED:
-            stage = min(stage, Stage.FLAT)
-    return stage

@@ -44,7 +44,7 @@ class LeaseReport:
 
 
 class LeaseTable:
-    """Thread-safe. The tracker's thread calls `grant`, `revoke`, `revoke_all` and `next_report`; the
+    """Thread-safe. The tracker's thread calls `grant`, `revoke` and `next_report`; the
     supervisor's loop calls the rest. `grant` on a known lease id renews it; a new token for it ends the old
     token's session.
     """
@@ -74,10 +74,6 @@ class LeaseTable:
             if self._leases.pop(lease_id, None) is not None:
                 self._ended.append(LeaseEnded(lease_id, reason))
         self._wake()
-
-    def revoke_all(self, reason: str) -> None:
-        for lease_id in self.active():
-            self.revoke(lease_id, reason)
 
     def active(self) -> tuple[str, ...]:
         """Ids of the leases held now, expired or not yet."""

@@ -59,7 +59,7 @@ def model_kernels(
 
 
 def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
-    """The same of a module that `unscheduled` made."""
+    """The kernels worth tuning of a model with symbolic dimensions, as families. `unscheduled` made the module."""
     calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelKernel] = {}
     work: dict[str, float] = {}
@@ -91,13 +91,8 @@ class ModelFamily:
     weight: int
 
 
-def model_families(mod: IRModule | Function, target: Target) -> tuple[ModelFamily, ...]:
-    """The kernels of a model with symbolic dimensions that are worth tuning, as families."""
-    return families_in(unscheduled(mod, target.resolved()))
-
-
 def families_in(module: IRModule) -> tuple[ModelFamily, ...]:
-    """The same of a module that `unscheduled` made."""
+    """The kernels worth tuning of a model with symbolic dimensions, as families. `unscheduled` made the module."""
     calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelFamily] = {}
     for gvar, count in calls.items():

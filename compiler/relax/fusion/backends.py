@@ -40,12 +40,6 @@ def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
     return [pattern for name, pattern in _patterns.items() if name.startswith(prefix)]
 
 
-def remove_patterns(names: Sequence[str]) -> None:
-    """Forget patterns."""
-    for name in names:
-        _patterns.pop(name, None)
-
-
 @overload
 def register_codegen(name: str, codegen: Codegen) -> Codegen: ...
 @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from compiler.relax.nodes import (
     Expr,
@@ -68,9 +68,3 @@ def _dims(values: tuple[PrimExpr, ...], dim_of: DimOf) -> tuple[PrimExpr, ...] |
         changed = {var: new for var, new in known.items() if new is not None and new is not var}
         found.append(simplified(substitute(value, changed)) if changed else value)
     return values if all(a is b for a, b in zip(found, values)) else tuple(found)
-
-
-def known_of(symbols: Sequence[n.Var] | set[n.Var] | frozenset[n.Var]) -> DimOf:
-    """Dimensions that keep their variable if it is among `symbols`, and are unknown otherwise."""
-    held = frozenset(symbols)
-    return lambda var: var if var in held else None

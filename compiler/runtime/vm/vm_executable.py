@@ -33,7 +33,6 @@ class VMModule(Module):
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
-        self._runner: Callable[[str], PackedFunc | None] | None = None
 
     def __repr__(self) -> str:
         return f"<VMModule {', '.join(self.program.names)}>"
@@ -50,13 +49,8 @@ class VMModule(Module):
     def get_function_list(self) -> list[str]:
         return self.program.names
 
-    def use_runner(self, runner: Callable[[str], PackedFunc | None]) -> None:
-        """What finds a function that runs: a machine's. Without one the module is only data."""
-        self._runner = runner
-
     def _find(self, name: str) -> PackedFunc | None:
-        found = None if self._runner is None else self._runner(name)
-        return self._offered(name) if found is None and name not in self.program.names else found
+        return None if name in self.program.names else self._offered(name)
 
     def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         raise DeviceError(
@@ -66,7 +60,7 @@ class VMModule(Module):
 
     @property
     def is_runnable(self) -> bool:
-        return self._runner is not None
+        return False
 
     @property
     def is_binary_serializable(self) -> bool:

@@ -139,11 +139,6 @@ def let_in(sock: SocketType, first: int, size: int) -> bool:
     return _attach(sock, credit_program(first + size))
 
 
-def let_all_in(sock: SocketType) -> bool:
-    """Drop nothing of a connection."""
-    return _attach(sock, _return(_WHOLE))
-
-
 def credit_program(end: int) -> bytes:
     """A BPF program that drops packets whose first byte has the number `end`, or lies behind it."""
     return _CREDIT_BEGIN + _subtract(end) + _CREDIT_END

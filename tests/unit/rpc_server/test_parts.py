@@ -246,7 +246,7 @@ def test_leases_are_granted_renewed_and_end():
     table.revoke("L2")
     assert [e.reason for e in table.take_ended()] == ["the lease was given a new token", "enough"]
     table.grant("L3", "t", 50)
-    table.revoke_all("closing")
+    table.revoke("L3", "closing")
     assert table.active() == ()
     assert len(woken) == 8
     assert len(woken_by_known) == 5

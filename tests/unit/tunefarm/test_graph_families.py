@@ -20,7 +20,7 @@ from tuner.families.family import Family, FamilySpec
 from tuner.families.function import FunctionSpec
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import parse_shapes
-from tuner.kernels.model import model_families
+from tuner.kernels.model import families_in, unscheduled
 
 WEIGHT = np.random.default_rng(0).random((64, 64), "float32") - 0.5
 
@@ -40,8 +40,8 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def records() -> list[FamilyRecord]:
-    target = Target(local_target())
-    return [made_up_for(Family(f.spec, parse_shapes(["rows=1,8,17"]))) for f in model_families(model(), target)]
+    module = unscheduled(model(), Target(local_target()).resolved())
+    return [made_up_for(Family(f.spec, parse_shapes(["rows=1,8,17"]))) for f in families_in(module)]
 
 
 def test_a_kernel_of_a_graph_is_the_family_of_a_named_workload(records: list[FamilyRecord]) -> None:

@@ -12,7 +12,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
-from compiler.tir.verify import Stage, stage_of, verify
+from compiler.tir.verify import Stage, verify
 from compiler.tir.visit import seq
 from tests.kit.compiler.schedules import workloads as workloads
 
@@ -65,7 +65,6 @@ def test_scheduled_and_lowered_functions_are_sound(make, simple):
     verify(schedule.func)
     lowered = lower_func(schedule.func, simple=simple)
     verify(lowered, Stage.LOWERED)
-    assert stage_of(lowered) is Stage.LOWERED
 
 
 VAR = n.Var("x")
@@ -121,10 +120,3 @@ def test_rules_speak_of_their_stage_only():
     verify(func_of(loop(kind=ForKind.VECTORIZED)), Stage.FLAT)
     verify(func_of(store()), Stage.LOOPS)
     verify(root(loop(block(values=(ZERO,), body=store(intrin.exp(ops.const(1.0)))))), Stage.BLOCKS)
-
-
-def test_stage_of():
-    assert stage_of(root(block())) is Stage.BLOCKS
-    assert stage_of(func_of(store())) is Stage.LOOPS
-    assert stage_of(func_of(loop(kind=ForKind.VECTORIZED))) is Stage.FLAT
-    assert stage_of(func_of(loop())) is Stage.LOWERED
