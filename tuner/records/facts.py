@@ -12,11 +12,15 @@ from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 S = TypeVar("S", bound=msgspec.Struct)
+R = TypeVar("R", bound="DataclassInstance")
 
 
 @cache
@@ -76,6 +80,11 @@ def from_columns(facts: type, row: Any) -> dict[str, Any]:
     return {
         name: getattr(row, name) if make is None else make(getattr(row, name)) for name, make in _converted(facts, True)
     }
+
+
+def of_row(record: type[R], row: Any, **others: Any) -> R:
+    """Return a record made of a row: each field has the column of its name, except those that `others` gives."""
+    return record(**{name: getattr(row, name) for name in record.__dataclass_fields__ if name not in others}, **others)
 
 
 def copied(facts: type, source: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tuner.records.db.schema import DeviceClassRow, DeviceRow, TargetRow
 from tuner.records.db.schema_farm import BenchResultRow, BenchRunRow, BenchSuiteRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.facts import from_columns, to_columns
+from tuner.records.facts import from_columns, of_row, to_columns
 from tuner.records.farm.model_farm import BenchFacts, BenchResult, BenchRun, NewBenchResult, NewBenchRun
 from tuner.records.lookup.best import interval
 from tuner.records.lookup.keys import toolchain_key
@@ -159,22 +159,8 @@ def _found(connection: Connection, query: Select[Any]) -> tuple[BenchResult, ...
 
 
 def _to_run(row: AnyRow) -> BenchRun:
-    return BenchRun(**{name: getattr(row, name) for name in BenchRun.__dataclass_fields__})
+    return of_row(BenchRun, row)
 
 
 def _to_result(row: AnyRow) -> BenchResult:
-    return BenchResult(
-        id=row.id,
-        run_id=row.run_id,
-        sequence=row.sequence,
-        **from_columns(BenchFacts, row),
-        target=row.target,
-        device=row.device,
-        device_class=row.device_class,
-        failure=row.failure_kind,
-        cost=row.cost,
-        low=row.low,
-        high=row.high,
-        toolchain=row.toolchain,
-        measured_at=row.measured_at,
-    )
+    return of_row(BenchResult, row, failure=row.failure_kind, **from_columns(BenchFacts, row))

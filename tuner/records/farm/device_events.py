@@ -17,6 +17,7 @@ from tuner.records.db.schema import BestConfigRow, DeviceRow, TrialRow, TuningKe
 from tuner.records.db.schema_farm import DeviceEventRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import RecordNotFound
+from tuner.records.facts import of_row
 from tuner.records.farm.model_farm import DeviceEvent, DeviceEventKind
 from tuner.records.lookup import incumbent
 from tuner.records.model import TrialPurpose, TrialStatus
@@ -98,16 +99,7 @@ def _elect_again(connection: Connection, key: int) -> None:
 
 
 def _to_event(row: AnyRow) -> DeviceEvent:
-    return DeviceEvent(
-        id=row.id,
-        device_id=row.device_id,
-        device=row.device,
-        kind=DeviceEventKind(row.kind),
-        at=row.at,
-        since=row.since,
-        message=row.message,
-        data=row.data,
-    )
+    return of_row(DeviceEvent, row, kind=DeviceEventKind(row.kind))
 
 
 def of_device(connection: Connection, name: str, limit: int) -> tuple[DeviceEvent, ...]:

@@ -12,6 +12,7 @@ from tuner.records.db.schema import RunRow
 from tuner.records.db.schema_farm import QuotaRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, QuotaExceeded, RecordNotFound
+from tuner.records.facts import of_row
 from tuner.records.model import RunState
 
 EVERYONE = "*"
@@ -134,7 +135,4 @@ def _row(connection: Connection, user: str, lock: bool = False) -> AnyRow | None
 
 
 def _quota(row: AnyRow) -> Quota:
-    return Quota(
-        user=row.user, device_hours=row.device_hours, trials=row.trials, runs=row.runs, days=row.days,
-        set_by=row.set_by, set_at=row.set_at,
-    )  # fmt: skip
+    return of_row(Quota, row)

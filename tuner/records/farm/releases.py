@@ -15,6 +15,7 @@ from tuner.records.db.schema import WorkloadRow
 from tuner.records.db.schema_farm import ReleaseEntryRow, ReleaseRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.facts import of_row
 from tuner.records.farm import release_files
 from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.lookup import lookup
@@ -212,33 +213,8 @@ def best(
 
 
 def _to_release(row: AnyRow) -> Release:
-    return Release(
-        id=row.id,
-        name=row.name,
-        note=row.note,
-        digest=row.digest,
-        entry_count=row.entries,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        approved_by=row.approved_by,
-        approved_at=row.approved_at,
-    )
+    return of_row(Release, row, entry_count=row.entries)
 
 
 def _to_entry(row: AnyRow) -> ReleaseEntry:
-    return ReleaseEntry(
-        workload_key=row.workload_key,
-        workload_name=row.workload_name,
-        spec=row.spec,
-        flops=row.flops,
-        target=row.target,
-        device_class=row.device_class,
-        toolchain=row.toolchain,
-        digest=row.digest,
-        trace=row.trace,
-        cost=row.cost,
-        low=row.low,
-        high=row.high,
-        sample_count=row.samples,
-        device=row.device,
-    )
+    return of_row(ReleaseEntry, row, sample_count=row.samples)

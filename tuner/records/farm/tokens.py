@@ -15,6 +15,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from tuner.records.db.schema_farm import TokenRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.facts import of_row
 from tuner.records.farm.model_farm import Role, Token
 from tuner.records.farm.scopes import EVERYTHING, Scopes
 
@@ -87,14 +88,4 @@ def note_use(connection: Connection, token_id: int) -> None:
 
 
 def _to_token(row: AnyRow) -> Token:
-    return Token(
-        id=row.id,
-        name=row.name,
-        role=Role(row.role),
-        created_by=row.created_by,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        used_at=row.used_at,
-        scopes=Scopes.from_json(row.scopes),
-    )
+    return of_row(Token, row, role=Role(row.role), scopes=Scopes.from_json(row.scopes))

@@ -27,6 +27,7 @@ from tuner.records.db.schema import (
 )
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
+from tuner.records.facts import of_row
 from tuner.records.farm import device_events
 from tuner.records.lookup.best import compare, interval
 from tuner.records.lookup.by_energy import NO_ENERGY, TELLS_ENERGY, most_frugal, notes
@@ -95,29 +96,12 @@ _SERVES = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == bindpa
 # built once: putting such a statement together takes longer than running it
 
 
+_BY_TIME = dict.fromkeys(("joules", "joules_low", "joules_high", "untuned_joules"))
+"""What only a config that was chosen by energy has."""
+
+
 def to_best(row: AnyRow) -> BestConfig:
-    return BestConfig(
-        id=row.id,
-        workload_key=row.workload_key,
-        workload_name=row.workload_name,
-        flops=row.flops,
-        target=row.target,
-        device_class=row.device_class,
-        toolchain=row.toolchain,
-        digest=row.digest,
-        trace=row.trace,
-        cost=row.cost,
-        low=row.low,
-        high=row.high,
-        samples=tuple(row.samples),
-        trial_id=row.trial_id,
-        run_id=row.run_id,
-        device=row.device,
-        since=row.since,
-        updated_at=row.updated_at,
-        untuned=row.untuned,
-        baseline=row.baseline,
-    )
+    return of_row(BestConfig, row, samples=tuple(row.samples), **_BY_TIME)
 
 
 def best_configs(

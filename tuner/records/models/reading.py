@@ -22,7 +22,7 @@ from tuner.records.db.schema_models import (
 )
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
-from tuner.records.facts import from_columns
+from tuner.records.facts import from_columns, of_row
 from tuner.records.models.facts import (
     EVERYONE,
     GraphCall,
@@ -158,7 +158,7 @@ def version_of(connection: Connection, model_id: int, digest: str) -> ModelVersi
 
 
 def _to_version(row: AnyRow) -> ModelVersion:
-    return ModelVersion(**{name: getattr(row, name) for name in ModelVersion.__dataclass_fields__})
+    return of_row(ModelVersion, row)
 
 
 def graph(connection: Connection, version_id: int) -> tuple[GraphCall, ...]:
@@ -227,8 +227,7 @@ def _class(name: str) -> Any:
 
 
 def _to_time(row: AnyRow) -> ModelTime:
-    own = set(ModelTime.__dataclass_fields__) - set(ModelTimeFacts.__dataclass_fields__)
-    return ModelTime(**{name: getattr(row, name) for name in own}, **from_columns(ModelTimeFacts, row))
+    return of_row(ModelTime, row, **from_columns(ModelTimeFacts, row))
 
 
 def device_classes(connection: Connection, model_id: int) -> tuple[str, ...]:

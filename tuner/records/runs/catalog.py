@@ -14,7 +14,7 @@ from compiler.target.target import Target
 from tuner.records.db.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.facts import from_columns, to_columns
+from tuner.records.facts import from_columns, of_row, to_columns
 from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
 from tuner.records.model import DeviceRecord, NewDevice, NewWorkload, TargetRecord, Workload, WorkloadFacts
 
@@ -55,7 +55,7 @@ def workload_select() -> Select[Any]:
 
 
 def to_workload(row: AnyRow) -> Workload:
-    return Workload(id=row.id, **from_columns(WorkloadFacts, row), created_at=row.created_at)
+    return of_row(Workload, row, **from_columns(WorkloadFacts, row))
 
 
 _UNTOLD = (None, "")
@@ -129,7 +129,7 @@ def workloads(connection: Connection, after: int, limit: int) -> tuple[Workload,
 
 
 def _to_target(row: AnyRow) -> TargetRecord:
-    return TargetRecord(id=row.id, text=row.text, kind=row.kind, features=tuple(row.features))
+    return of_row(TargetRecord, row, features=tuple(row.features))
 
 
 def upsert_target(connection: Connection, text: str) -> TargetRecord:
@@ -170,16 +170,7 @@ def device_select() -> Select[Any]:
 
 
 def _to_device(row: AnyRow) -> DeviceRecord:
-    return DeviceRecord(
-        id=row.id,
-        name=row.name,
-        key=row.key,
-        device_class=row.device_class,
-        fingerprint=row.fingerprint,
-        features=tuple(row.features),
-        first_seen=row.first_seen,
-        last_seen=row.last_seen,
-    )
+    return of_row(DeviceRecord, row, features=tuple(row.features))
 
 
 def upsert_device(connection: Connection, new: NewDevice) -> DeviceRecord:

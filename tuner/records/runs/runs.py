@@ -13,7 +13,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import RunFailureRow, RunRow, RunTaskRow, TargetRow, TrialRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.facts import from_columns, to_columns
+from tuner.records.facts import from_columns, of_row, to_columns
 from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunFacts, RunState, RunTask, RunUse
 from tuner.records.runs import catalog
 
@@ -141,34 +141,12 @@ def _tasks(connection: Connection, run_ids: Sequence[int]) -> dict[int, tuple[Ru
 def _to_task(row: AnyRow) -> RunTask:
     of_workload = {name[2:]: value for name, value in row._mapping.items() if name.startswith("w_")}
     workload = catalog.to_workload(SimpleNamespace(**of_workload))
-    return RunTask(
-        id=row.id,
-        position=row.position,
-        workload=workload,
-        target=row.target,
-        budget=row.budget,
-        trials=row.trials,
-        failed=row.failed,
-        baseline_cost=row.baseline_cost,
-        best_cost=row.best_cost,
-        baseline=row.baseline,
-    )
+    return of_row(RunTask, row, workload=workload)
 
 
 def _to_run(row: AnyRow, tasks: tuple[RunTask, ...]) -> Run:
-    return Run(
-        id=row.id,
-        **from_columns(RunFacts, row),
-        state=RunState(row.state),
-        message=row.message,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        updated_at=row.updated_at,
-        trials=row.trials,
-        failed=row.failed,
-        use=RunUse(held_s=row.held_s, busy_s=row.busy_s),
-        tasks=tasks,
-    )
+    use = RunUse(held_s=row.held_s, busy_s=row.busy_s)
+    return of_row(Run, row, **from_columns(RunFacts, row), state=RunState(row.state), use=use, tasks=tasks)
 
 
 def failures(connection: Connection, run_id: int) -> tuple[FailureCount, ...]:

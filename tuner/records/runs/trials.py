@@ -20,7 +20,7 @@ from tuner.records.db.schema import (
 )
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
-from tuner.records.facts import from_columns
+from tuner.records.facts import from_columns, of_row
 from tuner.records.model import Trial, TrialFacts, TrialPurpose, TrialStatus
 from tuner.records.runs import catalog
 from tuner.records.runs.runs import find_task
@@ -54,27 +54,13 @@ _SLIM = trial_select(False)
 
 
 def to_trial(row: AnyRow, with_trace: bool) -> Trial:
-    return Trial(
-        id=row.id,
-        run_id=row.run_id,
-        sequence=row.sequence,
-        task_id=row.task_id,
-        workload_key=row.workload_key,
-        target=row.target,
-        device_id=row.device_id,
-        device=row.device,
-        device_class=row.device_class,
+    return of_row(
+        Trial,
+        row,
         purpose=TrialPurpose(row.purpose),
         status=TrialStatus(row.status),
         failure=None if row.failure_kind is None else FailureKind(row.failure_kind),
-        digest=row.digest,
         trace=row.trace if with_trace else None,
-        cost=row.cost,
-        mad=row.mad,
-        improved=row.improved,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        suspect=row.suspect,
         **from_columns(TrialFacts, row),
     )
 
