@@ -15,7 +15,7 @@ from compiler.relax.analysis.struct_infos import (
     tir_vars_in_struct_info,
 )
 from compiler.relax.analysis.unused import remove_all_unused
-from compiler.relax.analysis.uses import get_var2val, name_to_binding, udchain
+from compiler.relax.analysis.uses import get_var2val, name_to_binding, post_order_visit, udchain
 from compiler.relax.analysis.variables import (
     all_global_vars,
     all_vars,
@@ -25,7 +25,6 @@ from compiler.relax.analysis.variables import (
     free_symbolic_vars,
     free_vars,
 )
-from compiler.relax.analysis.visit import post_order_visit
 from compiler.relax.analysis.well_formed import assert_well_formed, problems, well_formed
 from compiler.relax.nodes import BaseCheckResult
 

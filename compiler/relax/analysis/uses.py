@@ -1,9 +1,12 @@
-"""Which values are used where."""
+"""Every expression of a graph, and which values are used where."""
 
 from __future__ import annotations
 
-from compiler.ir.base import RelaxExpr
-from compiler.ir.visit import walk
+from collections.abc import Callable
+from typing import Any
+
+from compiler.ir.base import Node, RelaxExpr
+from compiler.ir.visit import child_list, walk
 from compiler.relax.nodes import Binding, DataflowBlock, Function, Var
 
 
@@ -30,3 +33,20 @@ def name_to_binding(func: Function) -> dict[str, list[Binding]]:
         if isinstance(node, Binding):
             found.setdefault(node.var.name_hint, []).append(node)
     return found
+
+
+def post_order_visit(expr: RelaxExpr, fvisit: Callable[[Any], Any]) -> None:
+    """Call `fvisit` on every expression in `expr`, what it is made of first, each object once."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            if isinstance(node, RelaxExpr):
+                fvisit(node)
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        stack += [(child, False) for child in reversed(child_list(node))]

@@ -179,30 +179,19 @@ class FunctionPattern(DFPattern):
         return f"FunctionPattern({self.params}, {self.body!r})"
 
 
-class TuplePattern(DFPattern):
-    """Matches tuples field by field."""
+class _FieldsPattern(DFPattern):
+    """A pattern with one pattern for each field of a tuple."""
 
     __slots__ = ("fields",)
 
     def __init__(self, fields: Sequence[DFPattern]) -> None:
         self.fields = tuple(map(checked, fields))
 
-    def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
-        value = matching.value(expr)
-        if isinstance(value, Tuple) and len(value.fields) == len(self.fields):
-            yield from matching.solve_all(self.fields, value.fields)
-
     def parts(self) -> tuple[DFPattern, ...]:
         return self.fields
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
-        return TuplePattern(parts)
-
-    def __getitem__(self, index: int | None) -> TupleGetItemPattern:
-        """The field `index` of what this matches. Raises IndexError where there is none."""
-        if index is not None and not 0 <= index < len(self.fields):
-            raise IndexError(f"field {index} of a pattern of {len(self.fields)} fields")
-        return TupleGetItemPattern(self, index)
+        return type(self)(parts)
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -211,13 +200,27 @@ class TuplePattern(DFPattern):
         return f"{type(self).__name__}({self.fields})"
 
 
-class UnorderedTuplePattern(DFPattern):
+class TuplePattern(_FieldsPattern):
+    """Matches tuples field by field."""
+
+    __slots__ = ()
+
+    def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
+        value = matching.value(expr)
+        if isinstance(value, Tuple) and len(value.fields) == len(self.fields):
+            yield from matching.solve_all(self.fields, value.fields)
+
+    def __getitem__(self, index: int | None) -> TupleGetItemPattern:
+        """The field `index` of what this matches. Raises IndexError where there is none."""
+        if index is not None and not 0 <= index < len(self.fields):
+            raise IndexError(f"field {index} of a pattern of {len(self.fields)} fields")
+        return TupleGetItemPattern(self, index)
+
+
+class UnorderedTuplePattern(_FieldsPattern):
     """Matches tuples whose fields match in any order, one pattern each."""
 
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: Sequence[DFPattern]) -> None:
-        self.fields = tuple(map(checked, fields))
+    __slots__ = ()
 
     def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
         value = matching.value(expr)
@@ -231,18 +234,6 @@ class UnorderedTuplePattern(DFPattern):
             rest = [*left[:place], *left[place + 1 :]]
             for _ in matching.solve(patterns[0], left[place]):
                 yield from self._orders(patterns[1:], rest, matching)
-
-    def parts(self) -> tuple[DFPattern, ...]:
-        return self.fields
-
-    def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
-        return UnorderedTuplePattern(parts)
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-    def __repr__(self) -> str:
-        return f"UnorderedTuplePattern({self.fields})"
 
 
 class TupleGetItemPattern(DFPattern):

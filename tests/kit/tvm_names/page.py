@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
+from tests.kit.tvm_names.collect import SPACES
 from tests.kit.tvm_names.standing import Standing, field, standings
 
 _HEAD = """\
@@ -30,26 +31,12 @@ This page is generated from the code. Do not edit it; run
 | Namespace | works | differs | refuses | not yet |
 |---|---:|---:|---:|---:|
 """
-_ORDER = [
-    "te",
-    "tir",
-    "tirx",
-    "s_tir",
-    "script",
-    "target",
-    "runtime",
-    "rpc",
-    "autotvm",
-    "auto_scheduler",
-    "meta_schedule",
-    "dlight",
-]
 _STATES = ["works", "differs", "refuses", "missing"]
 
 
 def page() -> str:
     """The whole page, in Markdown."""
-    rows = sorted(standings(), key=lambda row: (_ORDER.index(_space(row)), row.name))
+    rows = sorted(standings(), key=lambda row: (SPACES.index(_space(row)), row.name))
     older, newer = field()["versions"]
     parts = [_HEAD.format(older=older, newer=newer)]
     spaces = {space: list(inside) for space, inside in groupby(rows, _space)}

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.errors import TunefarmError
 from compiler.tir import nodes as n
 from tuner.faces.common.tvm_graph import ForeignError, Graph, plain_attributes
 
@@ -21,30 +20,23 @@ _RENAMED = {"TensorLoad": "BufferLoad", "TensorRegion": "BufferRegion"}
 class FFIGraph(Graph):
     """The nodes of such a text."""
 
-    def _make(self, node: Any) -> Any:
-        if not isinstance(node, dict) or not isinstance(key := node.get("type"), str):
-            raise ForeignError("the workload has a node without a type")
+    _type = "type"
+
+    def _read(self, key: str, node: Mapping[str, Any]) -> Any:
         data = node.get("data")
-        try:
-            match key:
-                case "None":
-                    return None
-                case "int" | "float" | "bool" | "ffi.String":
-                    return data
-                case "ir.Op" if isinstance(data, str):
-                    return _here(data)
-                case "ffi.Array":
-                    return tuple(self.at(item) for item in data or ())
-                case "ffi.Map":
-                    pairs = data or ()
-                    return {self.at(k): self.at(v) for k, v in zip(pairs[::2], pairs[1::2])}
-            return self._object(key, data if isinstance(data, dict) else {})
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise ForeignError(f"a node of type {key} in the workload is not as TVM writes it: {error!r}") from None
-        except ForeignError:
-            raise
-        except TunefarmError as error:
-            raise ForeignError(f"a node of type {key} in the workload can't be: {error.message}") from None
+        match key:
+            case "None":
+                return None
+            case "int" | "float" | "bool" | "ffi.String":
+                return data
+            case "ir.Op" if isinstance(data, str):
+                return _here(data)
+            case "ffi.Array":
+                return tuple(self.at(item) for item in data or ())
+            case "ffi.Map":
+                pairs = data or ()
+                return {self.at(k): self.at(v) for k, v in zip(pairs[::2], pairs[1::2])}
+        return self._object(key, data if isinstance(data, dict) else {})
 
     def _object(self, key: str, f: Mapping[str, Any]) -> Any:
         name = key.rpartition(".")[2]

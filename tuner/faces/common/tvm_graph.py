@@ -35,6 +35,9 @@ class Graph:
     """The nodes, and what was made of them: a node is one object however often it is referred to. `whole`: functions
     keep the attributes that they have; others have those of a workload."""
 
+    _type = "type_key"
+    """The field with a node's type."""
+
     def __init__(self, nodes: list[Any], whole: bool = False) -> None:
         self._nodes = nodes
         self._whole = whole
@@ -66,38 +69,42 @@ class Graph:
         return self._made[number]
 
     def _make(self, node: Any) -> Any:
-        if not isinstance(node, dict) or not isinstance(key := node.get("type_key"), str):
+        if not isinstance(node, dict) or not isinstance(key := node.get(self._type), str):
             raise ForeignError("the workload has a node without a type")
-        name = key.rpartition(".")[2]
-        attrs = node.get("attrs")
-        fields: Mapping[str, Any] = attrs if isinstance(attrs, dict) else {}
         try:
-            match name:
-                case "":
-                    return None
-                case "String" | "Op":
-                    return str(node["repr_str"])
-                case "Array":
-                    return tuple(self.at(item) for item in node.get("data", ()))
-                case "Map" if "keys" in node:
-                    return dict(zip(map(str, node["keys"]), map(self.at, node.get("data", ()))))
-                case "Map":
-                    pairs = node.get("data", ())
-                    return {self.at(k): self.at(v) for k, v in zip(pairs[::2], pairs[1::2])}
-                case "IRModule":
-                    return {str(name): func for name, func in self.at(fields["functions"]).items()}
-                case "GlobalVar":
-                    return self.at(fields["name_hint"])
-                case "DictAttrs":
-                    return self.at(fields["__dict__"])
-                case _:
-                    return self._node(key, name, fields)
+            return self._read(key, node)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise ForeignError(f"a node of type {key} in the workload is not as TVM writes it: {error!r}") from None
         except ForeignError:
             raise
         except TunefarmError as error:
             raise ForeignError(f"a node of type {key} in the workload can't be: {error.message}") from None
+
+    def _read(self, key: str, node: Mapping[str, Any]) -> Any:
+        """Return what a node of the type `key` stands for. Any error says that the node is not as TVM writes it."""
+        name = key.rpartition(".")[2]
+        attrs = node.get("attrs")
+        fields: Mapping[str, Any] = attrs if isinstance(attrs, dict) else {}
+        match name:
+            case "":
+                return None
+            case "String" | "Op":
+                return str(node["repr_str"])
+            case "Array":
+                return tuple(self.at(item) for item in node.get("data", ()))
+            case "Map" if "keys" in node:
+                return dict(zip(map(str, node["keys"]), map(self.at, node.get("data", ()))))
+            case "Map":
+                pairs = node.get("data", ())
+                return {self.at(k): self.at(v) for k, v in zip(pairs[::2], pairs[1::2])}
+            case "IRModule":
+                return {str(name): func for name, func in self.at(fields["functions"]).items()}
+            case "GlobalVar":
+                return self.at(fields["name_hint"])
+            case "DictAttrs":
+                return self.at(fields["__dict__"])
+            case _:
+                return self._node(key, name, fields)
 
     def _node(self, key: str, name: str, f: Mapping[str, Any]) -> Any:
         if name in _BINARY:
