@@ -1,5 +1,4 @@
-"""How well a run's model knew: the time that was expected of each candidate when the search chose it, beside the time
-that was then measured."""
+"""How well a run's model predicted: the time that it expected of each candidate, and the time measured."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def dial(host: str, port: int, deadline: float, route: Route, ahead: Ahead | Non
 
 
 def _through_relay(address: str, port: int, given: str, deadline: float, route: Route) -> Line:
-    """Raises KnockFailed and _Unusable."""
+    """Raises PassRefused and _Unusable."""
     waiting, at = show_pass(address, port, given, deadline)
     with contextlib.closing(waiting):
         line = _finish(_connect(_new_line(route), address, at), deadline, route, route.greeting)
@@ -125,7 +125,7 @@ def _through_relay(address: str, port: int, given: str, deadline: float, route: 
 
 
 def _to_key(address: str, port: int, deadline: float, route: Route) -> Line:
-    """Go through a relay to the box that serves the key, once one is there. Raises KnockFailed and _Unusable."""
+    """Go through a relay to the box that serves the key, once one is there. Raises PassRefused and _Unusable."""
     given = pass_of_key(route.key).text
     while True:
         try:

@@ -80,7 +80,7 @@ def run(
 
 
 def _accuracies(store: RecordStore, run: Run) -> dict[int, Accuracy | None]:
-    """How well the model knew, by task, of the tasks whose curves are shown."""
+    """How well the model predicted, for each task whose curve is shown."""
     found = {}
     for task in run.tasks[:_CURVES]:
         trials = store.trials.sample(run.id, task.workload.key, _FORECASTS, task.target)
