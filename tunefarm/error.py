@@ -1,5 +1,8 @@
 """The error classes, under the field's names where it has one."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from compiler.errors import (
     ArgumentError,
     ArtifactError,
@@ -61,6 +64,20 @@ class OpAttributeUnImplemented(OpError, NotImplementedError):
     kind = "operator_attribute_unknown"
 
 
+_ErrorClass = TypeVar("_ErrorClass", bound=type[BaseException])
+
+
+def register_error(
+    func_name: str | _ErrorClass | None = None, cls: _ErrorClass | None = None
+) -> _ErrorClass | Callable[[_ErrorClass], _ErrorClass]:
+    """Return an error class of a program's own as it is, also as a decorator with or without a name for it.
+
+    Errors keep their classes on their way through packed functions here, so nothing has to be known of them.
+    """
+    given = func_name if isinstance(func_name, type) else cls
+    return (lambda later: later) if given is None else given
+
+
 __all__ = [
     "ArgumentError",
     "ArtifactError",
@@ -92,4 +109,5 @@ __all__ = [
     "TVMError",
     "TargetError",
     "TunefarmError",
+    "register_error",
 ]  # fmt: skip

@@ -120,8 +120,9 @@ TUNING: list[tuple[str, str]] = [
         """
         auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature
         autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
-        autotvm.tuner.xgboost_cost_model meta_schedule.FeatureExtractor meta_schedule.cost_model.XGBModel
-        meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model meta_schedule.feature_extractor
+        autotvm.tuner.xgboost_cost_model meta_schedule.cost_model.XGBModel
+        meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model
+        meta_schedule.feature_extractor.PerStoreFeature
         """,
     ),
     (
@@ -179,7 +180,7 @@ TUNING: list[tuple[str, str]] = [
     (
         "an internal of TVM's object system",
         """
-        runtime.ObjectConvertible runtime.Scriptable runtime.container.ADT runtime.container.tuple_object
+        runtime.ObjectConvertible runtime.Scriptable
         runtime.module.ModulePropertyMask runtime.script_printer
         """,
     ),
@@ -209,7 +210,7 @@ TUNING: list[tuple[str, str]] = [
     (
         "progress is shown by the run itself, see docs/tuning.md",
         """
-        auto_scheduler.task_scheduler autotvm.tuner.callback.Monitor meta_schedule.Profiler meta_schedule.logging
+        auto_scheduler.task_scheduler autotvm.tuner.callback.Monitor meta_schedule.logging
         """,
     ),
     (

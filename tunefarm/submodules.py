@@ -39,7 +39,7 @@ _SHOWN = {
         "adt affine_type attrs diagnostics global_info global_var_supply json_compact memory_pools name_supply "
         "supply tensor_type type type_relation"
     ),
-    "meta_schedule": ("extracted_task feature_extractor logging profiler schedule trace_apply tune"),
+    "meta_schedule": ("extracted_task logging schedule trace_apply tune"),
     "meta_schedule.builder": "builder local_builder",
     "meta_schedule.cost_model": "cost_model metric mlp_model random_model xgb_model",
     "meta_schedule.database": (

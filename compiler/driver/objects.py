@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class Object(ABC):  # noqa: B024  (nothing is abstract: it says what belongs tog
         """True when `other` is this very object."""
         return self is other
 
+    def _move(self) -> Self:
+        """Give the object away; it is counted by Python here, so nothing changes."""
+        return self
+
 
 class Array(list[Any], Object):
     """A list of objects: `Array(values)` converts each. Equal to the list of them."""
@@ -43,6 +47,25 @@ class Map(dict[Any, Any], Object):
 
     def __init__(self, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
         super().__init__((_key(key), convert_to_object(value)) for key, value in dict(values).items())
+
+
+class ADT(tuple[Any, ...], Object):
+    """Objects held together under a number, `tag`, which says what they are."""
+
+    tag: int
+
+    def __new__(cls, tag: int, fields: Iterable[Any]) -> ADT:
+        made = super().__new__(cls, (convert_to_object(value) for value in fields))
+        made.tag = tag
+        return made
+
+    def __getnewargs__(self) -> tuple[int, tuple[Any, ...]]:
+        return self.tag, tuple(self)
+
+
+def tuple_object(fields: Iterable[Any] = ()) -> ADT:
+    """Return objects held together as a tuple."""
+    return ADT(0, fields)
 
 
 for _kind in (Node, NDArray, Module, PackedFunc, String, ShapeTuple, Report):
@@ -77,6 +100,8 @@ def convert_to_object(value: Any, span: object = None) -> Any:
             return Array(value)
         case dict():
             return Map(value)
+        case _ if callable(value) and not hasattr(value, "asexpr"):
+            return packed(value)
         case _ if (stands_for := getattr(value, "asexpr", None)) is not None:
             return stands_for()
         case _:

@@ -23,9 +23,15 @@ def default_gpu_schedule(func: n.PrimFunc, threads: int = THREADS) -> n.PrimFunc
     if not isinstance(func.body, n.BlockRealize):
         return func
     sch = Schedule(func)
-    for realize in tree.realizes(func.body.block.body):
-        _bind(sch, sch.get_block(realize.block.name_hint), threads)
+    bind_blocks(sch, threads)
     return sch.func
+
+
+def bind_blocks(sch: Schedule, threads: int = THREADS) -> None:
+    """Bind a loop around each block that is in no loop of threads, at most `threads` of them in a block of threads."""
+    assert isinstance(sch.func.body, n.BlockRealize)
+    for realize in tree.realizes(sch.func.body.block.body):
+        _bind(sch, sch.get_block(realize.block.name_hint), threads)
 
 
 def _bind(sch: Schedule, block: BlockRV, threads: int) -> None:

@@ -26,9 +26,11 @@ from tunefarm.meta_schedule.utils import derived_object, is_meta_schedule_enable
 from tuner.faces.meta_schedule.builder import Builder
 from tuner.faces.meta_schedule.cost_model import CostModel
 from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.feature_extractor import FeatureExtractor
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
 from tuner.faces.meta_schedule.mutator import Mutator
 from tuner.faces.meta_schedule.postproc import Postproc
+from tuner.faces.meta_schedule.profiler import Profiler
 from tuner.faces.meta_schedule.record import MeasureCandidate
 from tuner.faces.meta_schedule.relax_integration import ExtractedTask, compile_relax, extract_tasks, tune_relax
 from tuner.faces.meta_schedule.runner import Runner
@@ -44,10 +46,12 @@ __all__ = [
     "CostModel",
     "Database",
     "ExtractedTask",
+    "FeatureExtractor",
     "MeasureCallback",
     "MeasureCandidate",
     "Mutator",
     "Postproc",
+    "Profiler",
     "Runner",
     "ScheduleRule",
     "SearchStrategy",
@@ -61,10 +65,12 @@ __all__ = [
     "database",
     "derived_object",
     "extract_tasks",
+    "feature_extractor",
     "is_meta_schedule_enabled",
     "measure_callback",
     "mutator",
     "postproc",
+    "profiler",
     "relax_integration",
     "runner",
     "schedule_rule",

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
+from tuner.faces.meta_schedule.gpu_postproc import RewriteUnboundBlock, VerifyGPUCode
 from tuner.faces.meta_schedule.postproc import (
     DisallowDynamicLoop,
     Postproc,
@@ -19,6 +20,8 @@ __all__ = [
     "PyPostproc",
     "RewriteParallelVectorizeUnroll",
     "RewriteReductionBlock",
+    "RewriteUnboundBlock",
+    "VerifyGPUCode",
     "create",
 ]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import TunefarmError
+from compiler.runtime.core.device import Device, device
 from compiler.runtime.core.packed import PackedFunc, packed
 from compiler.runtime.core.registry import register_func
 from compiler.tir.nodes import PrimExpr, Range, Var
@@ -23,6 +24,7 @@ __all__ = [
     "assert_prim_expr_equal",
     "check_bool_expr_is_true",
     "check_numerical_grads",
+    "device_test",
     "identity_cpp",
     "nop",
     "object_use_count",
@@ -42,6 +44,14 @@ def nop(*args: Any) -> None:
 def identity_cpp(x: Any) -> Any:
     """What a packed function gets when it is handed `x`."""
     return packed(lambda value: value)(x)
+
+
+def device_test(dev: Device, tid: int | str, did: int) -> Device:
+    """What a packed function gets when it is handed a device. Raises TunefarmError for another type or number."""
+    found: Device = packed(lambda value: value)(dev)
+    if found != device(tid, did):
+        raise TunefarmError(f"Check failed: {found} is not {device(tid, did)}")
+    return found
 
 
 def object_use_count(obj: Any) -> int:

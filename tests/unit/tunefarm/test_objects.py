@@ -119,5 +119,32 @@ def test_short_names_and_makers_of_texts() -> None:
     assert len(set(tvm.meta_schedule.utils.fork_seed(3, n=4))) == 4
 
 
+def test_objects_held_together() -> None:
+    container = tvm.runtime.container
+    pair = container.ADT(3, [tvm.nd.array([1, 2]), "text"])
+    assert (pair.tag, len(pair), pair[1]) == (3, 2, "text")
+    assert isinstance(pair, tvm.runtime.Object)
+    assert container.tuple_object([1]).tag == 0
+    assert tvm.runtime.convert([1])._move() == [1]
+    add = tvm.runtime.convert({"add": lambda a, b: a + b})["add"]
+    assert (isinstance(add, tvm.runtime.PackedFunc), add(1, 2)) == (True, 3)
+    assert tvm.testing.device_test(tvm.opencl(3), 4, 3) == tvm.opencl(3)
+    with pytest.raises(tvm.TVMError, match="Check failed"):
+        tvm.testing.device_test(tvm.cpu(), 2, 0)
+
+
+def test_errors_of_a_program_are_its_own() -> None:
+    @tvm.error.register_error
+    class Plain(RuntimeError):
+        pass
+
+    @tvm.error.register_error("Named")
+    class Named(ValueError):
+        pass
+
+    assert tvm.error.register_error("Again", Plain) is Plain
+    assert issubclass(Named, ValueError)
+
+
 def test_every_name_of_tvm_has_an_answer() -> None:
     assert [row.name for row in standings() if row.state == "missing"] == []

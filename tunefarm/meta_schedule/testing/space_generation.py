@@ -54,7 +54,7 @@ def print_sketches(sketches: Sequence[Schedule]) -> None:
 def check_sketches(
     mod: IRModule | PrimFunc,
     sketches: Sequence[Schedule],
-    expected_mods: Sequence[IRModule],
+    expected_mods: Sequence[IRModule | PrimFunc],
     expected_decisions: Sequence[Decisions],
     *,
     debug_mask: object = "all",
@@ -64,6 +64,7 @@ def check_sketches(
         raise AssertionError(f"{len(sketches)} spaces, {len(expected_mods)} modules were expected")
     left = list(sketches)
     for expected, decisions in zip(expected_mods, expected_decisions):
+        expected = IRModule({"main": expected}) if isinstance(expected, PrimFunc) else expected
         found = next((sch for sch in left if _is(mod, sch, expected, decisions)), None)
         if found is None:
             raise AssertionError(f"no space with the decisions {decisions} is\n{expected.script()}")

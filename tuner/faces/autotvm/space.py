@@ -8,10 +8,12 @@ number whose first knob is the least.
 from __future__ import annotations
 
 import math
+import random
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -145,9 +147,51 @@ class ConfigSpace(Config):
             return False
         return not self._filters or all(keep(self.get(index)) for keep in self._filters)
 
-    def get_next_index(self, index: int) -> int | None:
-        """The next valid index above `index`, or None at the end."""
-        return next((i for i in range(index + 1, self.range_length) if self.is_index_valid(i)), None)
+    def get_next_index(self, index: int, n: int = 1, start: int | None = None, end: int | None = None) -> int | None:
+        """The `n`-th valid index above `index`, or None at the end. A negative `n` counts down, and [start, end)
+        bounds the index."""
+        first, last = 0 if start is None else start, self.range_length if end is None else end
+        places = range(index + 1, last) if n > 0 else range(index - 1, first - 1, -1)
+        valid = (i for i in places if i >= first and self.is_index_valid(i))
+        return next(islice(valid, abs(n) - 1, None), None)
+
+    def subrange_length(self, start: int, end: int) -> int:
+        """How many indices of [start, end) are valid."""
+        if not 0 <= start <= end <= self.range_length:
+            raise ConfigError(f"[{start}, {end}) is no part of the {self.range_length} indices")
+        return sum(self.is_index_valid(index) for index in range(start, end)) if self._filters else end - start
+
+    def get_rand_index(
+        self, start: int | None = None, end: int | None = None, to_exclude: Container[int] | None = None
+    ) -> int:
+        """Draw a valid index of [start, end) that is not in `to_exclude`. Raises ConfigError where there is none."""
+        places = range(0 if start is None else start, self.range_length if end is None else end)
+        excluded: Container[int] = () if to_exclude is None else to_exclude
+        left = [index for index in places if index not in excluded and self.is_index_valid(index)]
+        if not left:
+            raise ConfigError(f"no index of {places} is valid and not excluded")
+        return random.choice(left)
+
+    def sample_ints(self, m: int) -> set[int]:
+        """Draw `m` different valid indices, all of them where there are fewer."""
+        valid = [index for index in range(self.range_length) if self.is_index_valid(index)]
+        return set(random.sample(valid, min(m, len(valid))))
+
+    def random_walk(self, point: int) -> int:
+        """Draw the index of another valid config, which differs in one knob where there is such."""
+        digits = self.point2knob(point)
+        near = [
+            index
+            for at, dim in enumerate(self.dims)
+            for digit in range(dim)
+            if digit != digits[at]
+            and self.is_index_valid(index := self.knob2point([*digits[:at], digit, *digits[at + 1 :]]))
+        ]
+        return random.choice(near) if near else self.get_rand_index(to_exclude=(point,))
+
+    def clear_cache(self) -> None:
+        """Forget how many configs are valid."""
+        self.__dict__.pop("_valid_count", None)
 
     def point2knob(self, point: int) -> list[int]:
         """Which choice each knob has at an index."""
@@ -258,7 +302,8 @@ class FallbackConfigEntity(ConfigEntity):
         fitting = [e for e in space if all(b < 0 or s <= b for s, b in zip(e.size, constraints))]
         if not fitting:
             raise InstantiationError(f"no split of knob {name!r} keeps within {list(constraints)}")
-        self[name] = max(fitting, key=lambda e: e.size[::-1])
+        outer, *inner = max(fitting, key=lambda e: e.size[::-1]).size
+        self[name] = SplitEntity([-(-space.product // math.prod(inner)) if outer < 0 else outer, *inner])
 
 
 def numbers(entity: Entity) -> list[float]:

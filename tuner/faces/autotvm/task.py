@@ -12,6 +12,7 @@ from compiler.target.target import Target
 from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule
+from compiler.te.tensor import PlaceholderOp, topological
 from compiler.tir.nodes import PrimFunc
 from tuner.faces.autotvm.dispatch_context import ApplyConfig, DispatchContext, Workload
 from tuner.faces.autotvm.errors import ConfigError, InstantiationError
@@ -171,3 +172,16 @@ def create(task_name: str | Template, args: Sequence[Any], target: Any, target_h
     task.config_space = space
     task._untuned = create_prim_func(list(arrays), name="main")
     return task
+
+
+def compute_flop(sch: Schedule) -> int:
+    """Count the operations of a call of what a schedule computes.
+
+    Raises ConfigError where it computes nothing with floats or integers, such as a copy: say `add_flop` there.
+    """
+    outputs = [op.output(index) for op in sch.outputs for index in range(op.num_outputs)]
+    inputs = [op.output(0) for op in topological(outputs) if isinstance(op, PlaceholderOp)]
+    found = count_flops(create_prim_func([*inputs, *outputs], name="main"))
+    if not found:
+        raise ConfigError("the schedule has no operations to count", hint="say how many in the template: cfg.add_flop")
+    return int(found)

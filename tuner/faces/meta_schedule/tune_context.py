@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -40,6 +41,8 @@ class TuneContext:
     ) -> None:
         self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         found = Target.current(allow_none=True) if target is None else Target(target)
+        if found is None and mod is None:
+            found = Target("llvm")
         if found is None:
             raise TuningError("a TuneContext needs a target", hint='target="llvm", or `with target:` around it')
         self.target: Target = found.resolved()
@@ -47,7 +50,7 @@ class TuneContext:
         self.search_strategy = SearchStrategy.create(search_strategy or "evolutionary")
         self.task_name = task_name
         self.rand_state = rand_state
-        self.num_threads = num_threads
+        self.num_threads = num_threads if isinstance(num_threads, int) else len(os.sched_getaffinity(0))
         self.logger = logger or logging.getLogger("tunefarm.meta_schedule")
         self.space_generator._initialize_with_tune_context(self)
         self.search_strategy._initialize_with_tune_context(self)

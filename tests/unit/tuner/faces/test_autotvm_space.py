@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tunefarm as tvm
 from tunefarm import autotvm, te
 from tunefarm.autotvm.task.space import (
     AnnotateSpace,
@@ -143,7 +144,7 @@ def test_a_fallback_takes_first_choices_or_the_largest_within_bounds():
     config.define_knob("fast", [3, 4])
     assert (config["y"].size, config["fast"].val) == ([-1, 1, 1], 3)
     config.fallback_split("y", [-1, 4, 8])
-    assert config["y"].size == [-1, 3, 8]
+    assert config["y"].size == [1, 3, 8]
     config["y"] = SplitEntity([-1, 2, 2])
     config.define_split("y", 24, num_outputs=3)  # run again: what was set stays
     assert config["y"].size == [-1, 2, 2]
@@ -167,3 +168,28 @@ def test_entities_are_applied_to_schedules():
     assert kinds["j.inner.inner"] == "VECTORIZED"
     config["ann"].apply(s, B, loops, axis_lens=[2, 16, 3], max_unroll=8, vec_size=[4, 8], cfg=config)
     assert config.errors == ["too long to unroll: 16", "no vector has 3 lanes here"]
+
+
+def test_indices_are_drawn_and_counted():
+    space = autotvm.ConfigSpace()
+    space.define_knob("a", [0, 1, 2, 3])
+    space.define_knob("b", [0, 1])
+    space.multi_filter(lambda config: config["a"].val != 1)
+    assert (space.range_length, len(space), space.subrange_length(0, 4)) == (8, 6, 3)
+    assert (space.get_next_index(0), space.get_next_index(0, 2), space.get_next_index(4, -1)) == (2, 3, 3)
+    assert (space.get_next_index(0, end=2), space.get_next_index(7)) == (None, None)
+    assert space.get_rand_index(2, 4, to_exclude=[2]) == 3
+    assert space.sample_ints(100) == {0, 2, 3, 4, 6, 7}
+    assert len(space.sample_ints(2)) == 2
+    assert space.random_walk(0) in (2, 3, 4)
+    with pytest.raises(tvm.TVMError, match="no index"):
+        space.get_rand_index(1, 2)
+
+
+def test_the_operations_of_a_schedule_are_counted():
+    A = te.placeholder((16, 16))
+    k = te.reduce_axis((0, 16))
+    C = te.compute((16, 16), lambda i, j: te.sum(A[i, k] * A[k, j], axis=k))
+    assert autotvm.task.task.compute_flop(te.create_schedule(C.op)) == 2 * 16**3
+    with pytest.raises(RuntimeError, match="no operations to count"):
+        autotvm.task.task.compute_flop(te.create_schedule(te.compute((16, 16), lambda i, j: A[i, j]).op))

@@ -1,0 +1,11 @@
+"""What cost models of a program's own know of candidates."""
+
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
+from tuner.faces.meta_schedule.feature_extractor import FeatureExtractor, PyFeatureExtractor, RandomFeatureExtractor
+
+__all__ = ["FeatureExtractor", "PyFeatureExtractor", "RandomFeatureExtractor"]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)
