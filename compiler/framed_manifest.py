@@ -20,7 +20,7 @@ _HEADER = struct.Struct("<8sII32s")
 
 
 class Manifest(Protocol):
-    """What every manifest says: the format it is written in."""
+    """The field of every manifest: the format it is written in."""
 
     @property
     def format(self) -> int: ...

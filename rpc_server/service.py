@@ -1,4 +1,4 @@
-"""What every long-running process of the farm shares: where it listens, how it says so, and how it ends.
+"""The common part of the farm's long-running processes: where one listens, how it says so, and how it ends.
 
 `ChildService` runs one in a child process, which ends with its parent however that dies.
 """
@@ -41,7 +41,7 @@ Stop = Callable[[str], None]
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What every service is told; see the options of each."""
+    """The options of every service; see the options of each."""
 
     host: str = "127.0.0.1"
     port: int = 0

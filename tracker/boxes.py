@@ -208,7 +208,7 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
 
 
 def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
-    """What the key of a box was good for is over. It is told, so that it ends its sessions and tries to register."""
+    """End all that the key of a box was good for. It is told, so that it ends its sessions and registers again."""
     box = farm.peers.get(peer)
     if box is None:
         return

@@ -72,7 +72,7 @@ class CapabilityError(TunefarmError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one device offers. Equal values make one device class, however many devices have them."""
+    """The attributes of one device. Equal values make one device class, however many devices have them."""
 
     key: str
     tags: frozenset[str] = frozenset()

@@ -77,7 +77,7 @@ Command = Send | Record
 
 
 class DeviceState(StrEnum):
-    """What a device is to someone who looks."""
+    """The state of a device for viewers."""
 
     READY = "ready"
     LEASED = "leased"

@@ -1,4 +1,4 @@
-"""What one client waits for and holds, kept true by the tracker's messages and said again on every beat.
+"""The requests and leases of one client, kept true by the tracker's messages and said again on every beat.
 
 No I/O: `post` hands a message to the line, and what the line brings comes in through `handle`.
 """

@@ -11,7 +11,7 @@ from rpc_server.wire.tracker_records import LogEvent
 
 
 class LogKind(StrEnum):
-    """What a `LogEvent` says.
+    """The kind of a `LogEvent`.
 
     From `granted` (or `restored`, after a restart) to `ended` a device belongs to that lease and to no other.
     """

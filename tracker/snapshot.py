@@ -1,4 +1,4 @@
-"""What the tracker shows of itself.
+"""The tracker's view of itself.
 
 Much of it is what boxes and clients said. Whatever they say within their messages' bounds, an answer keeps to its own.
 Times are cut to the longest there is, names to their length, and pages to what fits in a message.

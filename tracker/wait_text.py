@@ -1,4 +1,4 @@
-"""What people who wait for a device are told."""
+"""Texts for people who wait for a device."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ class Client:
             yield from response.iter_bytes()
 
     def model_events(self, model: int, after: int | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What happens to a model, as it happens: the kind of event (time, version, run, problem), and what it says."""
+        """Follow the events of a model: the kind of each (time, version, run, problem), and its data."""
         with self._streamed(f"/api/v1/models/{model}/events", {} if after is None else {"after": after}) as response:
             kind = ""
             for line in response.iter_lines():
@@ -343,7 +343,7 @@ class Client:
         return self._data(self._send("POST", path, json=body))
 
     def pages(self, path: str, name: str, cursor: str = "after", **query: Any) -> Iterator[Mapping[str, Any]]:
-        """What all pages of a list hold under `name`; `cursor` is "before" where the newest come first."""
+        """All items of a list's pages under `name`; `cursor` is "before" where the newest come first."""
         while True:
             data = self.get(path, **query)
             yield from data[name]
@@ -450,7 +450,7 @@ def _best_reply(answer: Mapping[str, Any]) -> BestReply:
 
 
 def _by(objective: str) -> dict[str, str]:
-    """What a question says of its objective: nothing of time, so that an older app takes it, too."""
+    """The parameters for an objective: none for time, so that an older app takes it, too."""
     return {} if objective == "time" else {"objective": objective}
 
 

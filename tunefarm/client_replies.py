@@ -1,4 +1,4 @@
-"""What the client of the REST API answers with."""
+"""Replies of the REST API's client."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ModelCoverageReply:
 
 @dataclass(frozen=True)
 class ModelTimeReply:
-    """What a run took from end to end: the median `cost_s` of `samples_s`, with its 95 % interval."""
+    """The end-to-end time of a run: the median `cost_s` of `samples_s`, with its 95 % interval."""
 
     id: int
     version: str

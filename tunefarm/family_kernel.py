@@ -291,7 +291,7 @@ class FamilyKernel:
 
 
 class _Built:
-    """What one record was built to; `own` are kernels of sizes that the artifact has none for."""
+    """The build of one record; `own` are kernels of sizes that the artifact has none for."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from tuner.families.record import FamilyRecord
 
 
 class KnownConfig(Protocol):
-    """What is known of a kernel's best config: its `trace`, or that none is faster than the function as written."""
+    """The known best config of a kernel: its `trace`, or that none is faster than the function as written."""
 
     @property
     def trace(self) -> str | None: ...

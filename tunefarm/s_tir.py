@@ -1,4 +1,4 @@
-"""What newer versions of Apache TVM call the blocks and schedules of `tunefarm.tir`."""
+"""The name of `tunefarm.tir`'s blocks and schedules in newer versions of Apache TVM."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""What this build has."""
+"""Features of this build."""
 
 from __future__ import annotations
 

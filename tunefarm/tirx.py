@@ -1,4 +1,4 @@
-"""What newer versions of Apache TVM call `tunefarm.tir`."""
+"""The name of `tunefarm.tir` in newer versions of Apache TVM."""
 
 from typing import Any
 

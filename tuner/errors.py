@@ -1,4 +1,4 @@
-"""What can go wrong while tuning, beyond a failed trial (a failed trial is a result, not an error)."""
+"""Errors of tuning, beyond a failed trial (a failed trial is a result, not an error)."""
 
 from __future__ import annotations
 

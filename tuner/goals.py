@@ -1,4 +1,4 @@
-"""What a run makes small: the seconds of a call, or its joules. Pure."""
+"""The objective of a run: the seconds of a call, or its joules. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_ENERGY = (
 
 
 class Goal(StrEnum):
-    """What the costs of candidates are, within a run: seconds or joules of a call."""
+    """The cost of candidates, within a run: seconds or joules of a call."""
 
     TIME = "time"
     ENERGY = "energy"
@@ -40,7 +40,7 @@ class Goal(StrEnum):
 
 
 def watts_of(samples: Sequence[float], environment: Mapping[str, float]) -> float | None:
-    """What a device drew while it was measured; None where it tells no energy."""
+    """The power that a device drew while it was measured; None where it tells no energy."""
     joules = environment.get("joules", 0.0)
     typical = statistics.median(samples) if samples else 0.0
     return joules / typical if joules > 0 and typical > 0 else None

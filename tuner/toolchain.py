@@ -1,4 +1,4 @@
-"""What turns a trace into machine code, by version: part of what measured times may be compared within."""
+"""Versions of the programs that turn a trace into machine code: part of the key that times are compared within."""
 
 from __future__ import annotations
 

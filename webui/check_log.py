@@ -31,7 +31,7 @@ _STANDING = (DeviceEventKind.QUARANTINED, DeviceEventKind.RETURNED)
 
 @dataclass(frozen=True)
 class CheckChanges:
-    """What is to be recorded of a device."""
+    """The events to record of a device."""
 
     kind: DeviceEventKind
     at: datetime

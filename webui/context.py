@@ -1,4 +1,4 @@
-"""What every route needs, and how a route gets it."""
+"""The state that every route needs, and how a route gets it."""
 
 from __future__ import annotations
 

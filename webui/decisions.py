@@ -1,4 +1,4 @@
-"""What the candidates of a run chose, and which choices mattered.
+"""Decisions of a run's candidates, and which of them mattered.
 
 A trace's choices are the numbers in it: factors, vector widths, annotation values, places. Two candidates that made
 the same choice have it under the same label, so the candidates of a run become rows of one table.
@@ -87,7 +87,7 @@ class _Reader:
         return self._found
 
     def _sample(self, step: Step, decision: Decision | None) -> None:
-        """What was drawn counts where it is used."""
+        """Note the values that a sampling step drew."""
         candidates = dict(step.attrs).get("candidates")
         drawn: tuple[Value, ...] = ()
         match decision:

@@ -1,4 +1,4 @@
-"""What can go wrong with the web app itself."""
+"""Errors of the web app itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `/export` gives: the rows of each table, read a page of the store at a time."""
+"""The tables of `/export`: the rows of each, read a page of the store at a time."""
 
 from __future__ import annotations
 

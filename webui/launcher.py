@@ -27,7 +27,7 @@ _LAST = 4000  # characters of what a failed process said that are kept
 
 
 class Launcher(Protocol):
-    """What starts runs for the web app."""
+    """The starter of runs for the web app."""
 
     @property
     def has_tracker(self) -> bool:

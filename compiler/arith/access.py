@@ -1,4 +1,4 @@
-"""What a block reads and writes, found from its body: loops inside it are covered whole."""
+"""The regions that a block reads and writes, found from its body: loops inside it are covered whole."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _point(index: PrimExpr) -> n.Range:
 
 
 class _Arithmetic:
-    """What reading a text asks for."""
+    """The arithmetic that the reader of a text needs."""
 
     simplify = staticmethod(simplify)
     accesses = staticmethod(accesses)

@@ -1,4 +1,4 @@
-"""What can be said about integer expressions: normal form, bounds, proofs, ranges.
+"""Answers about integer expressions: normal form, bounds, proofs, ranges.
 
     analyzer = Analyzer()
     analyzer.bind(io, Range.from_extent(86))

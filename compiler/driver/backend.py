@@ -24,7 +24,7 @@ KEPT_BY_BUILDS = ("tir", "ll")
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What code is generated from: a module of lowered functions, and a target with nothing left open.
+    """The input of code generation: a module of lowered functions, and a target with nothing left open.
 
     `entries` are in the order of the functions; `symbols` gives each a name that linkers take. `meta` goes into the
     artifact.

@@ -16,7 +16,7 @@ from compiler.target.target import Target
 
 @dataclass(frozen=True)
 class DispatchedEntry:
-    """What callers see: arguments whose extents name sizes, and which of them are written."""
+    """The entry that callers see: arguments whose extents name sizes, and which of them are written."""
 
     name: str
     args: tuple[ArgSpec, ...]

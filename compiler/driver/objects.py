@@ -21,7 +21,7 @@ from compiler.tir.ops import const
 
 
 class Object(ABC):  # noqa: B024  (nothing is abstract: it says what belongs together)
-    """What nodes, arrays, modules, functions, strings, shapes and reports have in common.
+    """The common interface of nodes, arrays, modules, functions, strings, shapes and reports.
 
     They share no code, so it is a base by registration: `isinstance` and `issubclass` say so.
     """

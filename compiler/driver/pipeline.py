@@ -52,7 +52,7 @@ from compiler.tir.verify import Stage
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What a run of the pipeline depends on besides its functions. `simple` leaves out what only makes code faster."""
+    """The settings of a run of the pipeline. `simple` leaves out passes that only make code faster."""
 
     vector_bits: int = 256
     simple: bool = False

@@ -19,7 +19,7 @@ from compiler.tir.visit import free_vars
 
 
 class IterMapLevel(IntEnum):
-    """What a mapping must be: one to one up to steps and an offset, onto its outputs, or of independent parts."""
+    """The required kind of mapping: one to one up to steps and an offset, onto its outputs, or of independent parts."""
 
     Bijective = 0
     Surjective = 1
@@ -62,7 +62,7 @@ class IterSumExpr:
 
 @dataclass(frozen=True)
 class IterMapResult:
-    """What was found: an expression for each index, or none and why."""
+    """The result of the search: an expression for each index, or none and why."""
 
     indices: tuple[IterSumExpr, ...] = ()
     errors: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ def SchedulePostProcToPrimFunc(
 
 
 def _args(sch: Schedule) -> list[Tensor | n.Var | n.Buffer]:
-    """What the function of a schedule takes: the inputs, the outputs and the sizes."""
+    """The arguments of a schedule's function: the inputs, the outputs and the sizes."""
     scans = [stage.op for stage in sch.stages if isinstance(stage.op, ScanOp)]
     inner = {tensor.op for scan in scans for tensor in scan.state_placeholder}
     read = [s.origin_op for s in sch.stages if isinstance(s.op, PlaceholderOp) and s.origin_op not in inner]

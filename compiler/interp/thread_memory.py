@@ -100,7 +100,7 @@ class Shadow:
 
 
 class SharedView:
-    """What a thread sees of memory that others see too: a memoryview whose accesses are noted."""
+    """A thread's view of shared memory: a memoryview whose accesses are noted."""
 
     __slots__ = ("_data", "_other_formats", "_shadow", "format")
 

@@ -1,4 +1,4 @@
-"""What a warp's tensor instructions do, in numpy: `events` are those of its 32 threads in order.
+"""A warp's tensor instructions in numpy: `events` are those of its 32 threads in order.
 
 The layouts are those of the figures for mma.m16n8k16, mma.m16n8k32 and ldmatrix in the PTX manual.
 """

@@ -117,7 +117,7 @@ class Watched:
             self.reading[warp][places] += 1
 
     def _check_stored(self, places: Places, fences: dict[int, int]) -> None:
-        """What threads stored is seen after a fence of theirs and a barrier."""
+        """Check that values stored by threads are read after a fence of theirs and a barrier."""
         for stamp in {self.view.written_at(int(at)) for at in places.ravel()}:
             if stamp is None:
                 continue

@@ -11,7 +11,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 class Writer(Protocol):
-    """What is asked of the writer of a kernel."""
+    """The interface of a kernel's writer."""
 
     @property
     def site(self) -> int: ...

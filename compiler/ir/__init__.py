@@ -1,1 +1,1 @@
-"""What every level of the IR shares: node base, source spans, operators, modules."""
+"""The shared part of every level of the IR: node base, source spans, operators, modules."""

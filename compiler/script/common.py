@@ -1,4 +1,4 @@
-"""What `I.name` stands for in expressions: values that modules of all dialects share."""
+"""The meaning of `I.name` in expressions: values that modules of all dialects share."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a text may say under one prefix."""
+    """The vocabulary of a text under one prefix."""
 
     name: str
     """The module of the prefix: `tir` of `from tvm.script import tir`."""

@@ -1,4 +1,4 @@
-"""What texts of other versions keep beside them: `metadata = tvm.ir.load_json("...")`.
+"""Metadata beside texts of other versions: `metadata = tvm.ir.load_json("...")`.
 
 Two forms of JSON are read. The older one has "root" and "nodes", each with text for its fields, and arrays in
 "b64ndarrays". The newer one has "root_index" and "nodes", each with "type" and "data". Of either, the root is a map

@@ -1,4 +1,4 @@
-"""What CPUs can do: instruction-set features by LLVM's names, of named CPUs and of this machine.
+"""Features of CPUs: instruction sets by LLVM's names, of named CPUs and of this machine.
 
 Only features LLVM may use when it compiles plain IR are tracked: those decide what code may contain, and
 so which machine can run it. Names are LLVM's (`-mattr` spelling).

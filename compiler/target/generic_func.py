@@ -21,13 +21,13 @@ class GenericFunc:
         self._by_key: dict[str, Callable[..., Any]] = {}
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
-        """What runs when no key fits. Raises TargetError when there is one and it may not be replaced."""
+        """Set the function for all other targets. Raises TargetError when there is one that may not be replaced."""
         if self._default is not None and not allow_override:
             raise TargetError(f"{self.name} already has a default", hint="pass allow_override=True to replace it")
         self._default = func
 
     def register(self, func: Callable[..., Any], key_list: Sequence[str], allow_override: bool = False) -> None:
-        """What runs for targets with one of these keys. Raises TargetError when a key is taken."""
+        """Set the function for targets with one of these keys. Raises TargetError when a key is taken."""
         keys = [key_list] if isinstance(key_list, str) else list(key_list)
         taken = [key for key in keys if key in self._by_key]
         if taken and not allow_override:

@@ -1,4 +1,4 @@
-"""What an NVIDIA GPU's architecture is called."""
+"""Names of NVIDIA GPUs' architectures."""
 
 _OWN_FEATURES = {"9.0": "sm_90a"}  # with instructions that later GPUs do not have, and kernels here that use them
 

@@ -80,7 +80,7 @@ _stack: ContextVar[tuple[Target, ...]] = ContextVar("tunefarm_target_stack", def
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Target:
-    """What to generate code for: a kind and its options. Frozen and hashable.
+    """A target of code generation: a kind and its options. Frozen and hashable.
 
     `target` is a string ("llvm -mcpu=znver3 -mattr=+avx2,+fma -num-cores=4"), a JSON object in a string, a
     mapping with "kind" (or "tag"), or another Target. A tag ("raspberry-pi/4b-aarch64") stands for a kind and

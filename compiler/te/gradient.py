@@ -166,7 +166,7 @@ def _collect(uses: list[_Use], load: n.ProducerLoad, slope: PrimExpr) -> None:
 
 
 def _through_reduction(op: ComputeOp, reduce: n.Reduce, seed: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """What is reduced, and how much the head changes with it."""
+    """The reduced expression, and its derivative with the head."""
     kind = _kind(reduce)
     if kind is None:
         raise IRError(

@@ -32,7 +32,7 @@ class TensorIntrin:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What `buffers` hold."""
+        """The tensors in `buffers`."""
         return (*self.inputs, *(self.op.output(i) for i in range(self.op.num_outputs)))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What kernels of warps and of warpgroups have in common: threads and memory around them, and plain products."""
+"""The common part of kernels of warps and of warpgroups: threads and memory around them, and plain products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a product's sums, stored from the registers of a warp's threads: pairs of neighbours along n."""
+"""The results of a product's sums, stored from the registers of a warp's threads: pairs of neighbours along n."""
 
 from __future__ import annotations
 

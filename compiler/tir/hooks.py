@@ -1,4 +1,4 @@
-"""What TensorIR asks of the arithmetic above it: `compiler.arith` fills it in when it is loaded."""
+"""Hooks for arithmetic in TensorIR: `compiler.arith` fills them in when it is loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Regions = tuple[n.BufferRegion, ...]
 
 
 class Arithmetic(Protocol):
-    """What a text leaves out is found by arithmetic."""
+    """Arithmetic for parts that a text leaves out."""
 
     def simplify(self, expr: PrimExpr) -> PrimExpr:
         """A shorter expression of the same value."""

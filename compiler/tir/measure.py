@@ -1,4 +1,4 @@
-"""What functions amount to: arithmetic done, memory taken, where each buffer is used."""
+"""Sizes of functions: arithmetic done, memory taken, where each buffer is used."""
 
 from __future__ import annotations
 

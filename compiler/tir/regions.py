@@ -1,4 +1,4 @@
-"""What a block body reads and writes: one region a buffer.
+"""The regions that a block body reads and writes: one region a buffer.
 
 A buffer touched at one point has that point as its region. Points that differ by constants, as a stencil's
 do, span a box; along a dimension where that is unknown the region is the whole dimension.

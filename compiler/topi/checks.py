@@ -1,4 +1,4 @@
-"""What operators ask of their arguments, and the index arithmetic they share."""
+"""Checks of operators' arguments, and the index arithmetic that operators share."""
 
 from __future__ import annotations
 

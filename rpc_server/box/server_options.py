@@ -1,4 +1,4 @@
-"""What a device box's server is told. Importing it costs little: it is for processes that only start one."""
+"""Options of a device box's server. Importing it costs little: it is for processes that only start one."""
 
 from __future__ import annotations
 

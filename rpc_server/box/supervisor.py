@@ -233,7 +233,7 @@ class Supervisor:
         self._next_disk_sample = max(self._next_disk_sample, now + MEMORY_SAMPLE_S)
 
     def _sample(self, now: float) -> None:
-        """What the sessions that run something take of memory and disk."""
+        """Sample the memory and disk use of the sessions that run something."""
         if self._config.memory_limit is not None and now >= self._next_sample:
             self._next_sample = now + MEMORY_SAMPLE_S
             for number in self._state.running():

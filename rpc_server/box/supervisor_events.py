@@ -1,4 +1,4 @@
-"""What happens to a supervisor and what it decides: the vocabulary of `supervisor_state`.
+"""Events and commands of a supervisor: the vocabulary of `supervisor_state`.
 
 `frames` are opaque here: whole messages on their way through, kept by reference and never decoded.
 Connections are ZeroMQ routing ids; executors and sessions are numbered from 1.

@@ -75,7 +75,7 @@ class BoxSession:
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """What is remembered of a session that ended: why, and how its executor did if that was the reason."""
+    """The record of a session that ended: why, and how its executor did if that was the reason."""
 
     note: SessionEnded
     report: ExitReport | None = None

@@ -1,4 +1,4 @@
-"""What a trial measures: a function with its arguments, ready to run, on a device that may fail for good.
+"""The subject of a trial: a function with its arguments, ready to run, on a device that may fail for good.
 
 Candidates that pack operands ahead of time are measured as they are used: packed once, timed without. Such an artifact
 has three entries (`split_preproc` of lowering): `main`, `main_weight_prepack`, which packs, and `main_prepacked`, which

@@ -1,4 +1,4 @@
-"""What stands around an executor; `rpc_server.executor.fork_server` forks it.
+"""The process around an executor; `rpc_server.executor.fork_server` forks it.
 
 Up to three processes. The *warden* is the supervisor's child and stays outside: it ends everything when the server is
 gone, however that died, and ends as the executor did. With full isolation its child is *process 1* of the namespaces,

@@ -36,7 +36,7 @@ class LeaseEnded:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """What the supervisor tells the tracker's thread about a lease's session."""
+    """A report to the tracker's thread about a lease's session."""
 
     lease_id: str
     event: Literal["opened", "closed"]

@@ -1,4 +1,4 @@
-"""What a box's agent says to the tracker and does with its answers, without I/O.
+"""The protocol of a box's agent with the tracker, without I/O.
 
 The agent dials out and registers until it is welcome, then sends heartbeats. It never loses a lease because
 the tracker or the connection did: what it holds it reports when it registers again. One lease holds a slot at

@@ -22,7 +22,7 @@ class Level(Enum):
 
 
 class Means(msgspec.Struct, frozen=True):
-    """What can be had on this machine. `no_namespaces` and `no_user` say why not; empty: they can be had.
+    """The isolation that this machine allows. `no_namespaces` and `no_user` say why not; empty: it is allowed.
 
     `filters`: system calls can be refused; `landlock`: its version, 0 for none.
     """
@@ -34,7 +34,7 @@ class Means(msgspec.Struct, frozen=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """What a box promises: `user` is whom kernels run as ("": the server's own); `holds` and `is_open` are short
+    """A box's isolation: `user` runs kernels ("": the server's own user); `holds` and `is_open` are short
     sentences about each thing that is kept apart, or is not."""
 
     level: Level = Level.NONE

@@ -1,4 +1,4 @@
-"""What an executor does to itself before it runs anybody's code: die with its parent, limits, another user."""
+"""Limits that an executor sets for itself before it runs anybody's code: death with its parent, resources, user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What isolation this machine's kernel allows, found out by trying it in a process that ends at once."""
+"""A test of the isolation that this machine's kernel allows, in a process that ends at once."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True):
-    """What an executor is told at birth, as JSON. Sizes in bytes.
+    """The settings that an executor gets at its start, as JSON. Sizes in bytes.
 
     `socket`, `window` and `lifeline` are descriptors that it is given; -1: none. The last ends it when its other end
     closes. `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root

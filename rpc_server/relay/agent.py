@@ -68,7 +68,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineState(msgspec.Struct, frozen=True):
-    """What the agent tells the server: "" when the relay has heard of the box, else why not."""
+    """The agent's report to the server: "" when the relay has heard of the box, else why not."""
 
     trouble: str = ""
 

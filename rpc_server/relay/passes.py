@@ -42,7 +42,7 @@ class PassVerdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RelayPass:
-    """What opens one way through a relay. `text` is its form in addresses and messages."""
+    """A pass for one way through a relay. `text` is its form in addresses and messages."""
 
     id: bytes
     secret: bytes = field(repr=False)

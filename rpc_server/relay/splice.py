@@ -173,7 +173,7 @@ class Splice:
             self._rest()
 
     def _end(self, way: _Way) -> None:
-        """What `way` reads is no more. What was read of it still goes out, if that can be done in time."""
+        """End the end that `way` reads. Bytes already read still go out, if that can be done in time."""
         if way.backlog is None or way.sink not in self._wanted or self._last is not None:
             self.close()
             return

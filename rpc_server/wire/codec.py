@@ -35,7 +35,7 @@ _MAX_ERROR_TEXT = 16_384
 
 
 class MessageKind(IntEnum):
-    """What a message is to the conversation. Every REQUEST is answered by one REPLY or one ERROR."""
+    """The role of a message. Every REQUEST is answered by one REPLY or one ERROR."""
 
     REQUEST = 1
     REPLY = 2

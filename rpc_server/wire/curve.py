@@ -22,7 +22,7 @@ _DOMAIN = "tunefarm"
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
-    """What a client needs: its own key pair, and the key it expects of the other end."""
+    """A client's keys: its own key pair, and the key it expects of the other end."""
 
     identity: Identity
     server: str

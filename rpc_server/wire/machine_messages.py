@@ -46,7 +46,7 @@ Devices = Annotated[tuple[tuple[Label, Index], ...], Meta(max_length=16)]
 
 
 class Action(StrEnum):
-    """What is asked of a function of a machine."""
+    """The action asked of a machine's function."""
 
     CALL = "call"
     SET_INPUT = "set_input"
@@ -57,7 +57,7 @@ class Action(StrEnum):
 
 
 class ArrayInfo(msgspec.Struct, frozen=True):
-    """What is known of a parameter that is an array; of others neither."""
+    """The known facts of a parameter that is an array; of others neither."""
 
     dtype: Dtype = ""
     shape: OpenShape | None = None

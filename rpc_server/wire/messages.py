@@ -362,7 +362,7 @@ class MachineOpened(Reply, frozen=True, tag="machine"):
 
 
 class MachineReturned(Reply, frozen=True, tag="machine_returned"):
-    """What a function of a machine gave. A report is the message's only buffer, as JSON."""
+    """The result of a machine's function. A report is the message's only buffer, as JSON."""
 
     value: Items = ()
 

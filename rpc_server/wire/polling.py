@@ -1,4 +1,4 @@
-"""What a loop waits for: ZeroMQ sockets and file descriptors, each with its handler."""
+"""A table of ZeroMQ sockets and file descriptors that a loop waits for, each with its handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a box's supervisor and its executors say to each other, over their private socket."""
+"""Messages between a box's supervisor and its executors, over their private socket."""
 
 from __future__ import annotations
 

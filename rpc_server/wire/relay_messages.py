@@ -1,4 +1,4 @@
-"""What a relay and the boxes behind it say to each other, encrypted where keys are used. All are notes."""
+"""Messages between a relay and the boxes behind it, encrypted where keys are used. All are notes."""
 
 from __future__ import annotations
 

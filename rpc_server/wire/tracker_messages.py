@@ -1,4 +1,4 @@
-"""What a tracker, its boxes and its clients say to each other: three closed unions of messages.
+"""Messages between a tracker, its boxes and its clients: three closed unions of messages.
 
 Every message travels in `rpc_server.wire.codec` frames. Messages that expect no answer are NOTEs; `Query` and
 `Admin` are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client
@@ -328,7 +328,7 @@ class EventPage(_Struct, frozen=True):
 
 
 class FarmNumbers(_Struct, frozen=True):
-    """What the tracker has counted since it started. `events` counts by `tracker.log.LogKind`; of the expressions asked
+    """The tracker's counts since it started. `events` counts by `tracker.log.LogKind`; of the expressions asked
     for, the `queues` of the last hundred are kept."""
 
     uptime_s: Seconds
@@ -340,7 +340,7 @@ class FarmNumbers(_Struct, frozen=True):
 
 
 class Abilities(_Struct, frozen=True):
-    """What a tracker knows to do that earlier ones did not: "sharing". An earlier one answers with an error."""
+    """The abilities that earlier trackers lack: "sharing". An earlier one answers with an error."""
 
     names: Annotated[tuple[Label, ...], Meta(max_length=64)]
 

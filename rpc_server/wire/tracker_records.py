@@ -51,7 +51,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a health check's kernels reached: GFLOP/s of one core, and GB/s."""
+    """The results of a health check's kernels: GFLOP/s of one core, and GB/s."""
 
     compute: Rate
     memory: Rate
@@ -83,7 +83,7 @@ class HeldLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseGrant:
-    """What a client gets: the token opens a session at `address` (`host:port`) on that box.
+    """A granted lease for a client: the token opens a session at `address` (`host:port`) on that box.
 
     The client renews every `renew_s`; `grace_s` after the last renewal the device goes back. `box_key` is the key the
     box proves to hold, where keys are used.

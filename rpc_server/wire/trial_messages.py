@@ -1,4 +1,4 @@
-"""What one trial asks for and what comes back. The tuner, the records and the wire all use these types."""
+"""The request for one trial, and its result. The tuner, the records and the wire all use these types."""
 
 from __future__ import annotations
 

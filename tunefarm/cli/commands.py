@@ -208,7 +208,7 @@ def _end_with(error: Exception) -> NoReturn:
 
 
 def _write_nowhere() -> None:
-    """What is still to be written, by Python when it ends for one, must not fail once more."""
+    """Discard the output still to be written, so that Python does not fail on it once more when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for fd in (1, 2):
         os.dup2(nowhere, fd)

@@ -1,4 +1,4 @@
-"""What several subcommands share: reading addresses, cores and sizes, and writing tables."""
+"""Helpers of subcommands: reading addresses, cores and sizes, and writing tables."""
 
 from __future__ import annotations
 

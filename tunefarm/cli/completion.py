@@ -1,4 +1,4 @@
-"""What shells complete: files where a name may also stand, and names that the record store or the web app knows.
+"""Shell completion: files where a name may also stand, and names that the record store or the web app knows.
 
 A store or web app that does not answer gives nothing to complete, and no error.
 """

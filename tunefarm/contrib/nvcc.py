@@ -1,4 +1,4 @@
-"""What GPUs of a compute capability can do. tunefarm makes PTX itself, so nothing here needs nvcc."""
+"""Features of GPUs by compute capability. tunefarm makes PTX itself, so nothing here needs nvcc."""
 
 from __future__ import annotations
 

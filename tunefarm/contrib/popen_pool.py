@@ -65,7 +65,7 @@ class StatusKind(IntEnum):
 
 
 class MapResult(NamedTuple):
-    """What came of one element: `value` is the result, or the error."""
+    """The outcome of one element: `value` is the result, or the error."""
 
     status: StatusKind
     value: Any
@@ -213,7 +213,7 @@ class PopenPoolExecutor:
         return self._threads.submit(self._call, fn, args, kwargs)
 
     def map_with_error_catching(self, fn: Callable[..., Any], iterator: Iterable[Any]) -> Iterator[MapResult]:
-        """What comes of each element, in order."""
+        """The outcome of each element, in order."""
         for future in [self.submit(fn, item) for item in iterator]:
             try:
                 yield MapResult(StatusKind.COMPLETE, future.result())

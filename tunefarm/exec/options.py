@@ -1,4 +1,4 @@
-"""What the programs' options have in common."""
+"""The common options of these programs."""
 
 from __future__ import annotations
 

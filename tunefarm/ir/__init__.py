@@ -1,4 +1,4 @@
-"""What every level of the IR shares."""
+"""The shared part of every level of the IR."""
 
 from typing import TYPE_CHECKING
 

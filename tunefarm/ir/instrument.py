@@ -1,4 +1,4 @@
-"""What watches passes at work."""
+"""Instruments of passes."""
 
 from tunefarm.instrument import (
     PassInstrument,

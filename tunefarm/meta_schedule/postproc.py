@@ -1,4 +1,4 @@
-"""What is done to a schedule once it is decided."""
+"""Postprocessing of decided schedules."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What is known of values before they exist."""
+"""Facts of values before they exist."""
 
 from compiler.relax.nodes import (
     FuncStructInfo,

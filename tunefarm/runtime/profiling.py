@@ -1,4 +1,4 @@
-"""What a profiler collects, and the report it makes."""
+"""Collectors of a profiler, and its report."""
 
 from compiler.runtime.measure.profiling import (
     Count,

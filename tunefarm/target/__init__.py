@@ -1,4 +1,4 @@
-"""What code is built for."""
+"""Targets that code is built for."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What LLVM knows of machines."""
+"""LLVM's knowledge of machines."""
 
 from __future__ import annotations
 

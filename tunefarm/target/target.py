@@ -1,4 +1,4 @@
-"""What code is built for."""
+"""Targets that code is built for."""
 
 from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
 from compiler.target.cpu_features import CPUFeatures as TargetFeatures

@@ -245,7 +245,7 @@ def terminate_self() -> NoReturn:
 
 
 def echo(x: Any) -> Any:
-    """What a function of the registry gets when it is handed `x`."""
+    """Return `x` as a function of the registry gets it."""
     return identity_cpp(x)
 
 

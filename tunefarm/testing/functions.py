@@ -42,7 +42,7 @@ def nop(*args: Any) -> None:
 
 
 def identity_cpp(x: Any) -> Any:
-    """What a packed function gets when it is handed `x`."""
+    """Return `x` as a packed function gets it."""
     return packed(lambda value: value)(x)
 
 

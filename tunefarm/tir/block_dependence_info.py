@@ -1,4 +1,4 @@
-"""What the blocks of a module wait for."""
+"""Dependences between the blocks of a module."""
 
 from compiler.faces.tir_schedule.state import BlockDependenceInfo, BlockScope, StmtSRef
 

@@ -1,4 +1,4 @@
-"""What kind of operation a tensor's tag says it is."""
+"""Tags: the kind of operation that a tensor has."""
 
 from __future__ import annotations
 

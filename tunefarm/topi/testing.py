@@ -1,4 +1,4 @@
-"""What operators compute, written with numpy: the oracles of tests."""
+"""Operators in numpy: the oracles of tests."""
 
 from __future__ import annotations
 

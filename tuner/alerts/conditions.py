@@ -31,7 +31,7 @@ class Slower:
 
 @dataclass(frozen=True)
 class AlertFacts:
-    """What was seen at one look. `waits`: seconds that the first request for each expression has waited; `free`: the
+    """The facts of one check. `waits`: seconds that the first request for each expression has waited; `free`: the
     share of each path's disk that is free. None where it could not be looked: what was, goes on."""
 
     devices: tuple[DeviceSeen, ...] | None = ()

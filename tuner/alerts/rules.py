@@ -24,7 +24,7 @@ class RulesError(TuningError, ValueError):
 
 
 class When(StrEnum):
-    """What a rule looks for."""
+    """The condition of a rule."""
 
     BOX_GONE = "box-gone"
     KERNEL_SLOWER = "kernel-slower"
@@ -59,7 +59,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a file says; it is looked every `every_s` seconds."""
+    """The content of a rules file; the farm is checked every `every_s` seconds."""
 
     rules: tuple[Rule, ...]
     deliveries: tuple[Delivery, ...]

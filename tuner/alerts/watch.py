@@ -22,7 +22,7 @@ _MOST_LATE = 1000  # alerts kept for a delivery that fails
 
 
 class WatchedTracker(Protocol):
-    """What is asked of a tracker."""
+    """The interface of a tracker that alerts watch."""
 
     def devices(self) -> Sequence[DeviceInfo]: ...
     def numbers(self) -> FarmNumbers: ...

@@ -1,4 +1,4 @@
-"""What a benchmark run found, against what was known before it."""
+"""The findings of a benchmark run, beside its history."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tuner.task import TuningTask, argument_bytes
 
 @dataclass(frozen=True)
 class Work:
-    """What one call of a kernel does: operations, and bytes of its arguments; None where that is not known."""
+    """The work of one call of a kernel: operations, and bytes of its arguments; None where that is not known."""
 
     flops: float | None = None
     bytes: int | None = None

@@ -81,7 +81,7 @@ class BenchMeasured:
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out for one kernel on one device, against its series. `real`: a change that was borne out."""
+    """The finding for one kernel on one device, against its series. `real`: a change that was confirmed."""
 
     device: str
     kernel: str
@@ -157,7 +157,7 @@ def _guarded(
 
 @dataclass
 class _Series:
-    """What was measured of one kernel in this run."""
+    """The measurements of one kernel in this run."""
 
     built: BuiltKernel
     samples: list[float] = field(default_factory=list)
@@ -169,7 +169,7 @@ class _Series:
 
 @dataclass
 class _ModelSeries:
-    """What was measured of one model in this run, and of each of its kernels."""
+    """The measurements of one model in this run, and of each of its kernels."""
 
     model: BenchModel
     samples: list[float] = field(default_factory=list)

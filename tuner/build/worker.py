@@ -63,7 +63,7 @@ class FuncSource:
 
 @dataclass(frozen=True)
 class MakeSource:
-    """What `make` returns. It is pickled for the worker: a function of a module, or a `functools.partial` of one."""
+    """A source that calls `make`, which is pickled: a function of a module, or a `functools.partial` of one."""
 
     make: Callable[[], PrimFunc | Artifact]
 

@@ -1,4 +1,4 @@
-"""What a run may spend, and whether a task has spent it. Pure."""
+"""The budget of a run, and whether a task has spent it. Pure."""
 
 from __future__ import annotations
 

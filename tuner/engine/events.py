@@ -1,4 +1,4 @@
-"""What the tuning engine's state machine hears and says."""
+"""Events and commands of the tuning engine's state machine."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SlotDown:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """What the store serves for a task on this class of device."""
+    """The store's best config for a task on this class of device."""
 
     task: int
     candidate: Proposal

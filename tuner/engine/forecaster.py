@@ -1,4 +1,4 @@
-"""What a minute more of tuning should bring to a model, from how its time fell so far. Pure.
+"""A forecast of a model's gain in the next minute of tuning, from how its time fell so far. Pure.
 
 A search finds about as much with each doubling of its trials, and a little less each time. So the forecast takes what
 the last doubling saved, and the share of a doubling that the next minute is.

@@ -29,7 +29,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a slot held whose device is gone: the job it was at, and those no device has seen."""
+    """The jobs of a slot whose device is gone: the one it was at, and those no device has seen."""
 
     begun: Ready | None
     waiting: tuple[Ready, ...]

@@ -1,4 +1,4 @@
-"""What a device is asked for when the engine wants a trial measured. Pure."""
+"""Requests to devices for the trials that the engine wants measured. Pure."""
 
 from __future__ import annotations
 

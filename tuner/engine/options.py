@@ -1,4 +1,4 @@
-"""What a tuning run was asked to do: plain data that goes into the store, so that a run can be resumed."""
+"""Options of a tuning run: plain data that goes into the store, so that a run can be resumed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RunOptions:
 
     @property
     def goal(self) -> Goal:
-        """What the run makes small."""
+        """The quantity that the run minimises."""
         return Goal(self.objective)
 
     def _gradient(self) -> GradientOptions:

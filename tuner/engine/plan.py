@@ -23,7 +23,7 @@ from tuner.transfer.warm import WarmStart, WarmStarted, neighbours, warm_start
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a search may know before its first trial: the records of `store`, begun from with `warm`. Models come from
+    """A search's knowledge before its first trial: the records of `store`, begun from with `warm`. Models come from
     the store, or with tunefarm, unless `models` is off."""
 
     store: RecordStore | None = None

@@ -1,4 +1,4 @@
-"""What a watcher of a run sees, and what a run comes to: frozen snapshots, no I/O."""
+"""A run's progress for watchers, and its outcome: frozen snapshots, no I/O."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to; `best` has one entry for each task, None where nothing was measured."""
+    """The outcome of a run; `best` has one entry for each task, None where nothing was measured."""
 
     snapshot: Snapshot
     best: tuple[Best | None, ...]

@@ -1,4 +1,4 @@
-"""What a run asks of the interpreter while it lasts, so that devices and builders do not wait for its threads."""
+"""Settings of the interpreter during a run, so that devices and builders do not wait for its threads."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ class RunRecorder:
         return list(zip(baselines, found, strict=True))
 
     def _cost(self, trial: Trial) -> float | None:
-        """What a recorded trial cost, as the run counts it."""
+        """The cost of a recorded trial, as the run counts it."""
         costs = self._goal.costs(trial.samples, trial.environment) if trial.cost is not None else None
         return summarise(costs)[0] if costs else None
 

@@ -43,7 +43,7 @@ class GradientOptions:
 
 @dataclass(frozen=True)
 class TaskView:
-    """What the choice looks at. `asked` trials are given out, `history[i]` is the best cost after trial i + 1 (the
+    """A task for the scheduler. `asked` trials are given out, `history[i]` is the best cost after trial i + 1 (the
     untuned cost while all have failed), `stale` the finished trials since the last gain. `seconds` is the wall time
     a trial takes, None before one has ended; `flops` of one call (0: unknown); tasks of one `group` are expected to
     reach similar speeds."""

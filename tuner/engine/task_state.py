@@ -132,7 +132,7 @@ class TaskState:
                 self.done += 1
 
     def spent(self, build_s: float, device_s: float) -> None:
-        """What a trial took."""
+        """Note the time of a trial."""
         self.trial_build_s = _mean(self.trial_build_s, build_s)
         self.trial_device_s = _mean(self.trial_device_s, device_s)
 

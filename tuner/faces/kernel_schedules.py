@@ -1,4 +1,4 @@
-"""What the tuner tells builds of graphs: schedules that records hold, and drafts for kernels without any."""
+"""The tuner's schedules for builds of graphs: those of records, and drafts for kernels without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tuner answers passes over graphs: schedules of records, tuning, and schedules after few trials or none."""
+"""The tuner's answers to passes over graphs: schedules of records, tuning, and schedules after few trials or none."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def function_name(name: str) -> str:
 
 
 class FamilyMaker(Protocol):
-    """What makes kernels of one family; `symbols` are the names of its sizes, `key` is its key in records."""
+    """The maker of one family's kernels; `symbols` are the names of its sizes, `key` is its key in records."""
 
     @property
     def name(self) -> str: ...

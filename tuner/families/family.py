@@ -110,7 +110,7 @@ class FamilySpec:
         return spec
 
     def task(self, sizes: SizeList, size: Size, target: Target | str) -> TuningTask:
-        """What is tuned at one size."""
+        """The task of one size."""
         return TuningTask.from_spec(self.at(sizes, size), target)
 
     def func_at(self, sizes: SizeList, size: Size) -> n.PrimFunc:
@@ -138,7 +138,7 @@ AnySpec = FamilySpec | FunctionSpec
 
 @dataclass(frozen=True)
 class Family:
-    """What is tuned as one: a function and the sizes it is tuned for. Raises FamilyError where they do not fit."""
+    """A function and the sizes that it is tuned for, as one. Raises FamilyError where they do not fit."""
 
     spec: AnySpec
     sizes: SizeList
@@ -147,7 +147,7 @@ class Family:
         self.spec.check(self.sizes)
 
     def tasks(self, target: Target | str) -> tuple[TuningTask, ...]:
-        """What is tuned at each size, in their order."""
+        """The tasks of all sizes, in their order."""
         return tuple(self.spec.task(self.sizes, size, target) for size in self.sizes.sizes)
 
 

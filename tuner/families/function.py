@@ -70,7 +70,7 @@ class FunctionSpec:
         check_symbols(self.symbols, sizes, str(self))
 
     def task(self, sizes: SizeList, size: Size, target: Target | str) -> TuningTask:
-        """What is tuned at one size."""
+        """The task of one size."""
         func = self.func_at(sizes, size)
         return TuningTask(f"{self.name} at {sizes.text(size)}", func, Target(target))
 

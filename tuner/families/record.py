@@ -1,4 +1,4 @@
-"""What is kept of a tuned family: its sizes, the portfolio's configs with their times, and the rule that picks."""
+"""The record of a tuned family: its sizes, the portfolio's configs with their times, and the rule that picks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FamilyRecord:
         return explain(self.dispatch, size, [str(config) for config in self.configs])
 
     def rule_lines(self) -> tuple[tuple[str, str], ...]:
-        """What the rule tests of a size that was not measured, and the config that it picks then."""
+        """The tests of the rule for a size that was not measured, and the config that it picks then."""
         return rule_lines(self.rule, [str(config) for config in self.configs])
 
     def size_of(self, named: Mapping[str, int]) -> Size:

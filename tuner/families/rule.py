@@ -54,7 +54,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is run at a size and why. `sure`: "measured", "near" measured sizes, or "unknown"."""
+    """The config for a size and why. `sure`: "measured", "near" measured sizes, or "unknown"."""
 
     size: Size
     pick: int
@@ -121,7 +121,7 @@ def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Ex
 
 
 def rule_lines(rule: SizeRule, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What the rule tests of a size that was not measured, and the config that it picks then, from low to high."""
+    """The tests of the rule for a size that was not measured, and the config that it picks then, from low to high."""
 
     def lines(tree: Tree, limits: dict[str, int]) -> Iterator[tuple[str, str]]:
         if isinstance(tree, SizeTest):  # a test below another of the same value is the narrower one

@@ -1,4 +1,4 @@
-"""What a file of records holds: one entry a line, each complete enough to be put into another store.
+"""Entries of a file of records: one a line, each complete enough to be put into another store.
 
 Rows refer to each other by what stays the same between stores. That is a workload's key, a run's identity, a device's
 name and what is known of it.

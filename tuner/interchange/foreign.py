@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass
 class ImportOutcome:
-    """What an import did: `trials` stored, `known` before; `kept` are the records that carried over, each with what of
+    """An import's outcome: `trials` stored, `known` before; `kept` are the records that carried over, each with what of
     it did not; `left` those that did not, and why."""
 
     trials: int = 0

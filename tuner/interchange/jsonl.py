@@ -118,7 +118,7 @@ def open_records(path: Path) -> Iterator[BinaryIO]:
 
 @dataclass
 class _Checker:
-    """What a file has said so far."""
+    """The content of a file so far."""
 
     lines: int = 0
     workloads: dict[str, WorkloadEntry] = field(default_factory=dict)

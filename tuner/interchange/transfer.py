@@ -207,7 +207,7 @@ def _run_entry(run: Run) -> RunEntry:
 
 @dataclass
 class MergeOutcome:
-    """What came into a store: `runs` and `trials` that were new, and those `known` already.
+    """The outcome of a merge: `runs` and `trials` that were new, and those `known` already.
 
     `models` counts versions of models that came, `model_times` measurements of them that were new, `families` functions
     tuned at many sizes.

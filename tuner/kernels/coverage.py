@@ -52,13 +52,13 @@ class ModelCoverage:
 
     @property
     def seconds(self) -> float | None:
-        """What the kernels take of a run; None until each is known."""
+        """The kernels' part of a run's time; None until each is known."""
         known = [kernel.seconds for kernel in self.kernels if kernel.seconds is not None]
         return sum(known) if known and len(known) == len(self.kernels) else None
 
     @property
     def tuned_share(self) -> float | None:
-        """What part of the known time is that of tuned kernels."""
+        """The share of the known time that is of tuned kernels."""
         whole = sum(kernel.seconds or 0.0 for kernel in self.kernels)
         return sum(k.seconds or 0.0 for k in self.kernels if k.tuned) / whole if whole else None
 

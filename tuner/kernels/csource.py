@@ -119,7 +119,7 @@ class CSource:
 
     @property
     def _file(self) -> str:
-        """What the source is called where it is compiled: nothing that a further source or a header is called."""
+        """The name of the source where it is compiled: no other source or header has it."""
         name = f"{self.entry}.c"
         return name if name not in {other for other, _ in (*self.headers, *self.more)} else f"{self.entry}_main.c"
 

@@ -182,7 +182,7 @@ def _extent(seen: Mapping[Size, int], symbols: Sequence[str]) -> int | str | Non
 
 
 def maker_of(text: str) -> FamilyMaker:
-    """What makes the kernels of a family, named as "dense:M,3072,768" or as one of a file, "kernels.toml:scale".
+    """The maker of the kernels of a family, named as "dense:M,3072,768" or as one of a file, "kernels.toml:scale".
 
     Raises FamilyError, WorkloadError, SpecError.
     """
@@ -195,5 +195,5 @@ def maker_of(text: str) -> FamilyMaker:
 
 
 def maker_for(item: FamilyItem) -> FamilyMaker:
-    """What makes the kernels of a family that is to be tuned or built."""
+    """The maker of the kernels of a family that is to be tuned or built."""
     return KernelMaker(item) if isinstance(item.what, KernelFamily) else FunctionMaker(item.what)

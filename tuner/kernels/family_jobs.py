@@ -62,7 +62,7 @@ def family_item(spec: AnySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> F
 
 @dataclass(frozen=True)
 class AskedSizes:
-    """What flags say of the sizes of all families of a command line, and how many configs each may have."""
+    """The flags for the sizes of all families of a command line, and how many configs each may have."""
 
     sizes: SizeList
     portfolio: int = PORTFOLIO

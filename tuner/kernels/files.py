@@ -1,4 +1,4 @@
-"""What a command line asks to tune: named workloads, files of kernels, models, and the same again on resuming."""
+"""The items that a command line asks to tune: named workloads, files of kernels, models; the same again on resuming."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Item:
 
 @dataclass(frozen=True)
 class KernelJob:
-    """What to tune, what a file's [run] table, or its `run` in Python, says of the run, and the models in it."""
+    """Items to tune, the settings of a file's [run] table, or its `run` in Python, and the models in it."""
 
     items: tuple[Item, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class KernelJob:
 
     @property
     def records(self) -> tuple[Mapping[str, Any], ...]:
-        """What a run's options keep of all that is tuned: the items, then the families."""
+        """The records that a run's options keep of all that is tuned: the items, then the families."""
         return (*(item.record for item in self.items), *(family.record for family in self.families))
 
 

@@ -49,7 +49,7 @@ class ModelSource:
 
     @property
     def digest(self) -> str:
-        """What names the version: the file's digest, unless the file has several models or sizes were fixed."""
+        """The version's digest: the file's, unless the file has several models or sizes were fixed."""
         if not self.attribute and not self.sizes:
             return self.file_digest
         facts = [self.file_digest, self.attribute, dict(sorted(self.sizes))]
@@ -75,7 +75,7 @@ def model_source(text: str, sizes: Mapping[str, int] | None = None) -> ModelSour
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What a build of a model schedules: its kernels, those with the most work first, and the calls of its graph.
+    """The plan of a model's build: its kernels, those with the most work first, and the calls of its graph.
     `families` are kernels whose sizes only a call tells."""
 
     kernels: tuple[ModelKernel, ...]

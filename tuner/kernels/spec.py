@@ -143,7 +143,7 @@ class CTable:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a TOML file says: values for `RunOptions`, named workloads, kernels."""
+    """The content of a TOML file: values for `RunOptions`, named workloads, kernels."""
 
     run: Mapping[str, Any]
     workloads: tuple[WorkloadSpec, ...]

@@ -1,4 +1,4 @@
-"""What a model learns from: recorded candidates of any space as features and costs.
+"""Training data of a model: recorded candidates of any space as features and costs.
 
 A recorded trace says itself what its sampling steps could have decided, so it is a point of a sketch made from it. The
 rules that spaces are derived by may have changed since.

@@ -29,7 +29,7 @@ _HANDED = 4.0  # bytes that come in a cycle from the cache of another core, whic
 
 @dataclass(frozen=True)
 class _Core:
-    """What a core does in a cycle, and what holds it up.
+    """A core's work in a cycle, and its stalls.
 
     `latency`: accumulators in flight that keep two multiply-add units busy, also where operands are late. `loads`:
     of two, less what meets in one bank, crosses a line or waits for a register. Bytes that come `into_l1`,
@@ -105,8 +105,8 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
 
 
 def late(draft: Floats, pieces: Floats, handed: Floats, at_once: Floats) -> Floats:
-    """What is to be added to a `draft` where an operation writes so many pieces of memory that are in no cache, and
-    reads so many bytes that other threads have written. So many operations are done `at_once`, by all threads."""
+    """The time to add to a `draft`: an operation writes `pieces` of memory that are in no cache, and reads `handed`
+    bytes that other threads have written. All threads together do `at_once` operations."""
     cycles = np.exp2(-draft) * at_once
     added: Floats = -np.log2(1.0 + (_LATE * pieces + handed / _HANDED) / cycles)
     return added

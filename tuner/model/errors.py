@@ -1,4 +1,4 @@
-"""What can be wrong with a cost model. The search reports it and goes on without one."""
+"""Errors of a cost model. The search reports them and goes on without one."""
 
 from __future__ import annotations
 

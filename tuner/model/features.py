@@ -70,9 +70,9 @@ class SketchFeatures:
         return self.described(points)[0]
 
     def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
-        """The matrix, and what is to be added to a score of speed for results that do not stay in a cache, and for what
-        threads read that others have written. The first no measurement tells: it writes to the same memory again and
-        again. The second is not among the features that models were trained with."""
+        """The matrix, and the terms to add to a score of speed. One is for results that do not stay in a cache, the
+        other for values that other threads have written. No measurement shows the first: it writes to the same memory
+        again and again. The second is not among the features that models were trained with."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()

@@ -1,4 +1,4 @@
-"""What a search knows of candidates before they are measured: their features, and a prior score."""
+"""A search's guide before measurements: features of candidates, and a prior score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cost model knows of a machine, from its target."""
+"""The cost model's facts of a machine, from its target."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class _Reader:
         made: Sequence[n.For],
         outputs: dict[RV, tuple[int, int]],
     ) -> None:
-        """What a step says about loops: where they come from."""
+        """Note where loops come from, as a step says."""
         parts = tuple(loop.loop_var for loop in made)
         match step.prim, before:
             case "split", [n.Var() as parent, *_] if all(_plain(f) for f in step.inputs[1:]):

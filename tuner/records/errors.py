@@ -1,4 +1,4 @@
-"""What can go wrong with the record store."""
+"""Errors of the record store."""
 
 from __future__ import annotations
 

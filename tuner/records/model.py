@@ -1,4 +1,4 @@
-"""What goes into the record store and what comes out: frozen data, no database in it.
+"""Records that go into the store and come out: frozen data, no database in it.
 
 Times are seconds, points in time aware datetimes in UTC, `flops` operations per call of the function.
 `New…` types are what callers give; the others carry the row's `id`.
@@ -145,7 +145,7 @@ class CommandFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts(CommandFacts):
-    """What a run's row keeps as it was told. A new column is a field here and a migration (`tuner.records.facts`)."""
+    """The facts in a run's row. A new column is a field here and a migration (`tuner.records.facts`)."""
 
     name: str = ""
 
@@ -178,7 +178,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUse:
-    """What a run has used: the seconds that devices were held for it, all together, and those in which they measured.
+    """The use of devices by a run: the seconds that they were held, all together, and those in which they measured.
     Both are 0 for a run from somebody else's file of records, which takes nothing of anybody's quota."""
 
     held_s: float = 0.0
@@ -234,7 +234,7 @@ class FailureCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFacts:
-    """What a trial's row keeps as it was told. A new column is a field here and a migration (`tuner.records.facts`).
+    """The facts in a trial's row. A new column is a field here and a migration (`tuner.records.facts`).
 
     `samples` are seconds per call, one per repeat; `noise` names what was odd about the measurement ("load", "spread",
     …). `verified`: the output agreed with the reference. `measured_by` is the lease token the result came under.
@@ -363,7 +363,7 @@ class BestConfig:
 
     @property
     def goal(self) -> Goal:
-        """What it was chosen by."""
+        """The goal that it was chosen by."""
         return Goal.TIME if self.joules is None else Goal.ENERGY
 
     @property
@@ -375,7 +375,7 @@ class BestConfig:
 
     @property
     def untuned_cost(self) -> float | None:
-        """What the function as written takes of what it was chosen by."""
+        """The cost of the function as written, in what it was chosen by."""
         return self.untuned if self.goal is Goal.TIME else self.untuned_joules
 
     @property
@@ -408,7 +408,7 @@ class BestLookup:
 
     @property
     def trace(self) -> str | None:
-        """What to replay on the workload asked for."""
+        """The trace to replay on the workload asked for."""
         return self.adapted or (None if self.config is None else self.config.trace)
 
 

@@ -1,4 +1,4 @@
-"""What a search strategy is: ask for candidates, tell their costs."""
+"""The interface of search strategies: ask for candidates, tell their costs."""
 
 from __future__ import annotations
 

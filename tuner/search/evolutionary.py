@@ -51,7 +51,7 @@ class EvolutionOptions:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the guide says of a candidate."""
+    """The guide's facts of a candidate."""
 
     candidate: Candidate
     row: Floats

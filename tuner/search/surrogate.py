@@ -1,4 +1,4 @@
-"""What a run has learnt of its own task: a Gaussian process over features, around what the prior score promises.
+"""A run's own model of its task: a Gaussian process over features, around what the prior score promises.
 
 C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. With a few hundred trials
 at most, it says of each candidate how fast it should be and how sure that is, and takes milliseconds to fit.

@@ -1,4 +1,4 @@
-"""What a function's blocks are, seen from a tuner: which can be tiled, which inlined, what is reused where."""
+"""A tuner's view of a function's blocks: which can be tiled, which inlined, what is reused where."""
 
 from __future__ import annotations
 

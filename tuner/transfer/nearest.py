@@ -1,4 +1,4 @@
-"""What to build a workload with when nobody has tuned it here: the config of the nearest workload, adapted.
+"""A config for a workload that was not tuned here: that of the nearest workload, adapted.
 
 The last step before a miss. A config found this way is legal on the function asked for, but nobody has measured it.
 """
@@ -170,7 +170,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Place:
-    """What may be given of a family on a target and device class: its groups, by `Description.family`."""
+    """The offers of a family on a target and device class: its groups, by `Description.family`."""
 
     version: int
     groups: Mapping[str, _Group]

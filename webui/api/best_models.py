@@ -1,4 +1,4 @@
-"""What the API takes and answers with about lookups."""
+"""Requests and replies of the API about lookups."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Lookup(BaseModel):
 
 
 class Batch(BaseModel):
-    """What a whole build asks for at once, on one target. With `release`, only its configs count. They are chosen
+    """The lookups of a whole build, on one target. With `release`, only its configs count. They are chosen
     by `objective`, "time" or "energy"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

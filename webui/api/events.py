@@ -107,7 +107,7 @@ async def _stream(context: Context, follower: Follower) -> AsyncIterator[str]:
 
 @dataclass
 class Batch:
-    """What one look brought: events ready to send, whether more trials wait, whether the run is over."""
+    """The result of one look: events ready to send, whether more trials wait, whether the run is over."""
 
     events: list[str] = field(default_factory=list)
     more: bool = False

@@ -1,4 +1,4 @@
-"""What happened to devices, who holds them, what benchmarks found, and the farm's numbers."""
+"""Routes for device events, leases, benchmarks, and the farm's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API takes and answers with about releases, device events, leases and benchmarks."""
+"""Requests and replies of the API about releases, device events, leases and benchmarks."""
 
 from __future__ import annotations
 

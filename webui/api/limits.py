@@ -1,4 +1,4 @@
-"""What users may take of the farm, and boxes that get another name or leave."""
+"""Routes for quotas, and for boxes that get another name or leave."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Box = Annotated[str, Path(min_length=1, max_length=200)]
 
 
 class NewQuota(Body):
-    """What is null is not limited. `days` is the time that device hours and trials are counted over."""
+    """A quota; null is no limit. `days` is the time that device hours and trials are counted over."""
 
     device_hours: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
     trials: int | None = Field(default=None, ge=0, le=10**12)

@@ -1,4 +1,4 @@
-"""What the API takes and answers with about models. Times are seconds (`_s`), moments ISO 8601 in UTC."""
+"""Requests and replies of the API about models. Times are seconds (`_s`), moments ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class ModelConfigs(Reply):
 
 @shows(facts.ModelTime, renamed={**_SECONDS, "version_id": "version"}, without=("environment", "measured_by"))
 class ModelTime(Shown):
-    """What a run took from end to end: the median of `samples_s` and its 95 % interval. `version` is a digest."""
+    """The end-to-end time of a run: the median of `samples_s` and its 95 % interval. `version` is a digest."""
 
     version: str
 
@@ -226,7 +226,7 @@ class ProfileJobs(Reply):
 
 
 class TuneModel(Body):
-    """What to tune a model with: the devices' key (without a tracker none), trials a kernel, a version's digest."""
+    """The tuning of a model: the devices' key (without a tracker none), trials a kernel, a version's digest."""
 
     key: str = Field(default="", max_length=1000)
     trials: int = Field(default=64, ge=1, le=1_000_000)

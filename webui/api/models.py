@@ -1,4 +1,4 @@
-"""What the API answers with, runs apart (`run_models`). Times are seconds (`_s`), moments ISO 8601 in UTC."""
+"""Replies of the API, runs apart (`run_models`). Times are seconds (`_s`), moments ISO 8601 in UTC."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ router = APIRouter(tags=["runs"], responses={**ERRORS, **CHANGE_ERRORS})
 
 
 class NewRun(Body):
-    """What to tune: operators with their sizes, as `tunefarm tune` takes them (files are not read). A workload with a
+    """A run to start: operators with their sizes, as `tunefarm tune` takes them (files are not read). A workload with a
     name for a size is tuned for all `shapes`, as `--shapes` lists them. `traffic` is the text of a file of counts.
     `key` chooses the tracker's devices; without a tracker this machine measures. `target` is what to build for, by
     default what the first of the devices is."""
@@ -77,7 +77,7 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
 
 
 def _flags(new: NewRun) -> list[str]:
-    """What the command that repeats a run says of its families; their traffic is in no file."""
+    """The flags for a run's families in the command that repeats it; their traffic is in no file."""
     flags = [word for shapes in new.shapes for word in ("--shapes", shapes)]
     return flags if new.portfolio is None else [*flags, "--portfolio", str(new.portfolio)]
 

@@ -1,4 +1,4 @@
-"""What the API answers with about runs and trials."""
+"""Replies of the API about runs and trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's candidates chose, and two runs side by side."""
+"""Pages of a run's decisions, and of two runs side by side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AXES = 9
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a task's measured candidates chose, and how much that mattered."""
+    """The decisions of a task's measured candidates, and how much each mattered."""
 
     run: Run
     task: RunTask

@@ -124,7 +124,7 @@ def _lines(label: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a device class can do: operations and bytes a second."""
+    """The peaks of a device class: operations and bytes a second."""
 
     name: str
     flops: float
@@ -338,7 +338,7 @@ def _nice(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scatter:
-    """What was expected from left to right, what was measured upwards, both logarithmic and of the same range.
+    """Predicted times from left to right, measured times upwards, both logarithmic and of the same range.
     `diagonal` is where both are the same: x and y of its ends."""
 
     width: float

@@ -39,7 +39,7 @@ class GraphPicture:
 
 @dataclass(frozen=True)
 class CallShare:
-    """What a kernel takes of the model's time, from 0 to 1, and what to say of it."""
+    """A kernel's share of the model's time, from 0 to 1, and its text."""
 
     share: float
     text: str

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: host, origin, token, and what every reply carries."""
+"""The checks of every request before a route sees it: host, origin, token; and the headers of every reply."""
 
 from __future__ import annotations
 

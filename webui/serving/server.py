@@ -95,7 +95,7 @@ def serve_app(
 
 @dataclass(frozen=True)
 class WorkerCounts:
-    """What several processes that answer on one socket count together."""
+    """Counts that several processes on one socket share."""
 
     failures: Limit
     connections: Counts

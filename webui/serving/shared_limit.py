@@ -1,4 +1,4 @@
-"""What several processes count together, in a file they share: wrong tokens, connections and live streams."""
+"""Counts that several processes share in a file: wrong tokens, connections and live streams."""
 
 from __future__ import annotations
 

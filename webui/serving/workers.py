@@ -37,7 +37,7 @@ _DEATHS_S = 60.0
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told: its number, from 0, and the files it inherited."""
+    """The task of a worker: its number, from 0, and the files it inherited."""
 
     options: WebOptions
     number: int
@@ -80,7 +80,7 @@ WorkerEvents = queue.SimpleQueue["_Ended | int | None"]
 
 @contextmanager
 def _signals() -> Iterator[WorkerEvents]:
-    """What happens, signals to end among it."""
+    """Yield the queue of events; signals to end are among them."""
     events: WorkerEvents = queue.SimpleQueue()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: events.put(None)) for number in numbers}

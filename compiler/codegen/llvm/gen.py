@@ -19,7 +19,7 @@ NONTEMPORAL = "!0"  # the metadata of stores that bypass the caches
 
 @dataclass(frozen=True, slots=True)
 class DeviceOptions:
-    """What code for a GPU's kernel is written for.
+    """The device for which a GPU's kernel is compiled.
 
     extents: threads and blocks along each axis ("threadIdx.x") where known. max_shared: bytes of a block.
     dynamic_shared: shared memory is parts of one piece whose size is told at the launch. shared_align: of its parts.
@@ -36,7 +36,7 @@ class DeviceOptions:
 
 @dataclass(frozen=True, slots=True)
 class CodegenOptions:
-    """What the target lets the generator do.
+    """The features of the target that the generator may use.
 
     features: LLVM names of the CPU features in use. fast_math: LLVM's flags on float arithmetic; the default
     lets a multiplication and an addition become one fused operation. half_conversions: the CPU converts between

@@ -1,4 +1,4 @@
-"""What functions made of whole graphs call: kernels beside them, and where the model's constants are.
+"""Calls in functions made of whole graphs: kernels beside them, and the addresses of the model's constants.
 
 A check that fails ends the function with a code from FIRST_CHECK on; a kernel that fails, with the kernel's code.
 """

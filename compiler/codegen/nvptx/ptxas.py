@@ -1,4 +1,4 @@
-"""What NVIDIA's assembler says about kernels, where it is installed: registers, spills, shared memory.
+"""Reports of NVIDIA's assembler about kernels, where it is installed: registers, spills, shared memory.
 
 `ptxas` comes with the CUDA toolkit and with the wheel `nvidia-cuda-nvcc`. Nothing needs it: the driver assembles
 PTX when it loads a module.
@@ -30,7 +30,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """What a thread of a kernel takes, and a block of static shared memory. Bytes."""
+    """The resources of a kernel: of each thread, and static shared memory of a block. Bytes."""
 
     kernel: str
     registers: int

@@ -1,4 +1,4 @@
-"""What GPU threads have beyond the code of a CPU: numbers, barriers, exchange in a warp, atomics, shared memory."""
+"""Instructions that only GPU threads have: numbers, barriers, exchange in a warp, atomics, shared memory."""
 
 from __future__ import annotations
 

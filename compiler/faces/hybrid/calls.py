@@ -1,4 +1,4 @@
-"""What the functions that a hybrid function may call become in TensorIR."""
+"""TensorIR for the functions that a hybrid function may call."""
 
 from __future__ import annotations
 

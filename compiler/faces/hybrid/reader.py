@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Frame:
-    """What is allocated for each iteration of a loop, or for the whole function."""
+    """Tensors allocated for each iteration of a loop, or for the whole function."""
 
     names: dict[str, Any]
     allocated: list[n.Buffer] = field(default_factory=list)
@@ -91,7 +91,7 @@ def _whole(buffer: n.Buffer) -> n.BufferRegion:
 
 
 class Inlined(ABC):
-    """What can be called in a hybrid function: another one, whose statements are written there."""
+    """A hybrid function that another one calls: its statements are written there."""
 
     @abstractmethod
     def definition(self) -> tuple[Source, ast.FunctionDef, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the names of a hybrid function do where Python itself runs it, on numpy arrays.
+"""The names of a hybrid function when Python itself runs it, on numpy arrays.
 
 `NAMES` are put among a function's globals for the run. They mean what `compiler.faces.hybrid.calls` makes of them.
 """

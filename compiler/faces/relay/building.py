@@ -27,7 +27,7 @@ from compiler.runtime.vm.vm_executable import VMExecutable
 
 
 class GraphExecutorFactoryModule:
-    """What `relay.build` gives: `lib["default"](dev)` runs it, `export_library` writes it.
+    """The result of `relay.build`: `lib["default"](dev)` runs it, `export_library` writes it.
 
     Weights that were given to the build are in it as constants.
     """

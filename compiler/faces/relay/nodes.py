@@ -65,7 +65,7 @@ class Expr(Node):
 
     @property
     def checked_type(self) -> Type:
-        """What the value is. Raises IRError where it does not fit together."""
+        """The type of the value. Raises IRError where it does not fit together."""
         return _hooks["type"](self)  # type: ignore[no-any-return]
 
     def as_function(self) -> Function:
@@ -335,7 +335,7 @@ class TupleWrapper:
 
     @property
     def checked_type(self) -> Type:
-        """What the tuple is."""
+        """The type of the tuple."""
         return self.tuple_value.checked_type
 
     def __getitem__(self, index: int) -> TupleGetItem:

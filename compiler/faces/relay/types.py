@@ -1,4 +1,4 @@
-"""What values of Relay programs are."""
+"""Types of the values of Relay programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule knows of its module, under Apache TVM's names: places of statements, and what blocks wait for."""
+"""A schedule's view of its module, under Apache TVM's names: places of statements, and dependences of blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ScheduleDebugMask(enum.IntEnum):
-    """What is checked after each step: here, that the functions are well formed, for each value but `NONE`."""
+    """The checks after each step: here, that the functions are well formed, for each value but `NONE`."""
 
     NONE = 0
     VERIFY_SREF_TREE = 1
@@ -73,7 +73,7 @@ class ScheduleState:
         return None
 
     def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:
-        """What the blocks right inside a block wait for. Raises ScheduleError for the place of a loop."""
+        """The dependences between the blocks right inside a block. Raises ScheduleError for the place of a loop."""
         path = block_sref.path
         if path is None or not isinstance(path[-1], n.BlockRealize):
             raise ScheduleError("get_block_scope: it takes the place of a block")
@@ -150,21 +150,21 @@ class Dependency:
 
 @dataclass(frozen=True)
 class BlockScope:
-    """What the blocks right inside one block wait for, in program order."""
+    """The dependences between the blocks right inside one block, in program order."""
 
     dependencies: tuple[Dependency, ...] = ()
 
     def get_deps_by_src(self, block: StmtSRef) -> list[Dependency]:
-        """What waits for `block`."""
+        """The blocks that depend on `block`."""
         return [d for d in self.dependencies if d.src == block]
 
     def get_deps_by_dst(self, block: StmtSRef) -> list[Dependency]:
-        """What `block` waits for."""
+        """The blocks that `block` depends on."""
         return [d for d in self.dependencies if d.dst == block]
 
 
 class BlockDependenceInfo(ScheduleState):
-    """What the blocks of a module wait for, without a schedule of it."""
+    """The dependences between the blocks of a module, without a schedule of it."""
 
     def get_sref(self, block: n.Block | n.For) -> StmtSRef | None:
         """The place of a block of the module; None for one that it does not have."""

@@ -25,7 +25,7 @@ _Given = Decision | Sequence[int] | None
 
 
 class Decisions(tuple[Decision | None, ...]):
-    """What the sampling steps of a trace decided: in order by number, or by the instruction. None where open."""
+    """The decisions of a trace's sampling steps: in order by number, or by the instruction. None where open."""
 
     _steps: tuple[Step, ...]
 

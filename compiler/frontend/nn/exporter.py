@@ -32,7 +32,7 @@ INIT = "_initialize_effect"
 
 
 class Exportable(Protocol):
-    """What is asked of a module."""
+    """The interface of a module that can be exported."""
 
     def named_parameters(self, prefix: str = "") -> Iterable[tuple[str, Parameter]]:
         """The parameters by name."""

@@ -158,7 +158,7 @@ def _children(module: Module) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(prefix: str, module: Module, kind: type[Any]) -> Iterator[tuple[str, Any]]:
-    """What of `kind` a module and those in it have, depth first, in the order in which it was made."""
+    """The attributes of `kind` of a module and those in it, depth first, in the order of their definition."""
     for name, item in _children(module):
         path = f"{prefix}.{name}" if prefix else name
         if isinstance(item, kind):

@@ -1,4 +1,4 @@
-"""What methods are exported with: the shapes and types of their arguments.
+"""Specifications of exported methods: the shapes and types of their arguments.
 
     {"forward": {"x": spec.Tensor(["batch", 64], "float32"), "length": int}}
 

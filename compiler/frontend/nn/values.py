@@ -1,4 +1,4 @@
-"""What methods of modules compute with: tensors, parameters and opaque objects, each a name in a graph."""
+"""Values in methods of modules: tensors, parameters and opaque objects, each a name in a graph."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Parameter(Tensor):
 
     @property
     def variable(self) -> RelaxExpr:
-        """What stands for the parameter in the function that is being built."""
+        """The variable for the parameter in the function that is being built."""
         return self._expr
 
     def stand_for(self, expr: RelaxExpr) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a model that is imported."""
+"""Errors of imported models."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NEWEST_OPSET = 28
 
 @dataclass(frozen=True, slots=True)
 class ImportedOutput:
-    """What an output of the model is: a name, and its ONNX element type where it is a tensor."""
+    """An output of the model: a name, and its ONNX element type where it is a tensor."""
 
     name: str
     elem: int

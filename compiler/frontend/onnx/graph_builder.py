@@ -1,4 +1,4 @@
-"""What converters build with: emitting operators and kernels, and reading what is known of values."""
+"""The builder for converters: it emits operators and kernels, and knows the values so far."""
 
 from __future__ import annotations
 

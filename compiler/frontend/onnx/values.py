@@ -1,4 +1,4 @@
-"""What the names of a model stand for while it is imported."""
+"""The values behind a model's names during its import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a converter is given: the node, and what is known of its arguments and its result."""
+"""The input of a converter: the node, and the known facts of its arguments and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong when a model of torch is imported."""
+"""Errors of imported torch models."""
 
 from __future__ import annotations
 

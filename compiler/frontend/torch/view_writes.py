@@ -1,4 +1,4 @@
-"""What a tensor is after one of its views was written."""
+"""The value of a tensor after a write to one of its views."""
 
 from __future__ import annotations
 

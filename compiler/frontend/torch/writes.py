@@ -1,4 +1,4 @@
-"""What in-place operators of a graph change: the names of a tensor, and tensors that share its memory."""
+"""The tensors that in-place operators of a graph change: their names, and those that share their memory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DEFAULT_OPT_LEVEL = 2
 
 
 class Instrument(Protocol):
-    """What a context tells the instruments it has: see `compiler.ir.transform.instrument.PassInstrument`."""
+    """The instrument of a context: see `compiler.ir.transform.instrument.PassInstrument`."""
 
     def enter_pass_ctx(self) -> None: ...
     def exit_pass_ctx(self) -> None: ...

@@ -26,7 +26,7 @@ ModuleFunction = Callable[[IRModule, PassContext], IRModule]
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
-    """What a context and its instruments know of a pass. `required`: passes a sequence runs before it."""
+    """The description of a pass for contexts and instruments. `required`: passes a sequence runs before it."""
 
     opt_level: int
     name: str

@@ -11,7 +11,7 @@ from compiler.suggest import closest
 
 
 class NamedPass(Protocol):
-    """What a dialect keeps of a pass."""
+    """A dialect's entry for a pass."""
 
     @property
     def title(self) -> str: ...

@@ -25,7 +25,7 @@ from compiler.tir.visit import walk_stmts
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What is asked of a buffer's dimension."""
+    """The alignment of a buffer's dimension."""
 
     factor: int
     offset: int

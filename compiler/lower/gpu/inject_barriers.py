@@ -70,7 +70,7 @@ def inject_barriers(func: n.PrimFunc, *, storage_scope: str = "shared") -> n.Pri
 
 @dataclass(slots=True)
 class _Open:
-    """What statements did: `head` before their first barrier, `tail` since the last one. `closed`: a barrier stands on
+    """Accesses: `head` before the first barrier, `tail` since the last one. `closed`: a barrier stands on
     every way through them; `holds_barrier`: on some way."""
 
     head: list[ThreadAccess] = field(default_factory=list)

@@ -42,7 +42,7 @@ _Described = tuple[str, tuple[int, int], tuple[int, int]]  # dtype, the matrix's
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What one launch runs, for `grid` blocks of `block` threads. `func` has the parameters that it uses; `slots` says
+    """One launch: `grid` blocks of `block` threads. `func` has the parameters that it uses; `slots` says
     which of the function's parameters, shape variables and workspaces these are."""
 
     func: n.PrimFunc

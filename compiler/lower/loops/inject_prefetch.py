@@ -87,7 +87,7 @@ def _fetching(loop: n.For, given: frozenset[n.Var]) -> n.For:
 
 @dataclass
 class _Stream:
-    """What a loop reads of a buffer: the elements at `start` + `step` · iteration + each of `offsets`."""
+    """The elements of a buffer that a loop reads: at `start` + `step` · iteration + each of `offsets`."""
 
     buffer: n.Buffer
     start: PrimExpr

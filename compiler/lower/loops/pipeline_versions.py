@@ -1,4 +1,4 @@
-"""What the statements of a pipelined loop do to memory, and how many versions of it are in use at a time."""
+"""Memory effects of a pipelined loop's statements, and the number of versions in use at a time."""
 
 from __future__ import annotations
 

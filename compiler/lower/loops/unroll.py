@@ -78,7 +78,7 @@ def unroll(func: n.PrimFunc, vector_bits: int = 256, *, config: UnrollConfig = N
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a part becomes: statements, and operations on vector registers that they take."""
+    """The size of a part: statements, and the operations on vector registers that they take."""
 
     statements: int = 0
     operations: int = 0

@@ -1,4 +1,4 @@
-"""What a function computes from its weights alone."""
+"""The part of a function that depends on its weights alone."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Use:
 
 @dataclass(eq=False, slots=True)
 class Constraints:
-    """What a graph must fulfil: the uses between patterns, and patterns whose values have one shape."""
+    """The constraints on a match: the uses between patterns, and patterns whose values have one shape."""
 
     uses: list[Use] = field(default_factory=list)
     same_shapes: list[tuple[DFPattern, ...]] = field(default_factory=list)

@@ -35,7 +35,7 @@ _LEAVES = (Constant, ShapeExpr, ExternFunc)
 
 
 class Matching:
-    """What patterns stand for in one attempt. `bindings` has the values of variables that may be looked through."""
+    """The state of one attempt to match. `bindings` has the values of variables that may be looked through."""
 
     def __init__(self, bindings: Mapping[Var, RelaxExpr] | None = None) -> None:
         self.bindings = {} if bindings is None else bindings

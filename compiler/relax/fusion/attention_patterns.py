@@ -57,7 +57,7 @@ def make_attention_rewrite_pattern(
 
 @dataclass(frozen=True, eq=False)
 class _Rule:
-    """What makes the operator of a match."""
+    """The rule that makes the operator of a match."""
 
     query: _Side
     key: _Side
@@ -133,7 +133,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Out:
-    """What is made of the last product."""
+    """The last product of a match, and its parts."""
 
     pattern: DFPattern
     product: DFPattern

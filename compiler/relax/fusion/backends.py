@@ -1,4 +1,4 @@
-"""What backends of users' own register: patterns of what they compute, and code generators."""
+"""The registry of users' backends: patterns that they compute, and code generators."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _MEMBERS = (CallPattern, TupleGetItemPattern, TuplePattern, UnorderedTuplePatter
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PatternCheckContext:
-    """What a pattern's check is asked about.
+    """The arguments of a pattern's check.
 
     `matched_expr` is what the whole pattern matched, `annotated_expr` what those with names did. `matched_bindings`
     has the values that would become one function, `var_usages` the variables whose values use each variable of the

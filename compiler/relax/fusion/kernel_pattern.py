@@ -1,4 +1,4 @@
-"""What a kernel does with its arguments, as fusion needs to know it.
+"""A kernel's use of its arguments, as fusion needs to know it.
 
     B[i, j] = A[i, j] * 2            ELEMWISE       element i, j reads element i, j: POINT
     C[i, j] = A[i, j] + b[j]         BROADCAST      b is read at some of the coordinates: BROADCAST
@@ -49,7 +49,7 @@ class InputUse:
 
 @dataclass(frozen=True, slots=True)
 class KernelPattern:
-    """What fusion needs to know of a kernel. `inputs` has an entry for each array that is read, in order.
+    """The facts that fusion needs of a kernel. `inputs` has an entry for each array that is read, in order.
 
     `work` counts the operations of a call. `rows` is the number of leading dimensions that are kept where the kernel
     reduces all others, which lie last in its argument: a sum of rows.

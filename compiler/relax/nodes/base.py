@@ -73,7 +73,7 @@ class Expr(RelaxExpr):
 
     @property
     def struct_info(self) -> StructInfo:
-        """What is known of the value. Raises IRError before the expression was normalised."""
+        """The known facts of the value. Raises IRError before the expression was normalised."""
         info = self.struct_info_
         if info is None:
             raise IRError(

@@ -86,7 +86,7 @@ class DataflowVar(Var):
 
 
 class Content:
-    """What an array holds: equal when type, shape and every bit are. Its text names it by a digest."""
+    """The content of an array: equal when type, shape and every bit are. Its text names it by a digest."""
 
     __slots__ = ("_data", "_digest")
 

@@ -1,4 +1,4 @@
-"""What is known of tensors, tuples and functions."""
+"""Facts of tensors, tuples and functions."""
 
 from __future__ import annotations
 

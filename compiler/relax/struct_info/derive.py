@@ -1,4 +1,4 @@
-"""What calls of functions return."""
+"""The StructInfo that calls of functions return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays known of a value outside of the place where its dimensions have names."""
+"""The facts of a value that hold outside of the place where its dimensions have names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two values, of which one will be there, have in common."""
+"""The common facts of two values, one of which will be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What graphs know of TensorIR functions: the StructInfo of their parameters."""
+"""The StructInfo of TensorIR functions' parameters, for graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `R.name` stands for in a script."""
+"""The meaning of `R.name` in a script."""
 
 from __future__ import annotations
 

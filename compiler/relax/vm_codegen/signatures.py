@@ -1,4 +1,4 @@
-"""What callers of an executable are told of a function: its StructInfo, as the runtime has it."""
+"""The signature of an executable's function: its StructInfo, as the runtime has it."""
 
 from __future__ import annotations
 

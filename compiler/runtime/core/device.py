@@ -50,7 +50,7 @@ class DeviceNameError(DeviceError, ValueError):
 
 
 class DeviceAPI(Protocol):
-    """What a kind of device can do. `handle` is whatever `allocate` returned, opaque to the caller.
+    """The operations of a kind of device. `handle` is whatever `allocate` returned, opaque to the caller.
 
     One object serves every device of its kind, so each method is told which. Host memory is passed as a
     C-contiguous buffer of exactly the bytes to move. Methods raise DeviceError when the device is absent or

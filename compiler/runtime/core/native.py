@@ -53,7 +53,7 @@ class NativeLibrary:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What governs the threads of one copy of the native code: the runtime's own, or a loaded library's."""
+    """The threads of one copy of the native code: the runtime's own, or a loaded library's."""
 
     set_threads: Any
     set_cores: Any

@@ -106,7 +106,7 @@ class NDArray:
 
     @property
     def handle(self) -> Any:
-        """What the device's API knows the memory by: a HostBuffer for a CPU's."""
+        """The memory's handle for the device's API: a HostBuffer for a CPU's."""
         if self._handle is None and self._view is not None:
             self._handle = HostBuffer.of_elements(self._view, self._pointer)
         return self._handle

@@ -1,4 +1,4 @@
-"""What packed functions pass besides arrays and numbers: strings, shapes, data types."""
+"""Values of packed functions besides arrays and numbers: strings, shapes, data types."""
 
 from __future__ import annotations
 

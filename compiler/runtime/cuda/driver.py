@@ -1,4 +1,4 @@
-"""What the CUDA runtime asks of a driver: the seam between logic that is tested anywhere and calls that need a GPU."""
+"""The CUDA runtime's driver: the seam between logic that is tested anywhere and calls that need a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers call: memory, modules, and operations that all of them take part in. Known by their global names."""
+"""Global functions of workers: memory, modules, and operations that all of them take part in."""
 
 from __future__ import annotations
 

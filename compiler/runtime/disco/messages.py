@@ -1,4 +1,4 @@
-"""What a controller tells its workers, and what they answer."""
+"""Messages between a controller and its workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DiscoError(TunefarmError, RuntimeError):
 
 
 class Ref(msgspec.Struct, frozen=True, tag="r"):
-    """What a register of the worker holds."""
+    """A reference to a register of the worker."""
 
     register: int
 

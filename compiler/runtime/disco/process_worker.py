@@ -24,7 +24,7 @@ _DECODER = msgspec.msgpack.Decoder(ToWorker)
 
 
 class _Inbox:
-    """What the controller sends: instructions, and what becomes of a meeting, which a worker waits for meanwhile."""
+    """The controller's messages: instructions, and results of a meeting, which a worker waits for meanwhile."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel

@@ -48,7 +48,7 @@ class Workers(Protocol):
 
 
 class DRef:
-    """What every worker of a session holds under one number."""
+    """A value that every worker of a session holds under one number."""
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session

@@ -22,7 +22,7 @@ _WEAK = 2
 
 @dataclass(frozen=True, slots=True)
 class ObjectSymbols:
-    """What an object file is for and which global symbols it defines and needs. `weak` ones yield to others' own."""
+    """The target of an object file and the global symbols it defines and needs. `weak` ones yield to others' own."""
 
     machine: str
     defined: frozenset[str]

@@ -25,7 +25,7 @@ AnyFunction = Callable[..., Any]
 
 
 class Exported(Protocol):
-    """What is asked of a module that is written into a file. One with code of its own has an `artifact` too."""
+    """A module that can be written to a file. One with code of its own has an `artifact` too."""
 
     @property
     def static_code(self) -> bytes | None: ...

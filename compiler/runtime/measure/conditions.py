@@ -1,4 +1,4 @@
-"""What else happened on the machine during a measurement: load, preemption, migration, frequency, throttling.
+"""Disturbances of a measurement by the machine: load, preemption, migration, frequency, throttling.
 
 `take` reads Linux's counters; `warnings` compares two readings. What a machine does not tell is left out.
 """
@@ -124,7 +124,7 @@ def begin() -> str:
 
 @register_func(END, override=True)
 def end(before: str) -> str:
-    """What was `drawn` on this machine since `begin`, as JSON text, with `why_not` where energy is not told.
+    """The energy `drawn` on this machine since `begin`, as JSON text, with `why_not` where it is not known.
 
     Raises ArgumentError for a text that `begin` did not give."""
     try:

@@ -1,4 +1,4 @@
-"""What the processor consumed: the counters of RAPL, as Linux shows them under /sys/class/powercap.
+"""The processor's energy: the counters of RAPL, as Linux shows them under /sys/class/powercap.
 
 A counter is of a whole package or of its memory, so it includes whatever else ran there meanwhile. It counts micro-
 joules, is renewed about every millisecond, and starts again at zero when it is full. Linux lets only root read it

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: arithmetic and memory, with as many threads as parallel loops use."""
+"""This machine's measured peaks: arithmetic and memory, with as many threads as parallel loops use."""
 
 from __future__ import annotations
 

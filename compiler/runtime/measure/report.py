@@ -1,4 +1,4 @@
-"""What a profiling run gathered, a row a call: as CSV, a table, and JSON that reads back."""
+"""The report of a profiling run, a row a call: as CSV, a table, and JSON that reads back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the virtual machine brings along: memory, shapes, tuples, closures, checks.
+"""Built-in functions of the virtual machine: memory, shapes, tuples, closures, checks.
 
 Each is called by an instruction like any other function, under the name that it has here; those that want the machine
 take it first. Arguments come from instructions, which may be anybody's: each checks what it is given.
@@ -36,7 +36,7 @@ class VMError(DeviceError):
 
 
 class Machine(Protocol):
-    """What functions that take the machine ask of it."""
+    """The machine's interface for functions that take it."""
 
     @property
     def memory(self) -> MachineMemory:
@@ -82,7 +82,7 @@ _NUMBER, _LOAD = range(2)  # codes of make_shape
 
 
 class MatchCode(IntEnum):
-    """What `match_shape` does with an extent."""
+    """The action of `match_shape` for an extent."""
 
     EQUAL_NUMBER = 0
     STORE = 1

@@ -23,7 +23,7 @@ MAX_NAME = 1024
 
 
 class Special(IntEnum):
-    """What an operand may be besides a register: nothing, or the machine itself."""
+    """An operand that is no register: nothing, or the machine itself."""
 
     VOID = 1 << 54
     MACHINE = (1 << 54) + 1

@@ -36,7 +36,7 @@ MAX_FUNCTIONS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What an executable says: functions by number, constants by number, and kernels by kind of device.
+    """The content of an executable: functions by number, constants by number, and kernels by kind of device.
 
     A kernel is an entry point of one of `kernels`: the artifact that runs on that type of device ("cpu", "cuda").
     `target` is the canonical text of what it was built for, empty for programs without kernels. `interpreted`: of a

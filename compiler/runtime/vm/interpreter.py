@@ -42,7 +42,7 @@ MOST_NESTED = 100_000
 
 
 class InstrumentReturn(IntEnum):
-    """What an instrument wants: go on as ever, or leave the call out."""
+    """An instrument's answer: run the call, or leave it out."""
 
     NO_OP = 0
     SKIP_RUN = 1
@@ -65,7 +65,7 @@ class GraphFunction(PackedFunc, ABC):
 
 
 class Resolver:
-    """What the instructions of a program name: functions by number, and the machine."""
+    """The names in a program's instructions: functions by number, and the machine."""
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ class NativeFunction:
 
     @property
     def outs(self) -> tuple[ArgSpec, ...]:
-        """What is known of the results that it makes."""
+        """The known facts of the results that it makes."""
         return self._outs
 
     @property

@@ -1,4 +1,4 @@
-"""What each kernel of a model takes: time, share, work, and how far it is from what the machine can do.
+"""The profile of a model's kernels: time, share, work, and distance to the machine's peak.
 
 Kernels on the CPU are timed by native code around one call each, in the model's order and with its data, so that caches
 are as they are in use. What the interpreter does in between is not counted.

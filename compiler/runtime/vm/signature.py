@@ -1,4 +1,4 @@
-"""What a virtual machine's functions take and give, as data: the runtime's counterpart of a graph's StructInfo.
+"""Signatures of a virtual machine's functions, as data: the runtime's counterpart of a graph's StructInfo.
 
 It is in every executable, so that a caller is told which argument does not fit, and so that tools can make inputs.
 """
@@ -81,7 +81,7 @@ class FuncInfo(msgspec.Struct, frozen=True, tag="func"):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """What a function is given: its name, and of an array what is known. `dtype` is "" and `shape` None otherwise."""
+    """A function's parameter: its name, and the known facts of an array. `dtype` is "" and `shape` None otherwise."""
 
     name: str
     dtype: str = ""
@@ -95,7 +95,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Interface(msgspec.Struct, frozen=True):
-    """What a function takes, and how many values it gives."""
+    """The parameters of a function, and the number of its results."""
 
     params: tuple[Parameter, ...] = ()
     results: int = 1

@@ -1,4 +1,4 @@
-"""What a build of a graph gives: an executable, to be run by a `VirtualMachine`, saved or exported."""
+"""The result of a graph's build: an executable, to be run by a `VirtualMachine`, saved or exported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class VMModule(Module):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """What its file says of where it came from."""
+        """The origin that its file names."""
         return self.program.meta
 
     def note(self, facts: Mapping[str, str]) -> None:
@@ -171,7 +171,7 @@ class VMExecutable:
 
     @property
     def program(self) -> Program:
-        """What the executable says."""
+        """The content of the executable."""
         return self.mod.program
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ class _Digit:
 
 
 class _Ranges:
-    """What the terms of sums reach. Sums of loop variables alone, which is nearly all, need no analysis."""
+    """The ranges of the terms of sums. Sums of loop variables alone, which is nearly all, need no analysis."""
 
     def __init__(self, loops: Sequence[n.For]) -> None:
         self._loops = loops

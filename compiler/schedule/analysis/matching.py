@@ -23,7 +23,7 @@ Buffers = dict[n.Buffer, n.Buffer]
 
 
 class Mismatch(Exception):
-    """What differs; the message says it."""
+    """A difference; the message names it."""
 
 
 def match_body(analyzer: Analyzer, desc: Stmt, body: Stmt) -> tuple[Starts, Buffers]:

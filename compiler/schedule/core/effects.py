@@ -1,4 +1,4 @@
-"""What steps did to functions, kept for the next trace that takes the same steps on them.
+"""Effects of steps on functions, cached for the next trace that takes the same steps on them.
 
 Traces of one sketch differ in decisions only, and what comes before the first that differs is the same each time.
 Primitives are pure, and functions are never changed, so the same step of the same function has the same effect.

@@ -104,7 +104,7 @@ def saved_map(value: str | int | float, rank: int = 0) -> str:
 
 
 def padding_names(rank: int) -> list[str]:
-    """What TVM calls the places of padding."""
+    """TVM's names for the places of padding."""
     return [f"indices_{at}" for at in range(rank)]
 
 

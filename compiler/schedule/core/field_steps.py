@@ -26,7 +26,7 @@ class FieldTraceError(ScheduleError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class InstructionKind:
-    """What an instruction does.
+    """The kind of an instruction.
 
     `inputs` and `attrs` name its parts. A last input "x*" is all that follow, "x+" likewise but a list in Python, "x[]"
     one list, and "x|" one value or a list of several. `call` is their order in Python, where it differs.

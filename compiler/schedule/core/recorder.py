@@ -1,4 +1,4 @@
-"""What a schedule holds: the functions, what names stand for, the steps so far; and how one more step is taken.
+"""The content of a schedule: the functions, the values of names, the steps so far; and how one more step is taken.
 
 `Recorder.take` applies a primitive by its name and records the step; `replay` takes the steps of a trace.
 """

@@ -1,4 +1,4 @@
-"""What a schedule step works on: functions, and what the trace's names stand for in them."""
+"""The state that a schedule step works on: functions, and the values of the trace's names in them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a primitive did: the new function, the values of its outputs, the blocks that changed their name. `home` is
+    """The effect of a primitive: the new function, the values of its outputs, renamed blocks. `home` is
     the name of the function, once it is known."""
 
     func: n.PrimFunc

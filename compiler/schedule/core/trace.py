@@ -41,7 +41,7 @@ _WRITTEN = re.compile(
 
 
 class Scheduled(Protocol):
-    """What a trace is applied to: a schedule."""
+    """The schedule that a trace is applied to."""
 
     def take(
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any

@@ -284,7 +284,7 @@ def _check_finished(maker: Member, path: Path) -> None:
 
 
 def _check_nothing_beside(me: Member, outside: Member, inside: list[Member], loop: n.Var) -> None:
-    """What a block outside the loop writes, a block inside writes again, all of it: else `me` would miss a part."""
+    """Check that a block inside writes all that a block outside the loop writes: else `me` would miss a part."""
     for begun in outside.block.writes:
         again = [(m, w) for m in inside for w in m.block.writes if w.buffer is begun.buffer]
         if not again or not me.reads(begun.buffer):

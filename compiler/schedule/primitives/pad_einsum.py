@@ -129,7 +129,7 @@ def _check_indices(me: Member, buffer: n.Buffer, padded: Padded) -> None:
 
 
 def _check_box(me: Member, store: n.BufferStore, padded: Padded) -> None:
-    """What the block writes is a box at the start of its buffer, so that it can be copied back. An axis that stays one
+    """Check that the block writes a box at its buffer's start, so that it can be copied back. An axis that stays one
     iteration long need not be an index."""
     indices = [index for index in store.indices if not ops.is_const(index, 0)]
     data = [

@@ -126,7 +126,7 @@ def _reindex_cache(func: n.PrimFunc, block: str, which: tuple[str, int], storage
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What a block uses, through a copy: element `own` of `cached` in each iteration of `axes`."""
+    """A copy that a block uses: element `own` of `cached` in each iteration of `axes`."""
 
     buffer: n.Buffer
     cached: n.Buffer

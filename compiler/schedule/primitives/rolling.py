@@ -149,7 +149,7 @@ def _rolling_dim(loop: n.For, inside: Sequence[n.For], box: Box) -> tuple[int, i
 def _check_window(
     analyzer: Analyzer, readers: Sequence[Member], depth: int, buffer: n.Buffer, dim: int, box: Box
 ) -> None:
-    """What the readers read in one iteration lies in what is made there."""
+    """Check that the readers of one iteration read only values that are made there."""
     low, extent = box[dim]
     for reader in readers:
         below = [f for f in reader.path[depth:] if isinstance(f, n.For)]

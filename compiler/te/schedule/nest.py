@@ -1,4 +1,4 @@
-"""What replay knows of a stage while it carries its record out."""
+"""The state of a stage's replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage records: how axes follow from one another, what is done with each, where it is attached."""
+"""The record of a stage: relations of its axes, annotations of each, where it is attached."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def axis_extents(roots: Iterable[IterVar], relations: Sequence[Relation]) -> dic
 
 @dataclass(frozen=True, slots=True)
 class IterVarAttr:
-    """What becomes of the loop of one leaf axis. `span` is the user's line that said so last.
+    """The annotation of one leaf axis's loop. `span` is the user's line that said so last.
 
     `iter_type` is DATA_PAR (nothing special), VECTORIZED, UNROLLED, PARALLELIZED or TENSORIZED.
     `pragmas` are (key, value) pairs for the code generator.

@@ -1,4 +1,4 @@
-"""What the axes of a stage are in terms of its leaves, and the other way round."""
+"""Axes of a stage in terms of its leaves, and the other way round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule may do with a scan: its one loop, over the rows, has the stages of its updates in it."""
+"""Schedules of scans: the one loop of a scan, over the rows, has the stages of its updates in it."""
 
 from __future__ import annotations
 

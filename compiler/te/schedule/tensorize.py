@@ -50,7 +50,7 @@ def tensorized(loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """What the intrinsic does at one point: its axes and its statements, over buffers of its own."""
+    """One point of the intrinsic: its axes and its statements, over buffers of its own."""
 
     axes: tuple[n.IterVar, ...]
     statements: tuple[Stmt, ...]

@@ -44,7 +44,7 @@ def _scalar(param: Var, given: Any) -> PrimExpr:
 
 
 def _match(buffer: Buffer, given: Buffer, known: Vars) -> None:
-    """What the sizes of `given` say about the symbols of `buffer`."""
+    """Note the values that the sizes of `given` give the symbols of `buffer`."""
     if buffer.dtype != given.dtype or len(buffer.shape) != len(given.shape):
         raise IRError(f"specialize: {given!r} is no buffer like {buffer.name}: {buffer.shape}, {buffer.dtype}")
     for own, new in zip((*buffer.shape, *buffer.strides), (*given.shape, *given.strides)):

@@ -44,7 +44,7 @@ _COMPARE: dict[type[ast.cmpop], type[n.BinaryOp]] = {
 
 @dataclass(slots=True)
 class BlockParts:
-    """What the statements at the head of a block, or of a function, said."""
+    """The statements at the head of a block, or of a function."""
 
     iter_vars: list[n.IterVar] = field(default_factory=list)
     values: list[n.PrimExpr] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What `T.<name>` means as an expression: dtypes, constants, operators and intrinsics.
+"""The meaning of `T.<name>` as an expression: dtypes, constants, operators and intrinsics.
 
 Nothing here folds constants, so that a printed expression is read back as it was. The same functions serve
 outside a script: `T.int64(3)` is a constant anywhere.

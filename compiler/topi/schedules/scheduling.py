@@ -1,4 +1,4 @@
-"""What the schedules for every kind of target share: their arguments, and what is read how."""
+"""Helpers of the schedules for every kind of target: their arguments, and how operands are read."""
 
 from __future__ import annotations
 

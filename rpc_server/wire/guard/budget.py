@@ -1,4 +1,4 @@
-"""What the connections of one service may cost it."""
+"""The limits on what connections may cost a service."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class ConnectionGuard:
         return not 0 < ahead <= self._accepted
 
     def vouch(self, peer: Peer | None) -> None:
-        """What it said made sense."""
+        """Note that its message made sense."""
         if peer is not None and (peer.errors or not peer.known):
             was_known, peer.errors, peer.known = peer.known, 0, True
             if not was_known:
@@ -319,7 +319,7 @@ class ConnectionGuard:
                 self._grant(peer, peer.heard_at)
 
     def doubt(self, peer: Peer | None) -> None:
-        """What it said made none."""
+        """Note that its message made no sense."""
         if peer is not None:
             peer.errors += 1
             if peer.errors >= self.budget.errors:

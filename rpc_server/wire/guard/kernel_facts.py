@@ -1,4 +1,4 @@
-"""What the kernel knows of connections by their descriptors, and of this process's memory."""
+"""The kernel's facts about connections by their descriptors, and about this process's memory."""
 
 from __future__ import annotations
 

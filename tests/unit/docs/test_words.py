@@ -22,7 +22,7 @@ TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 """Pages that are generated."""
 CODE = re.compile(r"^(?: {3,}.*|.*→.*|\w+ = .*)$", re.MULTILINE)
 """Lines of a docstring that show code, or what becomes of it."""
-CONDITION = re.compile(r"(As|That|Of|With|Whose|If|When|While|Without|Unless|Until)\b")
+CONDITION = re.compile(r"(As|That|Of|With|Whose|What|If|When|While|Without|Unless|Until)\b")
 
 
 def sentences(text: str) -> list[str]:

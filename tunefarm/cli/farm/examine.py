@@ -1,4 +1,4 @@
-"""What `tunefarm doctor` looks at: findings about a tracker, a box, and a kernel run on it."""
+"""The checks of `tunefarm doctor`: findings about a tracker, a box, and a kernel run on it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def encryption(name: str, host: str, keyed: bool) -> Finding:
 
 
 def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iterator[Finding]:
-    """What a box says of itself. `now`: when it said so, by this machine's clock."""
+    """Judge a box's status. `now`: when it said so, by this machine's clock."""
 
     def found(about: str, good: bool, text: str, todo: str, bad: Level = Level.WARNING) -> Finding:
         return Finding(name, about, Level.OK if good else bad, text, "" if good else todo)

@@ -69,7 +69,7 @@ def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
 
 
 def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
-    """What the flags and answers say. Raises a usage error for a flag that cannot be a host, a name or a unit's path;
+    """Plan by flags and answers. Raises a usage error for a flag that cannot be a host, a name or a unit's path;
     such an answer is asked for again."""
     folder = folder.absolute()
     account = _account(given["user"])
@@ -141,7 +141,7 @@ def _account(asked: str | None) -> str:
 
 
 def _next(plan: FarmPlan) -> list[str]:
-    """What to type after it."""
+    """The commands to type next."""
     units = " ".join(service.unit for service in services(plan))
     return [
         f"sudo cp {plan.folder}/units/*.service /etc/systemd/system/",

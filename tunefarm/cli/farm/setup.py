@@ -1,4 +1,4 @@
-"""What a new farm needs, made where it is missing: keys, an admin, a database, a token, systemd units."""
+"""The parts of a new farm, made where they are missing: keys, an admin, a database, a token, systemd units."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _give(plan: FarmPlan) -> None:
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """What is made within belongs to its owner alone."""
+    """Make files inside private to their owner."""
     before = os.umask(0o077)
     try:
         yield

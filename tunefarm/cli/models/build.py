@@ -67,7 +67,7 @@ class BuiltModel:
 
     @property
     def tuned_share(self) -> float | None:
-        """What part of the kernels' time is that of kernels with configs of their own."""
+        """The share of the kernels' time that is of kernels with configs of their own."""
         if not self.seconds:
             return None
         tuned = sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned)
@@ -127,7 +127,7 @@ def _record(client: Client, family: ModelFamily, target: Target, given: Mapping[
 
 
 def _origin(file: str, sizes: Mapping[str, int], release: str | None) -> dict[str, str]:
-    """What the artifact says of where it came from: the model's name, its version as the record store knows it, and the
+    """The origin that the artifact names: the model's name, its version as the record store knows it, and the
     release."""
     named = model_source(file, sizes)
     return {"model": named.name, "version": named.digest, "release": release or ""}

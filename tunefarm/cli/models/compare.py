@@ -51,7 +51,7 @@ class Compared:
         return tuple(apart for apart in self.differences if not apart.agrees)
 
     def lines(self) -> list[str]:
-        """What is said of each result, and of the operator."""
+        """Lines about each result, and about the operator."""
         said = [
             f"{apart.name} {'agrees' if apart.agrees else 'DIFFERS'}: largest difference {apart.absolute:.3g}, "
             f"{apart.relative:.3g} of the largest"
@@ -71,7 +71,7 @@ RunModel = Callable[[ModelFile], Any]
 
 
 class ComparisonError(TunefarmError):
-    """What to compare with is not there, or does not take the model."""
+    """The program to compare with is not there, or does not take the model."""
 
     kind = "comparison"
 
@@ -96,7 +96,7 @@ def compare_results(
     peer: str, model: ModelFile, path: Path, inputs: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray],
     rtol: float, atol: float, bisect: tuple[Mapping[str, int], RunModel] | None,
 ) -> Compared:  # fmt: skip
-    """What a model gave beside what another program gives.
+    """Compare the results of a model with those of another program.
 
     `bisect`: sizes of dimensions and what runs a model, to look for the first operator where something differs. Raises
     ComparisonError where the other program cannot be asked.
@@ -177,7 +177,7 @@ def first_difference(
 
 
 def told(first: FirstDifference | None) -> str:
-    """What looking for the first operator that differs found, as a sentence."""
+    """Say in a sentence which operator differs first."""
     if first is None:
         return "no operator differs alone: only the whole model does, by what small differences add up to"
     where = f"{first.operator} at node {first.node!r}: {first.difference.name} by {first.difference.absolute:.3g}"

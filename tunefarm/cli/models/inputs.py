@@ -1,4 +1,4 @@
-"""What a model is run on: files, zeros, or random numbers from a seed."""
+"""Inputs of a model: files, zeros, or random numbers from a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tunefarm run` keeps of a model in the record store: its version, end-to-end times and profiles."""
+"""Records of `tunefarm run` for a model in the record store: its version, end-to-end times and profiles."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _compared(
 
 
 def _origin(path: Path) -> dict[str, str]:
-    """What an artifact says of the model that it was built from."""
+    """The origin that an artifact names."""
     from compiler.runtime.load import load_module
     from compiler.runtime.vm.vm_executable import VMModule
 

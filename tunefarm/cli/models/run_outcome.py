@@ -1,4 +1,4 @@
-"""What one `tunefarm run` found: the results, the times, the energy, and how it is shown."""
+"""The outcome of one `tunefarm run`: the results, the times, the energy, and how it is shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tuner.number_text import duration
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run of a model gave. Times are in seconds, `drawn` has watts, joules and the mean clock where told.
+    """The outcome of a model's run. Times are in seconds, `drawn` has watts, joules and the mean clock where known.
 
     `model` is what the user named, `name` what it is called in the record store. `origin` says what an artifact was
     built from. `recorded` is the number of the stored time.

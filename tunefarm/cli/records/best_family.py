@@ -25,7 +25,7 @@ from tuner.records.store import RecordStore
 
 
 def family_of(word: str) -> FamilyMaker | None:
-    """What makes the kernels of the family that a word names; None for a word that names something else.
+    """The maker of the kernels of the family that a word names; None for a word that names something else.
 
     Raises FamilyError, SpecError.
     """

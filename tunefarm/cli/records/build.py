@@ -361,7 +361,7 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
 
 
 def _word(kernel: Planned) -> str:
-    """What `tunefarm tune` takes for it: its name, or FILE:NAME."""
+    """The word for it in `tunefarm tune`: its name, or FILE:NAME."""
     file = kernel.item.record.get("file")
     return f"{file}:{kernel.task.name}" if file else kernel.task.name
 

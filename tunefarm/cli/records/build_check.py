@@ -1,4 +1,4 @@
-"""What `--check` of a build does on a device: run a kernel, compare it with another one, and time it."""
+"""The check of a build on a device: run a kernel, compare it with another one, and time it."""
 
 from __future__ import annotations
 

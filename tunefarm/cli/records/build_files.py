@@ -1,4 +1,4 @@
-"""What a build writes: artifacts, shared libraries, tar files of objects and headers, of each kernel or of all."""
+"""Files of a build: artifacts, shared libraries, tar files of objects and headers, of each kernel or of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build is made of, as digests: a lock file that a later build has to match, and a key for caches."""
+"""Digests of a build's parts: a lock file that a later build has to match, and a key for caches."""
 
 from __future__ import annotations
 

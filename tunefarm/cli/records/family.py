@@ -54,7 +54,7 @@ class BuiltArtifact:
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong at which size."""
+        """The failures by size."""
         return [f"{c.text}: {c.result.failure}: {c.result.text}" for c in self.checks if c.result.failure]
 
 

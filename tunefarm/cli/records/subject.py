@@ -1,4 +1,4 @@
-"""What a WORKLOAD on the command line means: a named workload, a kernel of a file, or one that the store knows."""
+"""A WORKLOAD on the command line: a named workload, a kernel of a file, or one that the store knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuned family comes to: its record in the store, and a table of sizes and picks."""
+"""The outcome of a tuned family: its record in the store, and a table of sizes and picks."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def revoke(settings: Settings, name: str, db: str | None) -> None:
 
 
 def _only(scopes: Scopes) -> str:
-    """What a token is held to, in words."""
+    """Say what a token is restricted to."""
     found = [", ".join(scopes.areas)] if scopes.areas else []
     found += [f"model {name}" for name in scopes.models] + [f"release {name}" for name in scopes.releases]
     return ", ".join(found)

@@ -1,4 +1,4 @@
-"""What training needs of graphs."""
+"""Helpers for training graphs."""
 
 from tunefarm.relax.training import utils
 

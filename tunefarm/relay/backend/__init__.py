@@ -1,4 +1,4 @@
-"""What a network is built for."""
+"""Executors and runtimes of a network's build."""
 
 from compiler.faces.relay.building import Executor
 from tunefarm.relay.backend import executor_factory, runtime

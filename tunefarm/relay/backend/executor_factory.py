@@ -1,4 +1,4 @@
-"""What a build of a network gives."""
+"""The result of a network's build."""
 
 from compiler.faces.relay.building import GraphExecutorFactoryModule
 

@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
 
 
 class PrimFuncFrame(Frame):
-    """What is made inside is the body of a function."""
+    """The frame of a function's body."""
 
     def __init__(self, is_private: bool) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class PrimFuncFrame(Frame):
 
 
 class WrapFrame(Frame):
-    """What is made inside becomes part of one statement; `as` gives `given`."""
+    """The frame of statements that become part of one statement; `as` gives `given`."""
 
     def __init__(self, wrap: Callable[[Stmt], Any], given: Any = None) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class WrapFrame(Frame):
 
 
 class LoopFrame(WrapFrame):
-    """What is made inside is the body of a loop over `bounds`."""
+    """The frame of a loop's body over `bounds`."""
 
     def __init__(self, wrap: Callable[[Stmt], Any], var: n.Var, bounds: n.Range) -> None:
         super().__init__(wrap, var)
@@ -85,7 +85,7 @@ class LoopFrame(WrapFrame):
 
 
 class BlockFrame(Frame):
-    """What is made inside is the body of a block."""
+    """The frame of a block's body."""
 
     def __init__(self, name: str, no_realize: bool) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class BlockFrame(Frame):
 
 
 class InitFrame(Frame):
-    """What is made inside begins a reduction."""
+    """The frame of a reduction's first statements."""
 
     def close(self, builder: IRBuilder) -> None:
         block = frame_of(BlockFrame, "T.init")
@@ -351,7 +351,7 @@ class axis:
 
 
 def _bounds(var: n.Var) -> n.Range:
-    """What the loop of a variable runs over: one of those that are open."""
+    """The bounds of a variable's loop: one of those that are open."""
     for found in IRBuilder.current().frames:
         loops = found.loops if isinstance(found, GridFrame) else [found]
         for loop in loops:

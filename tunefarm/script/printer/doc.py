@@ -44,7 +44,7 @@ __all__ = [
 
 
 class OperationKind(IntEnum):
-    """What an operation does; the numbers are Apache TVM's."""
+    """The kind of an operation; the numbers are Apache TVM's."""
 
     _UnaryStart = 0
     USub = 1

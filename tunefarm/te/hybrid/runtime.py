@@ -1,4 +1,4 @@
-"""What the names of a hybrid function do where Python runs it."""
+"""The names of a hybrid function when Python runs it."""
 
 from compiler.faces.hybrid.runtime import (
     allocate,

@@ -1,4 +1,4 @@
-"""What can be asked of TensorIR functions."""
+"""Analyses of TensorIR functions."""
 
 from compiler.arith.analysis import (
     calculate_workspace_bytes,

@@ -26,7 +26,7 @@ def assert_structural_equal_ignore_global_symbol(
 
 
 def _unnamed(given: PrimFunc | IRModule) -> PrimFunc | IRModule:
-    """What is given, its functions with empty symbols."""
+    """A copy of the module whose functions have empty symbols."""
     if isinstance(given, PrimFunc):
         return given.with_attr(_SYMBOL, "")
     return IRModule(

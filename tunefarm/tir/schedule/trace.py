@@ -1,4 +1,4 @@
-"""What a schedule did, to do it again."""
+"""Traces: the steps of a schedule, to take them again."""
 
 from compiler.faces.tir_schedule.trace import Trace
 from compiler.schedule.core.field_steps import Instruction, InstructionKind

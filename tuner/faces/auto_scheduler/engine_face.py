@@ -39,7 +39,7 @@ def tune_tasks(
     scheduler: TaskScheduler | None = None,
     per_task_early_stopping: int | None = None,
 ) -> None:
-    """What `SearchTask.tune` and `TaskScheduler.tune` do."""
+    """Tune tasks for `SearchTask.tune` and `TaskScheduler.tune`."""
     if options.num_measure_trials < 1:
         raise SchedulerError("nothing is measured with num_measure_trials=0", hint="say how many trials to spend")
     for task, policy in zip(tasks, policies, strict=True):

@@ -1,4 +1,4 @@
-"""What can go wrong with workloads, their records and their options."""
+"""Errors of workloads, their records and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the search is told of the hardware."""
+"""The hardware's parameters for the search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS = (
 
 
 class HardwareParams:
-    """What is None comes from `target`, by default this machine. Of these the search uses `num_cores`; the vectors'
+    """The hardware; None takes `target`'s, by default this machine. Of these the search uses `num_cores`; the vectors'
     width and registers it takes from the target. The numbers for GPUs are kept in records."""
 
     def __init__(

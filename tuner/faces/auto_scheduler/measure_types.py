@@ -1,4 +1,4 @@
-"""What is measured and what comes of it."""
+"""Inputs and results of measurements."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def check_options(what: str, given: Iterable[str], known: Sequence[str]) -> None
 
 
 class XGBModel(CostModel):
-    """What the evolutionary search ranks by, named as in the field; `MODEL_OPTIONS` change nothing."""
+    """The model that ranks candidates, named as in the field; `MODEL_OPTIONS` change nothing."""
 
     def __init__(self, **options: Any) -> None:
         check_options("the model", options, MODEL_OPTIONS)
 
 
 class PreloadMeasuredStates:
-    """What a log has of the task is not measured again, and searched from."""
+    """States of a log: the task does not measure them again, and its search starts from them."""
 
     def __init__(self, filename: str | Path) -> None:
         self.filename = filename

@@ -151,7 +151,7 @@ class SearchTask:
 
 
 class TaskActions(Protocol):
-    """What tasks ask of the modules that are made of tasks (`task_actions`)."""
+    """The interface of the modules that are made of tasks (`task_actions`)."""
 
     def tune(
         self,

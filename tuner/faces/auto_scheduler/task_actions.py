@@ -1,4 +1,4 @@
-"""What a task can be asked to do: tune itself, find its best record. Records, contexts and searches are made of tasks,
+"""Actions of a task: tune itself, find its best record. Records, contexts and searches are made of tasks,
 so a task does not know them: this module, once imported, tells `SearchTask`."""
 
 from __future__ import annotations

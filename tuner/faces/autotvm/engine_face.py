@@ -42,7 +42,7 @@ class ConfigProposal:
 
     @cached_property
     def trace_json(self) -> str:
-        """What is recorded: the template, its arguments and the config."""
+        """The recorded trace: the template, its arguments and the config."""
         chosen = {"template": self.task.name, "args": self.task.args, "config": self.config.to_json_dict()}
         return json.dumps({"autotvm": chosen}, sort_keys=True)
 
@@ -59,7 +59,7 @@ def tuning_task(task: Task) -> TuningTask:
 
 
 class Tuned(Protocol):
-    """What the engine asks of a tuner."""
+    """The engine's interface to a tuner."""
 
     task: Task
 
@@ -126,7 +126,7 @@ def tune_on_engine(
     callbacks: Sequence[Callable[[T, Sequence[MeasureInput], Sequence[MeasureResult]], None]],
     store: RecordStore | str | Path | None,
 ) -> None:
-    """What `Tuner.tune` does."""
+    """Tune on the engine, for `Tuner.tune`."""
     trials = 0
 
     def finished(inp: MeasureInput, result: MeasureResult) -> None:

@@ -78,7 +78,7 @@ class ReorderEntity:
 
 @dataclass(frozen=True)
 class AnnotateEntity:
-    """What becomes of each loop: none, unroll, vec, try_unroll, try_vec, parallel, a thread's name or locate_cache."""
+    """Each loop's annotation: none, unroll, vec, try_unroll, try_vec, parallel, a thread's name or locate_cache."""
 
     anns: list[str]
 

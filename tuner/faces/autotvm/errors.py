@@ -1,4 +1,4 @@
-"""What can go wrong in a template or its records."""
+"""Errors of a template or its records."""
 
 from __future__ import annotations
 

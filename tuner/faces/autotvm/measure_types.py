@@ -1,4 +1,4 @@
-"""What is measured and what comes of it, as records and callbacks know it."""
+"""Inputs and results of measurements, for records and callbacks."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class OwnRunner(FaceRunner):
         self.task = task
 
     def get_build_kwargs(self) -> dict[str, Any]:
-        """What the builder is told about the devices."""
+        """The facts of the devices that the builder gets."""
         return {}
 
     def run(

@@ -25,7 +25,7 @@ from tuner.faces.autotvm.transforms import AnnotateSpace, AnySpace, OtherOptionS
 
 
 class Config(ABC):
-    """What a template sees: it defines knobs, and reads a value for each."""
+    """The config that a template sees: it defines knobs, and reads a value for each."""
 
     is_fallback = False
 
@@ -272,7 +272,7 @@ class ConfigEntity(Config):
 
 
 class FallbackConfigEntity(ConfigEntity):
-    """What a template gets when nothing was tuned for it: each knob's first choice, unless the template sets another
+    """The config of a template that was not tuned: each knob's first choice, unless the template sets another
     (`cfg[name] = …`) or asks for one within bounds (`fallback_split`)."""
 
     is_fallback = True

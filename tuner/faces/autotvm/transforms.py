@@ -180,7 +180,7 @@ def _merges(chains: list[list[int]]) -> Iterator[list[int]]:
 
 
 class AnnotateSpace(TransformSpace[AnnotateEntity]):
-    """What may become of `axes`. Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`,
+    """Annotations of `axes`. Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`,
     `try_vec` (the innermost only) and `try_unroll_vec` choose for each axis. `parallel` runs one of them, or none, in
     parallel; `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of annotations."""
 

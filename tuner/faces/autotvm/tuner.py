@@ -1,4 +1,4 @@
-"""What a tuner is: it offers configs, learns what they cost, and `tune` runs it on the engine."""
+"""The base of tuners: it offers configs, learns what they cost, and `tune` runs it on the engine."""
 
 from __future__ import annotations
 

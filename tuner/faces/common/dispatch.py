@@ -1,4 +1,4 @@
-"""What templates and workloads are built with: contexts that nest, and the best that logs recorded, by target."""
+"""Contexts for builds of templates and workloads: they nest, and have the best records of logs by target."""
 
 from __future__ import annotations
 

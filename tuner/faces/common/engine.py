@@ -1,4 +1,4 @@
-"""What the faces (autotvm, auto_scheduler) have in common: their builders and runners, put in the engine's terms."""
+"""The common part of the faces (autotvm, auto_scheduler): their builders and runners, put in the engine's terms."""
 
 from __future__ import annotations
 

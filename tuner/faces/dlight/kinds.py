@@ -1,4 +1,4 @@
-"""What a kernel is, as rules of default schedules tell kernels apart."""
+"""The kinds of kernels that rules of default schedules tell apart."""
 
 from __future__ import annotations
 

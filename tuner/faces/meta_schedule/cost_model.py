@@ -88,7 +88,7 @@ class RandomModel(CostModel):
 
 
 class AskedGuide(Guide):
-    """What a search goes by when a model of the user's scores the candidates."""
+    """The guide of a search whose candidates the user's own model scores."""
 
     def __init__(self, context: TuneContext, sketches: Sequence[Sketch], model: CostModel) -> None:
         super().__init__(sketches, f"the scores of {type(model).__name__}")

@@ -1,4 +1,4 @@
-"""What is told of each result while a run goes on."""
+"""Callbacks for each result while a run goes on."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tuner.errors import TuningError
 
 
 class ArgInfo:
-    """What the arguments of a function are; the names of the field's constructors."""
+    """An argument of a function; the names of the field's constructors."""
 
     @staticmethod
     def from_json(json_obj: Sequence[Any]) -> TensorInfo:

@@ -74,7 +74,7 @@ class SearchRounds:
 
 
 class SearchStrategy(ABC):
-    """What makes the engine's ask/tell search for a task.
+    """A maker of the engine's ask/tell search for a task.
 
     `tune_tir` drives it. A program that measures by itself calls `pre_tuning`, then `generate_measure_candidates` and
     `notify_runner_results` in turns, until there are no candidates.

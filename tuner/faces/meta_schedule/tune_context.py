@@ -1,4 +1,4 @@
-"""What is tuned, for what, and in which space."""
+"""The context of a task: its module, target and space."""
 
 from __future__ import annotations
 

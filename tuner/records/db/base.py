@@ -1,4 +1,4 @@
-"""What the parts of `RecordStore` have in common."""
+"""The common base of `RecordStore`'s parts."""
 
 from __future__ import annotations
 

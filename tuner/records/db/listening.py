@@ -178,7 +178,7 @@ class _Listener:
             self._take()
 
     def _take(self) -> None:
-        """What has come in: notifications, and answers."""
+        """Take what has come in: notifications, and answers."""
         try:
             self._server.consume_input()
             while self._asked is not None and not self._server.is_busy():

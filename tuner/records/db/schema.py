@@ -116,7 +116,7 @@ class DeviceRow(Base):
 
 
 class TuningKeyRow(Base):
-    """What measured times may be compared within."""
+    """The key within which measured times may be compared."""
 
     __tablename__ = "tuning_keys"
     __table_args__ = (UniqueConstraint("workload_id", "target_id", "device_class_id", "toolchain"),)

@@ -55,7 +55,7 @@ class TokenRow(Base):
 
 
 class QuotaRow(Base):
-    """What a user may take of the farm within `days`; None: as much as they like. User "*" is everyone else."""
+    """The limits of a user of the farm within `days`; None: no limit. User "*" is everyone else."""
 
     __tablename__ = "quotas"
 

@@ -98,7 +98,7 @@ class ModelRunRow(Base):
 
 
 class ModelTimeRow(Base):
-    """What a run of a version took from end to end on a device. `cost` is the median of the samples, `low` to `high`
+    """The end-to-end time of a version on a device. `cost` is the median of the samples, `low` to `high`
     its 95 % interval. The facts that no query asks for are columns made of `ModelTimeFacts`."""
 
     __tablename__ = "model_times"

@@ -1,4 +1,4 @@
-"""What happened to devices, and the doubt that a failed check casts on what they measured before it.
+"""Events of devices, and the doubt that a failed check casts on their measurements before it.
 
 A suspect trial is not eligible. No election counts it, no search starts from it, and best configs that rested on it are
 elected again, all in the transaction that records the event.

@@ -1,4 +1,4 @@
-"""What one device measured, under all its fingerprints: latest trials and benchmark results. Each device row is asked
+"""Measurements of one device, under all its fingerprints: latest trials and benchmark results. Each device row is asked
 for by itself, because only then an index gives its newest rows in order."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the store knows around tuning: device events, tokens, releases and benchmarks. See `model` for the rest."""
+"""Records around tuning: device events, tokens, releases and benchmarks. See `model` for the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.records.model import CommandFacts
 
 
 class DeviceEventKind(StrEnum):
-    """What can happen to a device. A failed check puts what it measured since the last passed one in doubt; CLEARED
+    """The kind of a device's event. A failed check puts what it measured since the last passed one in doubt; CLEARED
     takes all doubt back. RENAMED and REMOVED are of the box: what it measured stays."""
 
     CHECK_PASSED = "check_passed"
@@ -47,7 +47,7 @@ class DeviceEvent:
 
 
 class Role(StrEnum):
-    """What a token lets its bearer do; each role may do what the ones before it may."""
+    """The role of a token; each role may do what the ones before it may."""
 
     READ = "read"
     TUNE = "tune"
@@ -101,12 +101,12 @@ class ReleaseEntry:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What it is the config of; a release has one for each."""
+        """The key of the config; a release has one for each."""
         return self.workload_key, self.target, self.device_class, self.toolchain
 
     @property
     def goal(self) -> Goal:
-        """What a release's configs were measured in."""
+        """The goal that a release's configs were measured for."""
         return Goal.TIME
 
     @property
@@ -175,7 +175,7 @@ class BenchRun(CommandFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchFacts:
-    """What the row of a benchmark's result keeps as it was told. A new column is a field here and a migration
+    """The facts in the row of a benchmark's result. A new column is a field here and a migration
     (`tuner.records.facts`).
 
     `kernel` names the series that the result continues on its device. `samples` are seconds per call, `calibration` is

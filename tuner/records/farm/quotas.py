@@ -1,4 +1,4 @@
-"""What a user may take of the farm: device hours and trials within some days, and runs at the same time."""
+"""Quotas of a user: device hours and trials within some days, and runs at the same time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """What a user has taken within a quota's days, and the runs that go on now."""
+    """A user's use of a quota within its days, and the runs that go on now."""
 
     device_hours: float
     trials: int
@@ -93,7 +93,7 @@ def quota_of(connection: Connection, user: str) -> Quota | None:
 
 
 def taken(connection: Connection, user: str, days: int, besides: int | None = None) -> QuotaUse:
-    """What a user has taken within so many days; `besides` is a run that does not count among those that go on."""
+    """A user's use within so many days; `besides` is a run that does not count among those that go on."""
     now = utcnow()
     mine = and_(RunRow.user == user, RunRow.started_at >= now - timedelta(days=days))
     trials = connection.scalar(select(func.coalesce(func.sum(RunRow.trials), 0)).where(mine))

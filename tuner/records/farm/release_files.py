@@ -26,7 +26,7 @@ _NUMBERS = ("cost", "low", "high", "sample_count")
 
 @dataclass(frozen=True)
 class ReleaseFile:
-    """What a file says: its entries agree with its digest."""
+    """The content of a release's file: its entries agree with its digest."""
 
     name: str
     note: str

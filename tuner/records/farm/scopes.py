@@ -1,4 +1,4 @@
-"""What a token may be used for beside its role: parts of the API, models and releases."""
+"""Limits of a token beside its role: parts of the API, models and releases."""
 
 from __future__ import annotations
 

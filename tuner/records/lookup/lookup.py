@@ -1,4 +1,4 @@
-"""What is best for a workload here: the queries. What may be given, and why, is in `matching`."""
+"""Queries for the best config of a workload here. The rules, and the reasons, are in `matching`."""
 
 from __future__ import annotations
 

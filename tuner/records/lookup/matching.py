@@ -20,7 +20,7 @@ from tuner.records.runs.catalog import parse_target
 
 
 class Placed(Protocol):
-    """What is for a target and a device class."""
+    """A config for a target and a device class."""
 
     @property
     def target(self) -> str: ...

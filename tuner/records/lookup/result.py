@@ -1,4 +1,4 @@
-"""What a run came to on one kernel: the one definition that every table, page and reply goes by.
+"""The result of a run for one kernel: the one definition that every table, page and reply goes by.
 
 The result is the lowest median of all samples that a candidate has from the run's finals, in which candidates take
 turns on one device. A run without finals has the lowest median of a single search trial for a result: the end of its

@@ -115,13 +115,13 @@ class ModelTask:
 
     @property
     def name(self) -> str:
-        """What its first call is called."""
+        """The name of its first call."""
         return self.names[0] if self.names else self.workload_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTimeFacts:
-    """What a measurement's row keeps as it was told. A new column is a field here and a migration.
+    """The facts in a measurement's row. A new column is a field here and a migration.
 
     `samples` are seconds a run; `release` names the release whose configs it was built with ("" for the best there
     were). `tuned_share` is the part of the kernels' time that is of tuned kernels, from 0 to 1.

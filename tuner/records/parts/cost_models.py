@@ -45,7 +45,7 @@ class StoredCostModel(NewCostModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningKey:
-    """What measured times compare within, and the workload's function: its spec where it has one, its script."""
+    """The key that times compare within, and the workload's function: its spec where it has one, its script."""
 
     id: int
     workload: str

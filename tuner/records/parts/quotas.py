@@ -1,4 +1,4 @@
-"""What users may take of the farm."""
+"""The quotas of users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QuotaRecords(StorePart):
         return self._read(lambda c: quotas.quota_of(c, user))
 
     def taken(self, user: str, days: int) -> QuotaUse:
-        """What a user has taken within so many days."""
+        """A user's use within so many days."""
         return self._read(lambda c: quotas.taken(c, user, days))
 
     def hours_left(self, user: str) -> float | None:

@@ -91,7 +91,7 @@ def _workload_values(new: NewWorkload) -> dict[str, Any]:
 
 
 def _filled(known: Workload, new: NewWorkload) -> dict[str, Any]:
-    """What is told of a workload that was not known of it."""
+    """The facts of a workload that are told now and were not known."""
     told = to_columns(WorkloadFacts, new)
     return {name: value for name, value in told.items() if getattr(known, name) in _UNTOLD and value not in _UNTOLD}
 

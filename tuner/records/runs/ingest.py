@@ -85,7 +85,7 @@ def add_trials(
 
 
 def _settle_results(connection: Connection, batch: _Batch, rows: Sequence[Mapping[str, Any]]) -> None:
-    """What the tasks came to, where there were finals."""
+    """Settle the results of the tasks that had finals."""
     for task_id in {row["task_id"] for row in rows if row["eligible"] and row["purpose"] == TrialPurpose.FINAL}:
         task = batch.tasks[task_id]
         result = results.final_result(connection, task.run_id, task.id)

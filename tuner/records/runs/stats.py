@@ -1,4 +1,4 @@
-"""What is in a store, in numbers. Read from the counts that tasks keep, so it takes no longer with more trials."""
+"""Counts of a store. Read from the counts that tasks keep, so it takes no longer with more trials."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tuner.records.db.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStats:
-    """One workload on one target: search trials, those that failed, runs, and the seconds a call of its best config: of
-    the fastest one where device classes have different ones, of the fastest run where there is none."""
+    """One workload on one target: search trials, those that failed, runs, and the seconds a call of its best config.
+    If device classes have different ones, the fastest counts; without any, the fastest run."""
 
     workload: str
     workload_key: str

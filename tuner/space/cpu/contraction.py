@@ -319,8 +319,8 @@ def _bands(work: ContractionWork) -> tuple[int, ...]:
 
 
 def _rows_of_images(work: ContractionWork) -> bool:
-    """Whether the rows are those of images, which threads share before they share channels: then a thread has the same
-    part of the image as in kernels that share pixels, and finds in its own cache what it wrote."""
+    """Whether the rows are those of images. Threads share them before channels. Then a thread has the same part of the
+    image as in kernels that share pixels, and finds in its own cache what it wrote."""
     alone = work.roles.scalar_operand is None and len(work.roles.others) > 1
     return work.hardware.threads > 1 and alone and bool(window_axes(work.info, work.roles))
 

@@ -1,4 +1,4 @@
-"""What sketches and their constraints need to know of a target."""
+"""The facts of a target that sketches and their constraints need."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _reads_few_rows(info: BlockInfo, operand: BlockAccess, roles: Roles) -> bool
 
 @dataclass(frozen=True)
 class Flat:
-    """What `flatten` made of a convolution: the block that makes the columns; whether these are its operand as it lies
+    """`flatten`'s result: the block that makes the columns; whether these are its operand as it lies
     in memory, and nothing need be copied; and whether the block runs along pixels, so that panels can be made of what
     it reads."""
 

@@ -229,7 +229,13 @@ def _sketch(
     sch.parallel(sch.fuse(*parallel))
     judge = _Judge(split, sizes, hardware)
     name = f"winograd{sizes.tile}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
-    return Sketch(name + "+ahead" * (ahead or packed is not None), sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+    return Sketch(
+        name + "+ahead" * (ahead or packed is not None),
+        sch.trace,
+        tuple(recorder.decisions),
+        judge.allowed,
+        judge.draft,
+    )
 
 
 def _with_epilogue(sch: Schedule, name: str) -> BlockRV:

@@ -197,7 +197,7 @@ def _write(sch: Schedule, result: BlockRV) -> None:
 
 
 def _bind_rest(sch: Schedule) -> None:
-    """What is left is a kernel of its own, a thread for each result."""
+    """Make each remaining block a kernel of its own, a thread for each result."""
     for info in blocks_of(sch.func):
         bind_results(sch, sch.get_block(info.name), info)
 

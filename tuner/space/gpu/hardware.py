@@ -1,4 +1,4 @@
-"""What GPU sketches need to know of an NVIDIA GPU, by its architecture.
+"""The facts of an NVIDIA GPU that sketches need, by its architecture.
 
 A target names the architecture and not the card, so numbers that differ among the cards of one architecture (how many
 multiprocessors, bandwidth) are those of its large ones. They only order what is tried first.

@@ -1,4 +1,4 @@
-"""What bodies of operators ask of relax expressions."""
+"""Helpers for bodies of operators: facts of relax expressions."""
 
 from __future__ import annotations
 

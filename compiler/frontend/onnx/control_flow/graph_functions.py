@@ -44,7 +44,7 @@ def free_names(graph: GraphProto) -> set[str]:
 
 @dataclass(slots=True, eq=False)
 class Captured:
-    """What functions take of the scope around: values by name, and the dimensions that they mention."""
+    """The outer values that functions use: values by name, and the dimensions that they mention."""
 
     values: dict[str, Value | None]
     tensors: list[TensorValue]

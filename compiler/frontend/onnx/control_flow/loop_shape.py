@@ -1,4 +1,4 @@
-"""What is repeated, how often, over what."""
+"""The shape of a loop: its body, its number of iterations, its sequences."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Schedule = Callable[[IRModule, Target], IRModule]
 
 @dataclass(frozen=True)
 class Options:
-    """What `torch.compile(model, backend="tunefarm", options={...})` may say.
+    """The options of `torch.compile(model, backend="tunefarm", options={...})`.
 
     trials: how many schedules each kernel is tuned with; 0: none. api: the web app that is asked for configs.
     tracker, key: the tracker and the kind of device that tuning measures on; "" is this machine. target: what code is
@@ -78,7 +78,7 @@ class Options:
 
 @dataclass(frozen=True)
 class GraphReport:
-    """What became of one graph. `kept`: operators that stay with torch, or why, each with its nodes.
+    """The outcome for one graph. `kept`: operators that stay with torch, or why, each with its nodes.
 
     regions: how many parts are machine code, `cached` of which were on disk. `breaks`: why Dynamo broke the model
     before this graph, since the last one.
@@ -102,7 +102,7 @@ class GraphReport:
 
 @dataclass
 class _Told:
-    """What was said so far: a report a graph, and the graph breaks."""
+    """The reports so far: one for each graph, and the graph breaks."""
 
     reports: list[GraphReport] = field(default_factory=list)
     breaks: dict[str, int] = field(default_factory=dict)

@@ -91,7 +91,7 @@ def _called(main: Any) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 class _Sizes:
-    """What symbols of torch stand for in a call."""
+    """The values of torch's symbols in a call."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         self._places: dict[Any, tuple[int, int | None]] = {}

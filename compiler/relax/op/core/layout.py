@@ -102,7 +102,7 @@ class LayoutUse:
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """What a call becomes: how it wants its arguments, how its results lie (an entry each), what changes in it.
+    """The new layouts of a call: of its arguments, of its results (an entry each), and its changed attributes.
 
     None asks for an argument as it was written. `attrs` has the attributes that change, `args` by position the
     arguments that are written anew, such as the axes of a slice. A layout may have more dimensions than the argument:

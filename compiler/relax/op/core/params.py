@@ -1,4 +1,4 @@
-"""What an operator takes: the kinds of its arguments and attributes, and how Python values become them.
+"""Parameters of operators: the kinds of arguments and attributes, and conversion of Python values to them.
 
 The signature of a declaration says it: `x: TensorArg` is an argument of the call, `axis: int = -1` an attribute. The
 annotations below are the kinds there are.
@@ -40,7 +40,7 @@ Array = npt.NDArray[Any]
 
 
 class Kind(enum.Enum):
-    """What a parameter of an operator is."""
+    """The kind of an operator's parameter."""
 
     TENSOR = "a tensor"
     TENSORS = "a list of tensors"
@@ -210,7 +210,7 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {int: _int, float: _float, bool: _bool
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a call is made of."""
+    """The parts of a call."""
 
     args: list[RelaxExpr]
     attrs: dict[str, Any]

@@ -111,7 +111,7 @@ class Operator:
 
     @property
     def arguments(self) -> tuple[Param, ...]:
-        """What the call holds as arguments."""
+        """The arguments of the call."""
         return tuple(param for param in self.params if param.is_argument)
 
     @property

@@ -16,7 +16,7 @@ Count = Callable[[Call], "PrimExpr | None"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a call does. None: unknown, as a shape is."""
+    """The work of a call. None: unknown, as a shape is."""
 
     flops: PrimExpr | None
     bytes: PrimExpr | None

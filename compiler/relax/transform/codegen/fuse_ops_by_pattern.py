@@ -1,4 +1,4 @@
-"""What patterns match becomes functions of its own."""
+"""Make each match of a pattern a function of its own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What models are rewritten to before they run: simpler operators, folded weights, lower precision."""
+"""Rewrites of models before they run: simpler operators, folded weights, lower precision."""

@@ -117,7 +117,7 @@ def _widened(rewriter: CallRewriter, taps: RelaxExpr, dtype: str) -> RelaxExpr:
 
 
 def _before_cast(rewriter: CallRewriter, taps: RelaxExpr) -> RelaxExpr:
-    """What filters were cast from, else the filters."""
+    """The filters before their cast, else the filters."""
     cast = rewriter.call_of(taps, "relax.astype")
     return taps if cast is None else cast.args[0]
 

@@ -49,7 +49,7 @@ def fuse_attention(mod: IRModule, context: PassContext) -> IRModule:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What is known of an expression of scores: query times key (of the shape that `matmul` takes it in)."""
+    """An expression of scores: query times key (of the shape that `matmul` takes it in)."""
 
     query: RelaxExpr
     key: RelaxExpr

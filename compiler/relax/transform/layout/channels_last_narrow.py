@@ -65,7 +65,7 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
 
 
 def _kind(call: Call, kinds: Sequence[_Kind]) -> _Kind | None:
-    """What a convolution in the usual layouts is of `kinds`."""
+    """The entry of `kinds` for a convolution in the usual layouts."""
     if not isinstance(call.op, Op) or call.op.name != _CONV:
         return None
     if (call.attrs["data_layout"], call.attrs["kernel_layout"]) != ("NCHW", "OIHW"):

@@ -81,7 +81,7 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What arrays of one arena have in common. Sizes and offsets are multiples of `unit`, which has the text `name`."""
+    """A kind of array that may share an arena. Sizes and offsets are multiples of `unit`, which has the text `name`."""
 
     device: int
     scope: str
@@ -91,7 +91,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What is known of dimensions when the function begins: which have values, and upper bounds of some."""
+    """The dimensions at the beginning of a function: values of some, and upper bounds of others."""
 
     known: frozenset[n.Var]
     most: Mapping[n.Var, int]

@@ -1,4 +1,4 @@
-"""What passes ask whoever tunes kernels: the compiler states the questions, the tuner answers them.
+"""Hooks for tuning kernels: passes ask here, and the tuner answers.
 
 The tuner's answers are in `tuner/faces/kernel_tuner.py`. Without a tuner there are none, and the passes say so.
 """

@@ -1,4 +1,4 @@
-"""What follows from weights alone is computed by a function of its own, before the model runs."""
+"""Compute in a function of its own, before the model runs, all values that depend on weights alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function of machine code takes: arrays and numbers, and the dimensions that follow from them."""
+"""The parameters of a function of machine code: arrays and numbers, and the dimensions that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of the machine's own functions become: most are done while the function is made, and leave no code."""
+"""Calls of the machine's own functions: most are done while the function is made, and leave no code."""
 
 from __future__ import annotations
 

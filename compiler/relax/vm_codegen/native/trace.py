@@ -73,7 +73,7 @@ MOST_BYTES = float(1 << 46)
 
 @dataclass(slots=True)
 class Surroundings:
-    """What functions of one module share.
+    """The state that the functions of one module share.
 
     kernels, graphs: the functions by name. written: which parameters of a kernel it writes. constant: the number of an
     array in the executable; constants: the greatest such number and 1. checks: the messages of checks, by number.

@@ -1,4 +1,4 @@
-"""What the variables of a graph function stand for while it is made a function of machine code.
+"""Values of a graph function's variables while it is made a function of machine code.
 
 Every extent is an expression over the dimensions and numbers that the function is called with, and over numbers that it
 reads from arrays while it runs.
@@ -106,7 +106,7 @@ class Heap:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Unknown:
-    """What only the interpreter makes."""
+    """A value that only the interpreter makes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

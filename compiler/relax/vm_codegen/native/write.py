@@ -76,7 +76,7 @@ class NativeFunction:
 
 @dataclass(frozen=True, slots=True)
 class NativeFunctions:
-    """What of a module became machine code, and why the rest did not: a line for each call in the way."""
+    """The functions that became machine code, and why others did not: a line for each call in the way."""
 
     functions: Mapping[str, NativeFunction]
     interpreted: tuple[str, ...]

@@ -43,7 +43,7 @@ class NumpyFunction(KernelFunction):
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """What the text defines. Raises KernelError when it raises, or defines no such function."""
+        """The function that the text defines. Raises KernelError when it raises, or defines no such function."""
         names: dict[str, Any] = {"__name__": self.entry.symbol}
         try:
             exec(compile(self._text, f"{self.entry.symbol}.py", "exec"), names)

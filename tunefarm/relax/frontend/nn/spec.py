@@ -1,4 +1,4 @@
-"""What the inputs of a model are."""
+"""Specifications of a model's inputs."""
 
 from compiler.frontend.nn.spec import Int, MethodSpec, ModuleSpec, Object, Tensor, Tuple
 
