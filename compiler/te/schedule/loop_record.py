@@ -216,7 +216,13 @@ class LoopRecord:
         self._mark("bind", ivar, bind_thread=thread)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Note `pragma_type` (with a value) on the loop of `var`, for passes and the code generator."""
+        """Note `pragma_type` (with a value) on the loop of `var`, for passes and the code generator.
+
+        "vectorize" and "unroll" do what the methods of these names do.
+        """
+        if pragma_type in ("vectorize", "unroll"):
+            (self.vectorize if pragma_type == "vectorize" else self.unroll)(var)
+            return
         value = None if pragma_value is None else ops.as_expr(pragma_value)
         leaf = self.leaves[self._leaf("pragma", var)]
         self._mark("pragma", leaf, pragmas=(*self._attr(leaf).pragmas, (pragma_type, value)))

@@ -7,6 +7,7 @@ import pytest
 from compiler.errors import IRError
 from compiler.ir.structural import assert_structural_equal
 from compiler.tir.nodes import Var
+from tunefarm.ir import PrimType
 from tunefarm.script import tir
 from tunefarm.script.ir_builder import IRBuilder
 from tunefarm.script.ir_builder import ir as I
@@ -133,3 +134,10 @@ def test_statements_by_themselves_are_made_and_printed() -> None:
         IRBuilder.name_many(["x", "y"], list(axes))
         T.evaluate(0)
     assert builder.get().script() == "for x, y in T.grid(8, 4):\n    T.evaluate(0)"
+
+
+def test_a_function_says_what_it_returns() -> None:
+    with IRBuilder() as builder, T.prim_func():
+        T.func_ret(PrimType("int64"))
+        T.evaluate(0)
+    assert builder.get().ret_type == "int64"

@@ -177,6 +177,11 @@ def func_name(name: str) -> None:
     frame_of(PrimFuncFrame, "T.func_name").name = name
 
 
+def func_ret(ret_type: Any) -> None:
+    """Say what the function returns."""
+    frame_of(PrimFuncFrame, "T.func_ret").ret = str(getattr(ret_type, "dtype", ret_type))
+
+
 def func_attr(attrs: Mapping[str, Any]) -> None:
     """Give the function attributes."""
     frame_of(PrimFuncFrame, "T.func_attr").attrs.update(attrs)

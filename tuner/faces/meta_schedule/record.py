@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.faces.tir_schedule.schedule import Schedule
+from compiler.faces.tir_schedule.trace import Trace as FaceTrace
 from compiler.ir.module import IRModule
 from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
@@ -170,7 +171,7 @@ class TuningRecord:
         if run_secs is not None and not all(isinstance(value, int | float) for value in run_secs):
             raise TuningError(f"{run_secs!r} are no seconds")
         return TuningRecord(
-            Trace.from_json(json.dumps(trace)),
+            FaceTrace.from_json(json.dumps(trace)),
             workload,
             None if run_secs is None else tuple(run_secs),
             None if target is None else Target(target),

@@ -119,3 +119,14 @@ def test_bounds_of_a_scan():
     scan = te.scan(init, update, state)
     s = te.create_schedule(scan.op)
     assert te.schedule.InferBound(s)[update.op.axis[1]].extent.value == 8
+
+
+def test_pragmas_that_are_kinds_of_loops():
+    A = te.placeholder((100,), name="A")
+    B = te.compute((100,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], factor=10)
+    s[B].pragma(outer, "unroll")
+    s[B].pragma(inner, "vectorize")
+    kinds = [s[B].iter_var_attrs[axis].iter_type for axis in (outer, inner)]
+    assert kinds == [te.schedule.IterVar.Unrolled, te.schedule.IterVar.Vectorized]

@@ -61,3 +61,12 @@ def test_features_are_drawn() -> None:
 def test_a_space_of_a_function_is_checked() -> None:
     spaces = generate_design_space("llvm", copies, "llvm -num-cores=4", ms.schedule_rule.AutoInline)
     check_sketches(copies, spaces, expected_mods=[copies], expected_decisions=[[]])
+
+
+def test_a_record_that_was_read_prints_its_trace_as_the_schedule_does() -> None:
+    sch = tvm.tir.Schedule(copies)
+    sch.split(sch.get_loops(sch.get_block("B"))[0], factors=[None, 4])
+    workload = ms.database.Workload(tvm.IRModule({"main": copies}))
+    record = ms.database.TuningRecord(sch.trace, workload, [1.5], Target("llvm"), None)
+    again = ms.database.TuningRecord.from_json(record.as_json(), workload)
+    assert str(again.trace) == str(sch.trace)
