@@ -31,7 +31,7 @@ def counted(number: int, noun: str) -> str:
 def hours(value: float) -> str:
     """Device hours as quotas show them: 0.00028, 0.004, 5, 12.3."""
     if 0 < value < 0.001:
-        return f"{value:.6f}".rstrip("0").rstrip(".") if value >= 1e-6 else "less than 0.000001"
+        return "less than 0.00001" if value < 1e-5 else f"{value:.5f}".rstrip("0")
     return f"{round(value, 1 if value >= 10 else 3):g}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.bench.changes import LEAST_HISTORY, ChangeKind, Judgement, judge
 from tuner.bench.run import CONFIRMED
 from tuner.errors import WorkloadError
+from tuner.number_text import counted, three
 from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.task import TuningTask, argument_bytes
 
@@ -63,8 +64,8 @@ class ReportLine:
         if cost is None or not (flops or moved):
             return "–"
         if moved and (flops or 0.0) < moved:
-            return f"{moved / cost / 1e9:.2f} GB/s"
-        return f"{(flops or 0.0) / cost / 1e9:.2f} GFLOP/s"
+            return f"{three(moved / cost / 1e9)} GB/s"
+        return f"{three((flops or 0.0) / cost / 1e9)} GFLOP/s"
 
     @property
     def change(self) -> ChangeKind | None:
@@ -153,7 +154,7 @@ def summary(run: BenchRun, lines: Sequence[ReportLine]) -> str:
     failed = sum(entry.result.failure is not None for entry in lines)
     versions = ", ".join(f"{name} {version}" for name, version in run.toolchain.items())
     parts = [
-        f"{len(lines)} results on {len(devices)} device{'s' if len(devices) != 1 else ''}",
+        f"{counted(len(lines), 'result')} on {counted(len(devices), 'device')}",
         f"{kinds.count(ChangeKind.SLOWER)} slower",
         f"{kinds.count(ChangeKind.FASTER)} faster",
         f"{failed} failed",

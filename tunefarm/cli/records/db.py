@@ -124,7 +124,8 @@ def _show_copied(copied: Copied, source: str, destination: str, as_json: bool) -
     if as_json:
         click.echo(json.dumps({"from": source, "to": shown, "rows": copied.rows, "under_way": copied.under_way}))
         return
-    rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in copied.rows.items() if count)
+    shares = {name.replace("_", " "): count for name, count in copied.rows.items() if count and name != "serving"}
+    rows = ", ".join(f"{name} {count}" for name, count in shares.items())
     click.echo(f"{source} copied to {shown}: {rows or 'no records'}")
     if copied.under_way:
         click.echo(f"runs under way: {copied.under_way}; what they add from now on is not in the copy", err=True)

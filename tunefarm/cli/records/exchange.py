@@ -256,8 +256,7 @@ def merge(
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
             raise RecordError(f"{theirs.address} is the store to merge into", hint="give the other store with --db")
-        total = sum(run.trials for run in selected_runs(theirs, Selection(frozenset(run_ids), workload)))
-        merged = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
+        merged = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress())
         left = _left_behind(theirs)
     _report(merged, as_json)
     if left:
@@ -283,13 +282,15 @@ def _left_behind(store: RecordStore) -> list[str]:
     return [name for name, found in there.items() if found]
 
 
-def _progress(total: int) -> Progress:
-    """Shows how many trials are in, on a terminal."""
+def _progress(total: int | None = None) -> Progress:
+    """Shows how many trials are in, on a terminal. Without a `total` the line is written over by what comes next."""
     shown = sys.stderr.isatty()
 
     def tell(done: int) -> None:
-        if shown:
-            click.echo(f"\r{done} of {counted(total, 'trial')}", err=True, nl=done >= total)
+        if shown and total is None:
+            click.echo(f"{counted(done, 'trial')}\r", err=True, nl=False)
+        elif shown:
+            click.echo(f"\r{done} of {counted(total or 0, 'trial')}", err=True, nl=done >= (total or 0))
 
     return tell
 
