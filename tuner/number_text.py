@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 DASH = "–"
 
 
@@ -26,6 +28,17 @@ def duration(seconds: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things whose plural ends in "s": 1 run, 12 runs."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Rising whole numbers: 1-4, 7."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
 
 
 def hours(value: float) -> str:

@@ -126,3 +126,10 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(farm) -> None:
     assert "reachable: box1 answers" in lent
     assert "XX  127.0.0.1:" in lent  # a box of a tracker lets nobody in without a lease
     assert "XX" in running.run("doctor", "--server", "127.0.0.1:1", code=4).stdout
+
+
+def test_a_second_server_without_cores_of_its_own_says_that_it_shares_them(farm: tuple[CliFarm, int]) -> None:
+    running, _ = farm
+    second, _ = running.serve("second", "server", "--name", "box2")
+    assert "another server of this machine has core" in second.text()
+    assert "--cores gives each its own" in second.text()

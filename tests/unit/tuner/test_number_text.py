@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.number_text import counted, hours
+from tuner.number_text import counted, hours, ranges
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs")])
@@ -15,3 +15,8 @@ def test_things_are_counted_in_the_plural_but_one(number, text):
 )
 def test_hours_that_were_used_are_never_none(value, text):
     assert hours(value) == text
+
+
+@pytest.mark.parametrize(("numbers", "text"), [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2, 5")])
+def test_rising_numbers_are_told_as_ranges(numbers, text):
+    assert ranges(numbers) == text

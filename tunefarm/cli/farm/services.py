@@ -18,6 +18,7 @@ from tracker.wait_text import span
 from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
+from tuner.number_text import ranges
 
 if TYPE_CHECKING:
     from rpc_server.wire.tracker_records import DeviceInfo
@@ -134,11 +135,14 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
 
     run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
-    with claimed(cores or ()) as shared:
+    lent = () if given["gpu"] and not cores else sorted(os.sched_getaffinity(0))
+    with claimed(lent) as shared:
         if shared:
             logger.warning(
-                "another server of this machine has core %s too: their kernels disturb each other's times",
-                ", ".join(map(str, shared)),
+                "another server of this machine has core%s %s too: their kernels disturb each other's times; "
+                "--cores gives each its own",
+                "s" if len(shared) > 1 else "",
+                ranges(shared),
             )
         run(
             ServerOptions(

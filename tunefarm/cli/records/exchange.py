@@ -25,7 +25,7 @@ from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
 from tuner.interchange.foreign import ImportOutcome, Kept, LeftOut
 from tuner.interchange.transfer import MergeOutcome, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
-from tuner.number_text import counted, duration
+from tuner.number_text import counted, duration, ranges
 from tuner.records.errors import RecordError
 from tuner.records.model import Run, RunState, Trial
 from tuner.records.runs.stats import StoreStats
@@ -203,14 +203,7 @@ def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_
 
 def spans(lines: Sequence[int]) -> str:
     """Rising numbers of lines in words: "line 3", "lines 1-4, 7"."""
-    ends: list[list[int]] = []
-    for line in lines:
-        if ends and line == ends[-1][1] + 1:
-            ends[-1][1] = line
-        else:
-            ends.append([line, line])
-    words = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
-    return f"line{'s' if len(lines) > 1 else ''} {words}"
+    return f"line{'s' if len(lines) > 1 else ''} {ranges(lines)}"
 
 
 @contextmanager
