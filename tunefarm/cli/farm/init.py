@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from compiler.errors import TunefarmError
+from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import Whole
 from tunefarm.cli.farm.setup import ADMIN_FILE, DB_FILE, FarmPlan, Step, services, set_up
 from tuner.records.db.database import parse_url, show_url
@@ -162,6 +163,10 @@ def _tell(plan: FarmPlan, steps: tuple[Step, ...]) -> None:
         click.echo(f"  {line}")
     if plan.host != plan.address:
         click.echo("the web app speaks plain HTTP: let others reach it through a proxy with TLS")
-    click.echo("a further box, on it and then here:")
+    tracker = KeyRing(plan.keys("tracker")).identity()
+    click.echo("a further box:")
     click.echo("  box$ tunefarm keys new --name BOX")
     click.echo(f"  here$ TUNEFARM_KEYS={plan.keys('tracker')} tunefarm keys authorize KEY --role box --name BOX")
+    if tracker is not None:
+        click.echo(f"  box$ tunefarm keys trust {plan.tracker} {tracker.public}")
+    click.echo(f"  box$ tunefarm server --tracker {plan.tracker} --name BOX")

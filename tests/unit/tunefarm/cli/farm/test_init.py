@@ -51,6 +51,7 @@ def test_a_farm_from_nothing_and_again(typed: Typed, tmp_path: Path, monkeypatch
     assert roles == {"web": "client", "ann": "admin", "box1": "box"}
     public = KeyRing(farm / "keys" / "tracker").identity()
     assert public is not None
+    assert f"keys trust 127.0.0.1:9190 {public.public}" in made.out  # what a further box has to know
     assert KeyRing(farm / "keys" / "box").known() == {"127.0.0.1:9190": public.public}
     monkeypatch.setenv("TUNEFARM_CONFIG", str(farm / "admin.toml"))
     settings = load()
