@@ -105,7 +105,7 @@ class Kind:
     warp_size: int = 1
     block_threads: int = 1
     is_lent_by_number: bool = False
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int | str] = field(default_factory=dict)
 
 
 KINDS: dict[str, Kind] = {
@@ -116,11 +116,15 @@ KINDS: dict[str, Kind] = {
         ("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
     ),
     "nvptx": Kind(
-        ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
+        ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True,
+        limits={"mcpu": "sm_50", "mtriple": "nvptx64-nvidia-cuda"},
     ),
     "rocm": Kind(
         ("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256,
-        limits={"max_shared_memory_per_block": 65536, "max_threads_per_block": 256},
+        limits={
+            "max_shared_memory_per_block": 65536, "max_threads_per_block": 256, "mcpu": "gfx900",
+            "mtriple": "amdgcn-amd-amdhsa-hcc",
+        },
     ),
     "opencl": Kind(
         ("opencl", "gpu"), "opencl", _OPENCL, block_threads=256,

@@ -39,6 +39,12 @@ _DEVICE_NUMBERS = {
 TargetLike = Union[str, Mapping[str, Any], "Target"]
 
 
+class LoneHostError(TargetError, AssertionError):
+    """A host without the target that it drives."""
+
+    kind = "lone_host"
+
+
 class TargetKind(str):
     """A target kind's name; `.name` gives the plain string as well."""
 
@@ -156,9 +162,9 @@ class Target:
         return value
 
     @property
-    def libs(self) -> tuple[str, ...]:
-        value: tuple[str, ...] = self.get("libs", ())
-        return value
+    def libs(self) -> list[str]:
+        """The libraries whose kernels may be called, in the order given."""
+        return list(self.get("libs", ()))
 
     @property
     def model(self) -> str:
@@ -392,7 +398,7 @@ class Target:
         """The target with its host inside, and that host. Raises TargetError for a host without a target."""
         if target is None:
             if target_host is not None:
-                raise TargetError("a target_host needs a target", hint="pass both, or put the host into the target")
+                raise LoneHostError("a target_host needs a target", hint="pass both, or put the host into the target")
             return None, None
         chosen = Target(target, host=target_host)
         return chosen, chosen.host

@@ -67,7 +67,7 @@ def test_properties() -> None:
     assert target.kind == "llvm"
     assert target.kind.name == "llvm"
     assert (target.mcpu, target.mattr, target.num_cores) == ("znver3", ("+avx2", "+fma"), 4)
-    assert (target.keys, target.libs, target.device_type) == (("cpu",), ("mkl", "cblas"), "cpu")
+    assert (target.keys, target.libs, target.device_type) == (("cpu",), ["mkl", "cblas"], "cpu")
     assert Target("cuda -arch=sm_80").arch == "sm_80"
     assert Target("cuda").keys == ("cuda", "gpu")
     assert Target("llvm -device=arm_cpu").keys == ("arm_cpu", "cpu")
@@ -250,3 +250,10 @@ def test_a_composite_target_has_targets() -> None:
     assert Target(str(both)) == both
     with pytest.raises(TargetError):
         Target({"kind": "composite", "devices": ["no such kind"]})
+
+
+def test_what_llvm_needs_of_other_gpus_has_defaults():
+    assert (Target("rocm").attrs["mcpu"], Target("rocm").attrs["mtriple"]) == ("gfx900", "amdgcn-amd-amdhsa-hcc")
+    assert (Target("nvptx").attrs["mcpu"], Target("nvptx -mcpu=sm_61").attrs["mcpu"]) == ("sm_50", "sm_61")
+    with pytest.raises(AssertionError, match="needs a target"):
+        Target.canon_target_and_host(None, "llvm")
