@@ -155,7 +155,7 @@ Exit status:
     epilog=_EPILOG,
 )
 @click.version_option(__version__, prog_name="tunefarm")
-@click.option("--log-level", type=click.Choice(settings.LOG_LEVELS), help="What is logged to stderr.")
+@click.option("--log-level", type=click.Choice(settings.LOG_LEVELS), help="Log level for stderr.")
 @click.pass_context
 def cli(ctx: click.Context, log_level: str | None) -> None:
     """Tune and benchmark tensor kernels on a fleet of real machines.

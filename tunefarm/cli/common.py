@@ -62,7 +62,7 @@ OBJECTIVE = click.option(
     type=click.Choice([str(goal) for goal in Goal]),
     default=str(Goal.TIME),
     show_default=True,
-    help="What configs are chosen by: energy is the joules of a call, where devices told them.",
+    help="Choose configs by time or by energy (joules of a call, where measured).",
 )
 
 if TYPE_CHECKING:

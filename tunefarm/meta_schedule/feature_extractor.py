@@ -1,4 +1,4 @@
-"""What cost models of a program's own know of candidates."""
+"""Features of candidates for a program's own cost models."""
 
 from typing import TYPE_CHECKING
 

@@ -47,7 +47,7 @@ def identity_cpp(x: Any) -> Any:
 
 
 def device_test(dev: Device, tid: int | str, did: int) -> Device:
-    """What a packed function gets when it is handed a device. Raises TunefarmError for another type or number."""
+    """Return the device as a packed function gets it. Raises TunefarmError for another type or number."""
     found: Device = packed(lambda value: value)(dev)
     if found != device(tid, did):
         raise TunefarmError(f"Check failed: {found} is not {device(tid, did)}")

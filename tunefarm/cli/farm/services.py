@@ -90,7 +90,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--port-file", type=FILE, help="Write the port here once it listens.")
 @click.option("--tracker", metavar="HOST:PORT", help="Lend the device through this tracker, and only through it.")
 @click.option("--key", default="", help="Key the device is asked for by.  [default: cpu]")
-@click.option("--tag", "tags", multiple=True, help="A further word it can be asked for by; may be given often.")
+@click.option("--tag", "tags", multiple=True, help="A further word it can be asked for by; may be repeated.")
 @click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
 @click.option("--address", "told", default="", metavar="HOST", help="Host clients dial.  [default: --host, --relay]")
 @click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")

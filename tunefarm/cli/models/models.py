@@ -287,7 +287,7 @@ Examples:
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
-@click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
+@click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be repeated.")
 @DB
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, progress so on stderr.")
 @click.option("--quiet", is_flag=True, help="No progress.")

@@ -54,21 +54,21 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
     "--input", "inputs", multiple=True, metavar="NAME=HOW", help="FILE.npy, random or zeros.  [default: random]"
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Of random inputs.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of random inputs.")
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 times none.")
 @click.option("--out", type=FOLDER, help="Folder for the results, a .npy file each.")
 @click.option("--profile", is_flag=True, help="Show the time of each kernel.")
-@click.option("--energy", is_flag=True, help="Say what a run takes in joules, and the mean clock.")
+@click.option("--energy", is_flag=True, help="Show the energy of a run in joules, and the mean clock.")
 @click.option("--trace", type=FILE, help="Write the kernels' times to this file, for Perfetto.")
 @click.option(
     "--compare", "peer", type=click.Choice(["onnxruntime", "reference"]), help="Compare the results with these."
 )
 @click.option("--bisect", is_flag=True, help="With --compare onnxruntime: name the first operator that differs.")
 @click.option(
-    "--rtol", type=Number(0), default=1e-3, show_default=True, help="What results may differ by, of their size."
+    "--rtol", type=Number(0), default=1e-3, show_default=True, help="Allowed relative difference of results."
 )
-@click.option("--atol", type=Number(0), default=1e-4, show_default=True, help="What results may differ by besides.")
+@click.option("--atol", type=Number(0), default=1e-4, show_default=True, help="Allowed absolute difference of results.")
 @click.option("--key", help="Run on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", metavar="HOST:PORT", help="Run on this server.")

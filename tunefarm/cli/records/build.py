@@ -132,7 +132,7 @@ class _Build(click.Command):
     type=click.Choice(FORMATS),
     multiple=True,
     default=["tunefarm"],
-    help="What is written: may be given often.  [default: tunefarm]",
+    help="What is written: may be repeated.  [default: tunefarm]",
 )
 @click.option(
     "--name",
@@ -147,7 +147,7 @@ class _Build(click.Command):
 @OBJECTIVE
 @click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
 @click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
-@click.option("--cache-key", is_flag=True, help="Print a digest of all that decides what is built, and build nothing.")
+@click.option("--cache-key", is_flag=True, help="Print a digest of all inputs of the build, and build nothing.")
 @click.option(
     "--require-tuned",
     is_flag=True,
@@ -156,7 +156,7 @@ class _Build(click.Command):
 @click.option(
     "--require-tuned-time",
     type=Share(),
-    help="Of a model: fail when less of its kernels' time is that of tuned kernels, such as 95%.",
+    help="For a model: fail if tuned kernels have less than this share of the kernels' time, such as 95%.",
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option(

@@ -32,7 +32,7 @@ from tuner.records.runs.stats import StoreStats
 from tuner.records.store import RecordStore
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-_RUN = click.option("--run", "run_ids", type=int, multiple=True, help="Only this run; may be given again.")
+_RUN = click.option("--run", "run_ids", type=int, multiple=True, help="Only this run; may be repeated.")
 _WORKLOAD = click.option("--workload", default="", help="Only runs with this workload, by name or key.")
 _STDIO = Path("-")
 
@@ -367,7 +367,7 @@ A run that holds a best config is kept, and so is one under way.
 @_WORKLOAD
 @click.option("--older-than", type=Span(), help="Only runs that ended longer ago than this, such as 90d.")
 @click.option(
-    "--state", type=click.Choice([str(each) for each in RunState if each.ended]), help="Only runs that ended so."
+    "--state", type=click.Choice([str(each) for each in RunState if each.ended]), help="Only runs in this state."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Don't ask.")

@@ -31,7 +31,7 @@ def release() -> None:
 
 @release.command(epilog="\b\nExample:\n  tunefarm release create 2026.11 --note 'after the kernel upgrade'")
 @click.argument("name")
-@click.option("--workload", "workloads", multiple=True, help="Only this workload, by name or key; may be given often.")
+@click.option("--workload", "workloads", multiple=True, help="Only this workload, by name or key; may be repeated.")
 @click.option("--target", help="Only configs for this target.")
 @click.option("--device-class", help="Only configs for this device class.")
 @OBJECTIVE

@@ -105,7 +105,7 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @click.option("--device-class", help="Device class the config must be for.")
 @OBJECTIVE
 @click.option(
-    "--shapes", multiple=True, metavar="M=20,40", help="Of a family: say what is run at these sizes, and why."
+    "--shapes", multiple=True, metavar="M=20,40", help="For a family: explain the config at these sizes."
 )
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")

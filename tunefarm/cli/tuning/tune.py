@@ -48,11 +48,11 @@ _FIXED = (
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
-@click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
+@click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be repeated.")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]")
 @click.option(
-    "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"
+    "--warm-start/--no-warm-start", default=None, help="Begin with configs of similar workloads.  [default: begin so]"
 )
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
 @click.option("--total-trials", type=Whole(1), help="Trials of all workloads together.")
@@ -65,18 +65,18 @@ _FIXED = (
     "--priority", type=Whole(-1000, 1000), default=1, show_default=True, help="Higher ones get devices first."
 )
 @click.option(
-    "--objective", type=click.Choice([str(goal) for goal in Goal]), help="What to make small.  [default: time]"
+    "--objective", type=click.Choice([str(goal) for goal in Goal]), help="Quantity to minimise.  [default: time]"
 )
-@click.option("--early-stopping", type=Whole(1), help="Leave a workload after so many trials without gain.")
+@click.option("--early-stopping", type=Whole(1), help="End a workload after this many trials without improvement.")
 @click.option(
     "--scheduler",
     type=click.Choice([str(policy) for policy in Policy]),
     help="Which workload is next.  [default: gradient]",
 )
 @click.option(
-    "--shapes", multiple=True, metavar="M=1,16,128", help="The sizes of a SPEC with a symbol; may be given often."
+    "--shapes", multiple=True, metavar="M=1,16,128", help="The sizes of a SPEC with a symbol; may be repeated."
 )
-@click.option("--traffic", metavar="FILE.csv", help="How often each of those sizes is asked for: columns M, count.")
+@click.option("--traffic", metavar="FILE.csv", help="Calls of each of those sizes: columns M, count.")
 @click.option("--portfolio", type=int, help="Configs to choose for all of those sizes together.  [default: 3]")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option("--builders", metavar="N|dask+tls://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")

@@ -46,10 +46,10 @@ def token() -> None:
     "areas",
     type=click.Choice([str(area) for area in Area]),
     multiple=True,
-    help="Only this part of the app; may be given often.  [default: all of it]",
+    help="Only this part of the app; may be repeated.  [default: all of it]",
 )
-@click.option("--model", "models", multiple=True, help="Only this model, by name; may be given often.")
-@click.option("--release", "releases", multiple=True, help="Only this release; may be given often.")
+@click.option("--model", "models", multiple=True, help="Only this model, by name; may be repeated.")
+@click.option("--release", "releases", multiple=True, help="Only this release; may be repeated.")
 @_DB
 @click.pass_obj
 def new(

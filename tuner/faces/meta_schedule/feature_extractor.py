@@ -1,4 +1,4 @@
-"""What cost models of a program's own know of candidates: an array of numbers each."""
+"""Features of candidates for a program's own cost models: an array of numbers each."""
 
 from __future__ import annotations
 
