@@ -61,10 +61,10 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Started:
-    """The device is held; `kernels` are to be measured on it in `rounds`."""
+    """The device `asked` for is held, which is `device`; `kernels` are to be measured on it in `rounds`."""
 
+    asked: str
     device: str
-    name: str
     kernels: int
     rounds: int
 

@@ -187,7 +187,7 @@ def _follow(
             if isinstance(event, Ended) and event.problem:
                 problems.append(f"{event.device}: {event.problem}")
             if isinstance(event, Started):
-                flags[event.device] = by_device[event.device]
+                flags[event.device] = by_device[event.asked]
             if not quiet and (text := _text(event)):
                 click.echo(text, err=True)
     except KeyboardInterrupt:
