@@ -213,7 +213,7 @@ COMPILER: list[tuple[str, str]] = [
     (
         "scalars are passed and returned through arrays of one element; functions return nothing",
         """
-        script.tir.ret tir.ret tirx.Return tirx.op.thread_return tirx.script.Return
+        script.tir.func_ret script.tir.ret tir.ret tirx.Return tirx.op.thread_return tirx.script.Return
         tirx.script.thread_return
         """,
     ),
