@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, func, select, text, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
 from compiler.runtime.measure.statistics import summarise
 from rpc_server.wire.trial_messages import FailureKind
@@ -133,8 +133,10 @@ _LOAD = (
         RunTaskRow.target_id,
         RunTaskRow.best_cost,
         RunTaskRow.baseline_cost,
-        select(func.min(TrialRow.cost))
+        select(TrialRow.cost)  # the last that improved is the lowest; SQLite reads all of the task's trials for a min()
         .where(TrialRow.task_id == RunTaskRow.id, text("trials.improved"))
+        .order_by(TrialRow.sequence.desc())
+        .limit(1)
         .correlate(RunTaskRow)
         .scalar_subquery()
         .label("search_cost"),
