@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, partial
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -84,7 +85,15 @@ def from_columns(facts: type, row: Any) -> dict[str, Any]:
 
 def of_row(record: type[R], row: Any, **others: Any) -> R:
     """Return a record made of a row: each field has the column of its name, except those that `others` gives."""
-    return record(**{name: getattr(row, name) for name in record.__dataclass_fields__ if name not in others}, **others)
+    names, values = _columns(record, tuple(others))
+    return record(**dict(zip(names, values(row))), **others)
+
+
+@cache
+def _columns(record: Any, others: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of a record's other fields, two or more, and what gets their columns of a row."""
+    names = tuple(name for name in record.__dataclass_fields__ if name not in others)
+    return names, attrgetter(*names)
 
 
 def copied(facts: type, source: Any) -> dict[str, Any]:
