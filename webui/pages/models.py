@@ -13,8 +13,8 @@ from tuner.devices.supplies import tracked_target
 from tuner.engine.progress import ModelProgress
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage, coverage_of
 from tuner.kernels.model_version import KIND
-from tuner.records.model import Run
-from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion
+from tuner.records.model import Run, Trial
+from tuner.records.models.facts import KernelShare, Model, ModelTask, ModelTime, ModelVersion
 from tuner.records.store import RecordStore
 from webui.api.model_routes import viewer_of
 from webui.api.params import Before, Id
@@ -77,12 +77,13 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
     classes = store.models.device_classes(model_id)
     fleet = context.fleet.view().devices
     newest = store.models.times(model_id, limit=1)
-    place = device_class or (newest[0].device_class if newest else "")
+    tasks = store.models.tasks(chosen.id, KIND)
+    tuned = None if device_class or newest else _tuned_on(store, tasks)
+    place = device_class or (newest[0].device_class if newest else (tuned and tuned.device_class) or "")
     times = store.models.times(model_id, place, limit=_POINTS) if place else ()
     targets = {d.device_class: tracked_target(d.info) for d in fleet if d.info is not None}
-    target = times[0].target if times else targets.get(place, "")
+    target = times[0].target if times else tuned.target if tuned else targets.get(place, "")
     coverage = coverage_of(store, chosen, target, place, Target(target).kind.name) if target else None
-    tasks = store.models.tasks(chosen.id, KIND)
     versions = store.models.versions(model_id, _VERSIONS)
     calls = store.models.graph(chosen.id)
     _, profile = store.models.newest_profile(chosen.id, place) if place else (0, ())
@@ -129,6 +130,12 @@ def model_time(context: Ctx, request: Request, model_id: Id, time_id: Id) -> Res
         chosen=context.store.models.version(time.version_id, viewer_of(request)),
         kernels=context.store.models.profile(time_id),
     )
+
+
+def _tuned_on(store: RecordStore, tasks: Sequence[ModelTask]) -> Trial | None:
+    """The fastest trial of the first kernel that was tuned: what was not timed yet is shown where it was tuned."""
+    found = (store.trials.fastest(task.workload_key, 1) for task in tasks)
+    return next((trials[0] for trials in found if trials), None)
 
 
 def _under_way(store: RecordStore, run: Run, name: str) -> TuningNow:
