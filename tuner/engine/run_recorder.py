@@ -19,6 +19,7 @@ from tuner.engine.store_rows import device_row, workload_row
 from tuner.engine.task_state import Restored
 from tuner.errors import TuningError
 from tuner.goals import Goal
+from tuner.number_text import counted, hours
 from tuner.process_identity import is_gone, process_name, user_name
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import (
@@ -153,7 +154,9 @@ class RunRecorder:
     def out_of_quota(self, problems: str) -> None:
         """The run's user may hold devices no longer: it goes on another day. `problems` names tasks that gave up."""
         quota = self._store.quotas.of(self._run.user)
-        of = f" of {quota.device_hours:g} device hours within {quota.days} days" if quota and quota.device_hours else ""
+        of = ""
+        if quota is not None and quota.device_hours:
+            of = f" of {hours(quota.device_hours)} device hours within {counted(quota.days, 'day')}"
         message = "; ".join(filter(None, [f"the quota{of} is used up", problems]))
         self._store.runs.leave(self.run_id, self._owner, RunState.OUT_OF_QUOTA, message, self.use)
 

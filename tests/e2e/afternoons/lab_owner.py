@@ -65,11 +65,11 @@ def _limits(at: Terminal) -> None:
     at.type(f"quota set {user_name()} --device-hours 0.00001")  # less than a run's first calls take
     at.write("small.toml", 'workloads = ["matmul:16,16,16:float32"]\n[run]\nsample_ms = 2\nsamples = 2\n')
     stopped = at.type("tune small.toml --key cpu --trials 50 --quiet")
-    assert "the quota of 1e-05 device hours within 30 days is used up" in stopped
+    assert "the quota of 0.00001 device hours within 30 days is used up" in stopped
     listed = at.type("runs")
     assert "out of quota" in listed
     assert "go on with: tunefarm tune --resume 1 --key cpu" in listed
-    assert "the quota is 1e-05" in at.type("tune --resume 1 --key cpu --quiet", code=1)
+    assert "the quota is 0.00001" in at.type("tune --resume 1 --key cpu --quiet", code=1)
     assert at.type("token new ci --role read --release 2026.11").startswith("tf")
     assert "release 2026.11" in at.type("token list")
     at.type("keys group students teaching")

@@ -46,7 +46,7 @@ def test_a_quota_stops_a_run_that_can_go_on_later(tmp_path: Path) -> None:
         run = tuned(store)
         assert (run.state, run.message) == (
             RunState.OUT_OF_QUOTA,
-            "the quota of 1e-07 device hours within 30 days is used up",
+            "the quota of less than 0.00001 device hours within 30 days is used up",
         )
         assert run.state.ended
         assert run.trials < run.budget
