@@ -56,7 +56,7 @@ REFUSED: dict[str, Use] = {
     "Stage.env_threads": lambda s, a, b, c: s[c].env_threads(c.op.axis[0]),
     "Stage.fuse": lambda s, a, b, c: s[c].fuse(c.op.axis[1], c.op.axis[0]),
     "Stage.parallel": lambda s, a, b, c: s[c].parallel(_gone(s, c)),
-    "Stage.pragma": lambda s, a, b, c: s[c].pragma(_gone(s, c), "unroll"),
+    "Stage.pragma": lambda s, a, b, c: s[c].pragma(_gone(s, c), "auto_unroll_max_step", 8),
     "Stage.prefetch": lambda s, a, b, c: s[c].prefetch(b, c.op.axis[0], -1),
     "Stage.reorder": lambda s, a, b, c: s[c].reorder(c.op.axis[0], c.op.axis[0]),
     "Stage.rfactor": lambda s, a, b, c: s[c].rfactor(c.op.axis[0]),

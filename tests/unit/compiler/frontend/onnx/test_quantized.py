@@ -23,7 +23,7 @@ from onnxruntime.quantization import (
 )
 
 from compiler.frontend.onnx.from_onnx import from_onnx
-from compiler.relax.analysis.visit import post_order_visit
+from compiler.relax.analysis.uses import post_order_visit
 from compiler.relax.nodes import Call, TensorStructInfo, info_of
 from tunefarm.contrib import onnx_backend
 
