@@ -142,9 +142,14 @@ class Client:
         """The fleet as the web app sees it."""
         return list(self.get("/api/v1/devices")["devices"])
 
-    def workloads(self) -> Iterator[Mapping[str, Any]]:
-        """All workloads, a page at a time."""
-        return self.pages("/api/v1/workloads", "workloads")
+    def workloads(self, called: str = "") -> Iterator[Mapping[str, Any]]:
+        """All workloads, a page at a time, or those `called` so: by name, or by the first 8 digits of the key or
+        more."""
+        return self.pages("/api/v1/workloads", "workloads", **({"called": called} if called else {}))
+
+    def workload(self, key: str) -> Mapping[str, Any]:
+        """One workload, with its function's text, and the file that its newest run took it from."""
+        return self.get(f"/api/v1/workloads/{key}")
 
     def records(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
         """All trials that fit (`workload`, `target`, `run`, `device_class`, `device`, `status`, ...), a page at a

@@ -21,8 +21,15 @@ def workloads(
     context: Ctx,
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    called: Annotated[
+        str | None, Query(max_length=500, description="only those of this name, or whose key begins so (8 digits)")
+    ] = None,
 ) -> WorkloadPage:
     """Workloads that were ever tuned, in the order they were first seen."""
+    if called is not None:
+        return WorkloadPage(
+            workloads=[Workload.of(w) for w in context.store.workloads.called(called, limit)], next=None
+        )
     found = context.store.workloads.page(after, limit + 1)
     page = found[:limit]
     return WorkloadPage(
@@ -32,11 +39,11 @@ def workloads(
 
 @router.get("/workloads/{key}", response_model=WorkloadDetail)
 def workload(request: Request, context: Ctx, key: str) -> Response:
-    """One workload with the text of its function."""
+    """One workload with the text of its function, and the file it comes from."""
     found = context.store.workloads.find(key)
     if found is None:
         raise RecordNotFound(f"there is no workload with key {key}")
-    return conditional(request, WorkloadDetail.of(found))
+    return conditional(request, WorkloadDetail.of(found, source=context.store.workloads.source(key)))
 
 
 @router.get("/devices")

@@ -41,7 +41,10 @@ class Workload(Shown):
 
 @shows(model.Workload, only=("function",))
 class WorkloadDetail(Workload):
-    """A workload with its function's text."""
+    """A workload with its function's text. `source` is what its newest run keeps of the file that defines it: `file`,
+    `digest` and `name`; null for a workload that no run took from a file."""
+
+    source: dict[str, Any] | None
 
 
 class SampleSummary(Reply):

@@ -18,6 +18,7 @@ from tuner.records.db.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup.result import measurements, result_of
 from tuner.records.model import (
+    IMPORTED,
     NewDevice,
     NewRun,
     NewRunTask,
@@ -70,8 +71,23 @@ class TestCatalog:
         second = store.devices.upsert(NewDevice(name="y", key="k", device_class="a", features=("avx2",)))
         assert second.features == ("avx2",)
 
+    def test_the_file_that_the_newest_run_took_a_workload_from(self, store: RecordStore, farm: Farm) -> None:
+        assert store.workloads.source(KEY) is None
+        old, new = ({"file": file, "digest": "d", "name": "m"} for file in ("/a.toml", "/b.toml"))
+        farm.run(options={"workloads": [{"op": "matmul"}]})
+        assert store.workloads.source(KEY) is None
+        farm.run(options={"workloads": [old]})
+        farm.run(options={IMPORTED: {"workloads": [new]}})
+        farm.run(options={"workloads": [{"family": new}]})
+        assert store.workloads.source(KEY) == new
+        assert store.workloads.source("no such key") is None
+
     def test_pages_of_workloads(self, store: RecordStore) -> None:
         made = [store.workloads.upsert(NewWorkload(key=f"{i:064d}", name=f"w{i}")) for i in range(5)]
+        assert store.workloads.called("w3") == (made[3],)
+        assert store.workloads.called(made[4].key[:12]) == tuple(made)  # keys that begin with so many zeros
+        assert store.workloads.called(made[4].key) == (made[4],)
+        assert store.workloads.called("w_") == ()
         page = store.workloads.page(limit=3)
         assert [w.name for w in page] == ["w0", "w1", "w2"]
         assert store.workloads.page(after=page[-1].id, limit=3) == tuple(made[3:])

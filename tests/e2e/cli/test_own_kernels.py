@@ -106,6 +106,37 @@ def _is_found_by_every_name(farm, key):
     np.testing.assert_array_equal(out, 2 * x + y)
     page = patient_http.get(f"http://127.0.0.1:{port}/runs/1/choices").text
     assert "UNROLL" in page
+    assert {_built(farm, word, *api)["artifact_digest"] for word in words} == {
+        _built(farm, "saxpy", *api)["artifact_digest"]
+    }
+    _needs_its_file("kernels.toml:saxpy", "saxpy", farm, *api)
+
+
+def _built(farm, word, *api):
+    (report,) = farm.json("build", word, *api)
+    assert report["config"] == "hit"
+    return report
+
+
+def _needs_its_file(spelled, name, farm, *api):
+    """A kernel built by its name is one of a file that is as it was, in the folder of the build."""
+    path = farm.folder / spelled.split(":")[0]
+    text = path.read_text()
+    elsewhere = farm.folder / "elsewhere"
+    elsewhere.mkdir()
+    refused = farm.run("build", name, *api, code=1, cwd=elsewhere).stderr
+    assert f"{name} is defined in {path}, which is not in this folder" in refused
+    assert f"name the file, if it is yours: tunefarm build {farm.folder / spelled}" in refused
+    path.write_text(text + "\n# changed\n")
+    refused = farm.run("build", name, *api, code=1).stderr
+    assert f"{path} has changed" in refused
+    assert f"build it as it is now: tunefarm build {farm.folder / spelled}" in refused
+    path.unlink()
+    refused = farm.run("build", name, *api, code=1).stderr
+    assert f"{path}, which defines {spelled.split(':')[1]}, is gone" in refused
+    assert "give the file where it is by now: tunefarm build FILE:" in refused
+    path.write_text(text)
+    elsewhere.rmdir()
 
 
 def test_a_function_from_a_python_file_resumed_and_refused(farm):
@@ -116,6 +147,12 @@ def test_a_function_from_a_python_file_resumed_and_refused(farm):
     assert {c["WRONG"] for c in measured} == {0}
     farm.run("tune", "--resume", str(run.id), "--trials", "8", "--db", farm.db, "--quiet")
     assert configs(farm)[0].trials == 8
+    _, port = farm.serve("web", "web", "--db", farm.db)
+    api = ("--api", f"http://127.0.0.1:{port}")
+    words = ("mine.py:kernel", "scaled", run.tasks[0].workload.key)
+    untuned_took(farm.db, 1.0)
+    assert len({_built(farm, word, *api)["artifact_digest"] for word in words}) == 1
+    _needs_its_file("mine.py:kernel", "scaled", farm, *api)
     (farm.folder / "mine.py").write_text(PYTHON + "\n# changed\n")
     refused = farm.run("tune", "--resume", str(run.id), "--trials", "9", "--db", farm.db, "--quiet", code=1)
     assert "mine.py has changed since the run began" in refused.stderr

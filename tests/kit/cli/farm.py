@@ -77,10 +77,10 @@ class CliFarm:
         assert process.handle.poll() is None, process.text()
         return process, int(file.read_text())
 
-    def run(self, *args: str, code: int | tuple[int, ...] = 0) -> Done:
-        """Run a command to its end, which comes with one of these codes."""
+    def run(self, *args: str, code: int | tuple[int, ...] = 0, cwd: Path | None = None) -> Done:
+        """Run a command to its end, which comes with one of these codes; in the farm's folder, or in `cwd`."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            command = Command(args, self.folder, self.environ, out.fileno(), err.fileno())
+            command = Command(args, cwd or self.folder, self.environ, out.fileno(), err.fileno())
             try:
                 ended = command.wait(PATIENCE_S)
             finally:

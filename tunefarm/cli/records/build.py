@@ -40,8 +40,9 @@ from tunefarm.cli.records.build_lock import (
     write_lock,
 )
 from tunefarm.cli.records.build_missing import tune_missing
+from tunefarm.cli.records.build_words import read_words
 from tunefarm.cli.records.family import build_families
-from tunefarm.cli.records.subject import task_of
+from tunefarm.cli.records.subject import task_of, values_of
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
@@ -49,7 +50,7 @@ from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_build import maker_for, maker_of
-from tuner.kernels.files import Item, names_model, read_job
+from tuner.kernels.files import Item, names_model
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
@@ -182,7 +183,8 @@ class _Build(click.Command):
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
-    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are compiled with the values of
+    A WORKLOAD is a name, a file that `tunefarm tune` takes, FILE:NAME, or the name or key of a kernel that the web app
+    has records of: its file must then be in this folder, and as it was. Kernels in C are compiled with the values of
     their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes one
     artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a
     module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
@@ -203,7 +205,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     if given["dims"] or given["bisect"] or given["require_tuned_time"] is not None:
         raise click.UsageError("--dim, --bisect and --require-tuned-time are for models")
     named = [word for word in workloads if FamilySpec.is_family(word)]
-    job = read_job([word for word in workloads if word not in named])
+    with Client(given["api"] or settings.api, token=settings.api_token) as client:
+        job = read_words(client, [word for word in workloads if word not in named])
     items = job.items
     if makers := [*map(maker_of, named), *map(maker_for, job.families)]:
         _refuse_kernel_flags(given, "families")
@@ -363,7 +366,7 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
 def _word(kernel: Planned) -> str:
     """The word for it in `tunefarm tune`: its name, or FILE:NAME."""
     file = kernel.item.record.get("file")
-    return f"{file}:{kernel.task.name}" if file else kernel.task.name
+    return f"{file}:{kernel.item.record['name']}" if file else kernel.task.name
 
 
 def _check_flags(given: Mapping[str, Any]) -> None:
@@ -437,6 +440,8 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
                 kernel.space.check(config := config_of(trace))
                 made = kernel.make(config)
         case _:
+            if trace is not None and values_of(trace):
+                raise TunefarmError(f"what tunes {task.name} stands in its file", hint="name it: FILE:NAME")
             made = task.func if trace is None else apply_trace(task.func, Trace.from_json(trace)).func
     if isinstance(made, Artifact):
         return made

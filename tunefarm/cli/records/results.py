@@ -13,14 +13,12 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
 from tunefarm.cli.records.best_family import best_family, family_of
-from tunefarm.cli.records.subject import Subject, find_subject, open_store
+from tunefarm.cli.records.subject import Subject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
-from tuner.errors import TuningError
 from tuner.goals import Goal
-from tuner.kernels.space import config_of
 from tuner.number_text import duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
@@ -175,14 +173,6 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
-
-
-def values_of(trace: str) -> dict[str, Any]:
-    """The parameters' values of a kernel of one's own; none for a schedule."""
-    try:
-        return config_of(trace)
-    except TuningError:
-        return {}
 
 
 def _print_miss(

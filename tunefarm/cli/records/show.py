@@ -17,8 +17,8 @@ from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE
 from tunefarm.cli.records.best_family import refuse_family
 from tunefarm.cli.records.build import compiled, function_name
-from tunefarm.cli.records.results import print_config, values_of
-from tunefarm.cli.records.subject import Subject, find_subject, open_store
+from tunefarm.cli.records.results import print_config
+from tunefarm.cli.records.subject import Subject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings

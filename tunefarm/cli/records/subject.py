@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.errors import WorkloadError
+from tuner.errors import TuningError, WorkloadError
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_jobs import KernelFamily
 from tuner.kernels.files import Item, read_job
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
+from tuner.kernels.space import config_of
 from tuner.records.model import Workload
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
-
-_KEY = re.compile(r"[0-9a-f]{8,64}")
-_PAGE = 1000
 
 
 class SubjectError(TunefarmError, ValueError):
@@ -50,6 +50,14 @@ def task_of(item: Item, target: Target) -> TuningTask:
             return TuningTask(item.record["name"], item.what, target)
         case CKernel() | FunctionKernel() | HandSchedules():
             return item.what.task(target)
+
+
+def values_of(trace: str) -> dict[str, Any]:
+    """The parameters' values of a kernel of one's own; none for a schedule."""
+    try:
+        return config_of(trace)
+    except TuningError:
+        return {}
 
 
 def open_store(address: str, word: str) -> RecordStore:
@@ -82,12 +90,13 @@ def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
 
 def _stored(store: RecordStore, word: str) -> Workload | None:
     """A workload of the store by its name, or its key's first digits. Raises SubjectError where several have it."""
-    found: dict[str, Workload] = {}
-    after = 0
-    while page := store.workloads.page(after, _PAGE):
-        after = page[-1].id
-        found |= {w.key: w for w in page if w.name == word or (_KEY.fullmatch(word) and w.key.startswith(word))}
+    found = store.workloads.called(word)
     if len(found) > 1:
-        keys = ", ".join(f"{w.key[:12]} (since {w.created_at:%Y-%m-%d})" for w in found.values())
-        raise SubjectError(f"{len(found)} kernels are called {word}", hint=f"give the key of one: {keys}")
-    return next(iter(found.values()), None)
+        raise several_called(word, [(w.key, w.created_at) for w in found])
+    return next(iter(found), None)
+
+
+def several_called(word: str, found: Sequence[tuple[str, datetime]]) -> SubjectError:
+    """The error that several kernels have a name or key: `found` are their keys, and when each was first seen."""
+    keys = ", ".join(f"{key[:12]} (since {created:%Y-%m-%d})" for key, created in found)
+    return SubjectError(f"{len(found)} kernels are called {word}", hint=f"give the key of one: {keys}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.lookup import near
@@ -25,6 +26,15 @@ class WorkloadRecords(StorePart):
     def page(self, after: int = 0, limit: int = 100) -> tuple[Workload, ...]:
         """Workloads with an id above `after`, by id."""
         return self._read(lambda c: catalog.workloads(c, after, page_size(limit)))
+
+    def called(self, word: str, limit: int = 100) -> tuple[Workload, ...]:
+        """Workloads of this name, or whose key begins with it (8 digits or more), by id."""
+        return self._read(lambda c: catalog.workloads_called(c, word, page_size(limit)))
+
+    def source(self, key: str) -> Mapping[str, Any] | None:
+        """What a workload's newest run keeps of the file that defines it: its `file`, `digest` and `name`. None for one
+        that no run took from a file."""
+        return self._read(lambda c: catalog.workload_source(c, key))
 
     def functions(self, workload_keys: Collection[str]) -> dict[str, str]:
         """The scripts of workloads, by key, of those that there are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,12 +12,29 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute
 
 from compiler.target.target import Target
-from tuner.records.db.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
+from tuner.records.db.schema import (
+    Base,
+    DeviceClassRow,
+    DeviceRow,
+    RunRow,
+    RunTaskRow,
+    TargetRow,
+    TuningKeyRow,
+    WorkloadRow,
+)
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.facts import from_columns, of_row, to_columns
 from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
-from tuner.records.model import DeviceRecord, NewDevice, NewWorkload, TargetRecord, Workload, WorkloadFacts
+from tuner.records.model import (
+    IMPORTED,
+    DeviceRecord,
+    NewDevice,
+    NewWorkload,
+    TargetRecord,
+    Workload,
+    WorkloadFacts,
+)
 
 
 @lru_cache(maxsize=1024)
@@ -60,6 +78,7 @@ def to_workload(row: AnyRow) -> Workload:
 
 _UNTOLD = (None, "")
 _CHUNK = 1000  # values in one IN list: well under every driver's limit on parameters
+_RUNS_READ = 20  # of those that tuned a workload, for where it is defined
 
 
 def upsert_workloads(connection: Connection, news: Sequence[NewWorkload]) -> dict[str, Workload]:
@@ -123,6 +142,35 @@ def find_workload(connection: Connection, key: str) -> Workload | None:
 def workloads(connection: Connection, after: int, limit: int) -> tuple[Workload, ...]:
     query = workload_select().where(WorkloadRow.id > after).order_by(WorkloadRow.id).limit(limit)
     return tuple(to_workload(row) for row in connection.execute(query))
+
+
+_KEY = re.compile(r"[0-9a-f]{8,64}")
+
+
+def workloads_called(connection: Connection, word: str, limit: int) -> tuple[Workload, ...]:
+    called: ColumnElement[bool] = WorkloadRow.name == word
+    if _KEY.fullmatch(word):
+        called |= WorkloadRow.key.startswith(word)
+    query = workload_select().where(called).order_by(WorkloadRow.id).limit(limit)
+    return tuple(to_workload(row) for row in connection.execute(query))
+
+
+_SOURCES = (
+    select(RunTaskRow.position, RunRow.__table__.c.options)
+    .join(RunRow, RunTaskRow.run_id == RunRow.id)
+    .join(WorkloadRow, RunTaskRow.workload_id == WorkloadRow.id)
+    .where(WorkloadRow.key == bindparam("key"))
+    .order_by(RunTaskRow.run_id.desc())
+    .limit(_RUNS_READ)
+)
+
+
+def workload_source(connection: Connection, key: str) -> Mapping[str, Any] | None:
+    for row in connection.execute(_SOURCES, {"key": key}):
+        items = [item for item in row.options.get(IMPORTED, row.options).get("workloads", ()) if "family" not in item]
+        if row.position < len(items) and "file" in items[row.position]:
+            return dict(items[row.position])
+    return None
 
 
 # ------------------------------------------------------------------------------------ targets
