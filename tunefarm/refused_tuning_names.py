@@ -137,9 +137,8 @@ TUNING: list[tuple[str, str]] = [
         auto_scheduler.utils.kill_child_processes auto_scheduler.utils.make_traceback_info
         auto_scheduler.utils.request_remote auto_scheduler.utils.serialize_args autotvm.measure.Executor
         autotvm.measure.executor autotvm.measure.measure_methods.check_remote
-        autotvm.measure.measure_methods.gpu_verify_pass autotvm.measure.measure_methods.run_through_rpc
+        autotvm.measure.measure_methods.gpu_verify_pass
         autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
-        autotvm.measure.request_remote
         meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.local_runner
         meta_schedule.runner.rpc_runner meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
         meta_schedule.utils.get_global_func_with_default_on_worker

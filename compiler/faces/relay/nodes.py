@@ -294,8 +294,8 @@ class Function(BaseFunc, Expr):
     params: tuple[Var, ...]
     body: Expr
     ret_type: Type | None = None
-    type_params: tuple[Any, ...] = ()
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    type_params: tuple[Any, ...] = None  # type: ignore[assignment]  # () once made
+    attrs: Mapping[str, Any] = None  # type: ignore[assignment]  # {} once made
     span: Span | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,9 @@ class String(str):
 
     __slots__ = ()
 
+    def __new__(cls, content: object = "") -> String:
+        return super().__new__(cls, content)
+
 
 class ShapeTuple(tuple[int, ...]):
     """A shape: non-negative integers. Equal to the tuple of them. Raises ArgumentError for anything else."""

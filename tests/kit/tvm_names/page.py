@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from tests.kit.tvm_names.collect import SPACES
+from tests.kit.tvm_names.documented import documented
 from tests.kit.tvm_names.standing import Standing, field, standings
 
 _HEAD = """\
@@ -43,10 +44,28 @@ def page() -> str:
     for space, inside in spaces.items():
         parts.append(_counted(f"[`{space}`](#{space})", inside))
     parts.append(_counted("all", rows))
+    parts += _more_parameters()
     for space, inside in spaces.items():
         parts.append(f"\n## {space}\n")
         parts += _section(inside)
     return "".join(parts)
+
+
+_MORE = """
+## Parameters that are more here
+
+{count} signatures are those of TVM's documents (`tests/data/documented_signatures.txt`): names, order and defaults.
+These take more, and need none of it. A program written for TVM never sees the difference.
+
+| Name | More here |
+|---|---|
+"""
+
+
+def _more_parameters() -> Iterable[str]:
+    rows = documented()
+    yield _MORE.format(count=len(rows))
+    yield from (f"| `{row.name}` | `{row.more}` |\n" for row in rows if row.more)
 
 
 def _space(row: Standing) -> str:

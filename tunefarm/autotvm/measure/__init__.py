@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.autotvm.measure import measure, measure_methods
-from tunefarm.autotvm.measure.measure_methods import RPCRunner
+from tunefarm.autotvm.measure.measure_methods import RPCRunner, request_remote
 from tunefarm.compatibility import refusing
 from tuner.faces.autotvm.measure_methods import (
     Builder,
@@ -11,10 +11,10 @@ from tuner.faces.autotvm.measure_methods import (
     LocalRunner,
     Runner,
     create_measure_batch,
-    default_module_loader,
     measure_option,
 )
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.module_loading import default_module_loader
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "measure",
     "measure_methods",
     "measure_option",
+    "request_remote",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there

@@ -9,9 +9,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from rpc_server.box.server import Server
 from rpc_server.wire.keys import KeyRing
+from tracker.server import Tracker
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.module_loading import DefaultModuleLoader, ModuleLoader
 from tuner.faces.autotvm.own_measuring import OwnBuilder, OwnRunner, measured, measures_itself
 from tuner.faces.autotvm.task import Task
 from tuner.faces.common.engine import FaceBuilder, FaceRunner, MeasureOptionError, OnThisMachine, OnTracker
@@ -21,25 +24,13 @@ Runner = OwnRunner
 _LINKERS = ("default", "ndk", "stackvm")
 
 
-class DefaultModuleLoader:
-    """Stands for how devices load kernels: `module_loader=default_module_loader()` says what is done anyway."""
-
-
-def default_module_loader(pre_load_function: Callable[..., Any] | None = None) -> DefaultModuleLoader:
-    """How devices load kernels. Raises MeasureOptionError for a function that is to run on them before."""
-    if pre_load_function is not None:
-        raise MeasureOptionError(
-            "a device runs no function of yours before it loads a kernel", hint="prepare it before the run"
-        )
-    return DefaultModuleLoader()
-
-
 class LocalBuilder(OwnBuilder):
-    """Builds configs in `n_parallel` processes (None: one a core) within `timeout` seconds each; one that overrides
-    `build` is called instead.
+    """Builds configs in `n_parallel` processes (None: one a core) within `timeout` seconds each.
 
-    Devices are sent artifacts, so nothing is linked: `build_func` (a linker or its name), `build_kwargs`, `do_fork` and
-    `runtime` are kept for programs that give them, and change nothing. Raises MeasureOptionError.
+    A `build_func` that is a function links each kernel: `build_func(file, objects)`, the file's name ending with its
+    `output_format`. It, `build_kwargs` (see `OwnBuilder`) and an overridden `build` are called in this process, a round
+    at a time, and devices load the files. The named ones ("default", "ndk", "stackvm") link nothing: devices are sent
+    artifacts. `do_fork` and `runtime` are ignored; accepted for compatibility with TVM. Raises MeasureOptionError.
     """
 
     def __init__(
@@ -55,15 +46,20 @@ class LocalBuilder(OwnBuilder):
         if not callable(build_func) and build_func not in _LINKERS:
             raise MeasureOptionError(f"build_func {build_func!r} is unknown", hint=f"known: {', '.join(_LINKERS)}")
         self.build_func = build_func
+        self.link = None if isinstance(build_func, str) else build_func
         self.do_fork = do_fork
         self.runtime = runtime
 
 
 class LocalRunner(OwnRunner, OnThisMachine):
     """Measures configs in an isolated process of this machine, one at a time; see `FaceRunner` for the options.
-    `module_loader` is None or `default_module_loader()`: artifacts are not loaded by user code."""
+
+    A tracker and a server on loopback stand for a farm where files are loaded: with a `module_loader` of the program's
+    own, and after a builder that makes files. They end with the runner.
+    """
 
     _devices = OnThisMachine._devices
+    _KEY = "local"
 
     def __init__(
         self,
@@ -73,11 +69,21 @@ class LocalRunner(OwnRunner, OnThisMachine):
         min_repeat_ms: int = 0,
         cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False,
-        module_loader: DefaultModuleLoader | None = None,
+        module_loader: ModuleLoader | None = None,
     ) -> None:
-        super().__init__(timeout, None, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
-        _no_loader(module_loader)
-        self.module_loader = module_loader
+        timing = (number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        super().__init__(timeout, None, *timing, module_loader=module_loader)
+        self._farm: tuple[Tracker, Server] | None = None
+
+    def remote_kwargs(self) -> dict[str, Any]:
+        """Return the arguments of `request_remote` for a device here; starts the tracker and the server once."""
+        if self._farm is None:
+            tracker = Tracker("127.0.0.1", port=0, silent=True)
+            at = ("127.0.0.1", tracker.port)
+            self._farm = tracker, Server("127.0.0.1", port=0, tracker_addr=at, key=self._KEY, silent=True)
+            weakref.finalize(self, _stop, *self._farm)
+        port = self._farm[0].port
+        return {"device_key": self._KEY, "host": "127.0.0.1", "port": port, "priority": 1, "timeout": self.timeout}
 
 
 class RPCRunner(OwnRunner, OnTracker):
@@ -100,24 +106,33 @@ class RPCRunner(OwnRunner, OnTracker):
         min_repeat_ms: int = 0,
         cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False,
-        module_loader: DefaultModuleLoader | None = None,
+        module_loader: ModuleLoader | None = None,
         *,
         keys: KeyRing | None = None,
     ) -> None:
         timing = (number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
-        super().__init__(timeout, n_parallel, *timing)
-        _no_loader(module_loader)
+        super().__init__(timeout, n_parallel, *timing, module_loader=module_loader)
         if n_parallel is not None and n_parallel < 1:
             raise MeasureOptionError(f"n_parallel is at least 1, got {n_parallel}")
         self.key, self.host, self.port, self.priority = key, host, int(port), priority
         self.n_parallel = n_parallel
-        self.module_loader = module_loader
         self.keys = keys
 
+    def remote_kwargs(self) -> dict[str, Any]:
+        """Return the arguments of `request_remote` for these devices."""
+        where = {"device_key": self.key, "host": self.host, "port": self.port}
+        return {**where, "priority": self.priority, "timeout": self.timeout}
 
-def _no_loader(module_loader: Any) -> None:
-    if module_loader is not None and not isinstance(module_loader, DefaultModuleLoader):
-        raise MeasureOptionError("a device loads artifacts itself", hint="module_loader is default_module_loader()")
+    def loader(self) -> ModuleLoader:
+        found = super().loader()
+        if isinstance(found, DefaultModuleLoader) and found.keys is None:
+            found.keys = self.keys
+        return found
+
+
+def _stop(tracker: Tracker, server: Server) -> None:
+    server.terminate()
+    tracker.terminate()
 
 
 def measure_option(builder: FaceBuilder | str, runner: FaceRunner | str) -> dict[str, Any]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from compiler.driver.build import build
 from compiler.errors import TunefarmError
+from compiler.faces.tir_analysis import verify_gpu_code
+from compiler.ir.transform.context import PassContext
+from compiler.tir.nodes import PrimFunc
 from tuner.faces.autotvm.errors import InstantiationError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.module_loading import BuiltConfig, DefaultModuleLoader, ModuleLoader, run_through_rpc
 from tuner.faces.common.engine import FaceBuilder, FaceRunner, MeasureOptionError
 from tuner.faces.common.measure_error import MeasureErrorNo
 
@@ -19,18 +24,16 @@ if TYPE_CHECKING:
     from tuner.faces.autotvm.task import Task
 
 
-class BuiltConfig(NamedTuple):
-    """A kernel in a file: `arg_info` has the shape and dtype of each argument, `time_cost` the seconds it took."""
-
-    filename: str | None
-    arg_info: tuple[tuple[tuple[int, ...], str], ...]
-    error: Exception | None
-    time_cost: float
+_KNOWN_KWARGS = ("build_option", "checks")
 
 
 class OwnBuilder(FaceBuilder):
-    """Base of builders. One that overrides `build` is called with the inputs of each round; others build in processes
-    while earlier configs are measured."""
+    """Base of builders. One that overrides `build`, links with a function of its own or has `build_kwargs` is called
+    with the inputs of each round; others build in processes while earlier configs are measured.
+
+    `build_kwargs`: `build_option` is the `config` of the PassContext to build in; `checks` has for a kind of GPU
+    ("gpu") what a kernel may use at most, as `tir.analysis.verify_gpu_code` takes it.
+    """
 
     def __init__(
         self, timeout: float = 10, n_parallel: int | None = None, build_kwargs: Mapping[str, Any] | None = None
@@ -38,6 +41,7 @@ class OwnBuilder(FaceBuilder):
         super().__init__(timeout, n_parallel)
         self.build_kwargs = dict(build_kwargs or {})
         self.user_build_kwargs = self.build_kwargs
+        self.link: Callable[..., Any] | None = None
         self.task: Task | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -47,40 +51,74 @@ class OwnBuilder(FaceBuilder):
         self.build_kwargs = {**(build_kwargs or {}), **self.user_build_kwargs}
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[BuiltConfig | MeasureResult]:
-        """Build configs in this process, each in a file; a config that fails gives the result to report."""
+        """Build configs in this process, each in a file; a config that fails gives the result to report.
+
+        Raises MeasureOptionError for `build_kwargs` that no build takes.
+        """
+        unknown = sorted(set(self.build_kwargs) - set(_KNOWN_KWARGS))
+        if unknown:
+            raise MeasureOptionError(
+                f"build_kwargs has {', '.join(unknown)}, which no build takes",
+                hint=f"known: {', '.join(_KNOWN_KWARGS)}",
+            )
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="tunefarm-autotvm-")
         folder = Path(self._folder.name)
-        return [self._built(inp, folder / f"{number}.tunefarm") for number, inp in enumerate(measure_inputs)]
+        return [self._built(inp, folder) for inp in measure_inputs]
 
-    def _built(self, inp: MeasureInput, path: Path) -> BuiltConfig | MeasureResult:
+    def _built(self, inp: MeasureInput, folder: Path) -> BuiltConfig | MeasureResult:
         start = time.perf_counter()
+        ending = "tar" if self.link is None else getattr(self.link, "output_format", "so")
+        path = str(folder / f"tmp_func_{secrets.token_hex(8)}.{ending}")
         try:
             func = inp.task.prim_func(inp.config)
-            build(func, target=inp.target).save(str(path), "tunefarm")
+            self._check(inp, func)
+            with PassContext(config=dict(self.build_kwargs.get("build_option") or {})):
+                module = build(func, target=inp.target)
         except TunefarmError as error:
             kind = (
                 MeasureErrorNo.INSTANTIATION_ERROR
                 if isinstance(error, InstantiationError)
                 else MeasureErrorNo.COMPILE_HOST
             )
-            return MeasureResult((str(error),), kind, time.perf_counter() - start, time.time())
+            return MeasureResult((error.message,), kind, time.perf_counter() - start, time.time())
+        try:
+            module.export_library(path, fcompile=self.link)
+        except Exception as error:  # a linker of the program's own fails as it likes
+            return MeasureResult((str(error),), MeasureErrorNo.COMPILE_HOST, time.perf_counter() - start, time.time())
         shapes = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
         info = tuple((tuple(int(getattr(d, "value", -1)) for d in b.shape), b.dtype) for b in shapes)
-        return BuiltConfig(str(path), info, None, time.perf_counter() - start)
+        return BuiltConfig(path, info, None, time.perf_counter() - start)
+
+    def _check(self, inp: MeasureInput, func: PrimFunc) -> None:
+        for keys, most in (self.build_kwargs.get("checks") or {}).items():
+            if keys in inp.target.keys and not verify_gpu_code(func, most):
+                raise InstantiationError("Skipped because of invalid gpu kernel")
 
     @property
     def is_own(self) -> bool:
-        """Whether `build` is one that a program wrote."""
-        return type(self).build is not OwnBuilder.build
+        """Whether rounds are built by `build`, in this process."""
+        return type(self).build is not OwnBuilder.build or self.link is not None or bool(self.user_build_kwargs)
 
 
 class OwnRunner(FaceRunner):
-    """Base of runners. One that overrides `run` is called with what was built of each round."""
+    """Base of runners. One that overrides `run`, or has a loader of the program's own, is called with what was built
+    of each round."""
 
-    def __init__(self, timeout: float = 5, n_parallel: int | None = None, *timing: Any) -> None:
+    def __init__(
+        self,
+        timeout: float = 5,
+        n_parallel: int | None = None,
+        *timing: Any,
+        module_loader: ModuleLoader | None = None,
+    ) -> None:
         super().__init__(timeout, *(timing or (4, 3, 0, 0.1, False)))
+        if module_loader is not None and not callable(module_loader):
+            raise MeasureOptionError(
+                f"module_loader is a function of remote_kwargs and build_result, not {module_loader!r}"
+            )
         self.n_parallel = n_parallel
+        self.module_loader = module_loader
         self.task: Task | None = None
 
     def _devices(self) -> Any:
@@ -95,33 +133,41 @@ class OwnRunner(FaceRunner):
         """The facts of the devices that the builder gets."""
         return {}
 
+    def remote_kwargs(self) -> dict[str, Any]:
+        """Return the arguments of `request_remote` for the devices. Raises MeasureOptionError where there are none."""
+        raise MeasureOptionError(
+            f"{type(self).__name__} has no devices", hint="override run, or use autotvm.LocalRunner"
+        )
+
+    def loader(self) -> ModuleLoader:
+        """How files get onto the devices."""
+        return self.module_loader or DefaultModuleLoader()
+
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuiltConfig | MeasureResult]
     ) -> list[MeasureResult]:
-        """Measure the configs that could be built; what builds of them this runner makes itself, in processes."""
-        from tuner.faces.autotvm.engine_face import measure_on_engine
-
-        good = [inp for inp, made in zip(measure_inputs, build_results) if isinstance(made, BuiltConfig)]
-        found: list[MeasureResult] = []
-        if good:
-            workers = FaceBuilder(self.timeout, None)
-            builder, fleet = workers.open(), self.open()
-            try:
-                found = measure_on_engine(good[0].task, good, workers, self, builder, fleet)
-            finally:
-                builder.close()
-                fleet.close()
-        left = iter(found)
-        return [next(left) if isinstance(made, BuiltConfig) else made for made in build_results]
+        """Load the configs that could be built on devices, and time them, one at a time."""
+        reference = getattr(measure_inputs[0].task, "ref_input", None)
+        return [
+            run_through_rpc(
+                inp, made, self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.remote_kwargs(),
+                reference, self.enable_cpu_cache_flush, self.loader(),
+            )
+            if isinstance(made, BuiltConfig)
+            else made
+            for inp, made in zip(measure_inputs, build_results)
+        ]  # fmt: skip
 
     @property
     def is_own(self) -> bool:
-        """Whether `run` is one that a program wrote."""
-        return type(self).run is not OwnRunner.run
+        """Whether rounds are measured by `run`."""
+        loader = self.module_loader
+        plain = loader is None or (type(loader) is DefaultModuleLoader and loader.pre_load_function is None)
+        return type(self).run is not OwnRunner.run or not plain
 
 
 def measures_itself(builder: FaceBuilder, runner: FaceRunner) -> bool:
-    """Whether one of them is a program's own."""
+    """Whether one of them has parts of the program's own."""
     return any(isinstance(part, OwnBuilder | OwnRunner) and part.is_own for part in (builder, runner))
 
 

@@ -72,7 +72,7 @@ def _function(name: str) -> Callable[..., Any]:
             f"a kernel calls {name!r}, but no function of that name is registered in this process",
             hint=f'register it before: @register_func("{name}")',
         )
-    is_own = getattr(found, "__module__", "").partition(".")[0] in _OWN
+    is_own = (getattr(found, "__module__", None) or "").partition(".")[0] in _OWN
     if is_own and not name.startswith(_FOR_KERNELS):
         raise DeviceError(f"a kernel calls {name!r}, which is a function of tunefarm's own, not the program's")
     return found

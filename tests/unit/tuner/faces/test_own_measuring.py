@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+import tunefarm as tvm
 from tunefarm import auto_scheduler, autotvm, te
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
@@ -59,16 +62,82 @@ def test_own_parts_are_called_a_round_at_a_time() -> None:
 
 def test_a_builder_gives_files_and_says_what_fails() -> None:
     task = make_task()
-    builder, runner = autotvm.LocalBuilder(build_kwargs={"a": 1}, build_func="ndk"), Guess()
-    builder.set_task(task, {"b": 2})
-    assert builder.build_kwargs == {"a": 1, "b": 2}
+    builder, runner = autotvm.LocalBuilder(build_kwargs={"build_option": {}}, build_func="ndk"), Guess()
+    builder.set_task(task, {"checks": {}})
+    assert builder.build_kwargs == {"build_option": {}, "checks": {}}
     good = MeasureInput(task.target, task, task.config_space.get(1))
     (made,) = builder.build([good])
-    assert Path(made.filename).exists()
+    assert Path(made.filename).suffix == ".tar"
     assert made.arg_info == (((8, 8), "float32"), ((8, 8), "float32"))
     assert runner.run([good], [made])[0].error_no == 0
+
+
+def test_a_linker_of_the_program_s_own_makes_the_files(tmp_path: Path) -> None:
+    def link(output, objects):
+        assert all(Path(name).exists() for name in objects)
+        shutil.copy(objects[0], output)
+
+    link.output_format = "obj"
+    task = make_task()
+    inp = MeasureInput(task.target, task, task.config_space.get(1))
+    (made,) = autotvm.LocalBuilder(build_func=link).build([inp])
+    assert Path(made.filename).suffix == ".obj"
+    (failed,) = autotvm.LocalBuilder(build_func=lambda output: None).build([inp])
+    assert failed.error_no == autotvm.measure.MeasureErrorNo.COMPILE_HOST
+    assert "positional argument" in failed.costs[0]
+
+
+def test_build_kwargs_are_the_options_of_a_build() -> None:
+    task = make_task()
+    inp = MeasureInput(task.target, task, task.config_space.get(2))
+    seen = []
+
+    @tvm.tir.transform.prim_func_pass(opt_level=0)
+    def look(func, mod, context):
+        seen.append(func)
+        return func
+
+    builder = autotvm.LocalBuilder(build_kwargs={"build_option": {"tir.add_lower_pass": [(0, look)]}})
+    assert builder.is_own
+    assert builder.build([inp])[0].error is None
+    assert len(seen) == 1
+    with pytest.raises(ValueError, match="build_kwargs has a, which no build takes"):
+        autotvm.LocalBuilder(build_kwargs={"a": 1}).build([inp])
+
+
+def test_checks_refuse_kernels_that_no_gpu_runs() -> None:
+    task = autotvm.task.create("tests/own_measuring", args=(8,), target="cuda")
+    inp = MeasureInput(task.target, task, task.config_space.get(2))
+    checks = {"gpu": {"max_vector_bytes": 1}, "cpu": {}}
+    (result,) = autotvm.LocalBuilder(build_kwargs={"checks": checks}).build([inp])
+    assert result.error_no == autotvm.measure.MeasureErrorNo.INSTANTIATION_ERROR
+
+
+def test_runners_know_who_loads() -> None:
     loader = autotvm.measure.default_module_loader()
-    assert autotvm.LocalRunner(module_loader=loader).module_loader is loader
+    assert not autotvm.LocalRunner(module_loader=loader).is_own
+    assert autotvm.LocalRunner(module_loader=autotvm.measure.default_module_loader(print)).is_own
+    assert autotvm.LocalRunner(module_loader=lambda kwargs, built: None).is_own
+    with pytest.raises(ValueError, match="module_loader is a function"):
+        autotvm.LocalRunner(module_loader=3)
+
+
+def test_a_device_that_fails_is_a_result() -> None:
+    task = make_task()
+    inp = MeasureInput(task.target, task, task.config_space.get(1))
+
+    @contextlib.contextmanager
+    def loader(remote_kwargs, build_result):
+        asked.update(remote_kwargs)
+        raise tvm.TVMError("the board is unplugged")
+        yield
+
+    asked: dict[str, object] = {}
+    runner = autotvm.RPCRunner("board", "127.0.0.1", 9190, 3, 7.0, module_loader=loader, cooldown_interval=0)
+    (made,) = autotvm.LocalBuilder(build_kwargs={"build_option": {}}).build([inp])
+    (result,) = runner.run([inp], [made])
+    assert (result.costs, result.error_no) == (("the board is unplugged",), 4)
+    assert asked == {"device_key": "board", "host": "127.0.0.1", "port": 9190, "priority": 3, "timeout": 7.0}
 
 
 def test_options_of_the_field_s_search_are_accepted() -> None:
