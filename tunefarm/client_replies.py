@@ -142,6 +142,7 @@ class ModelCoverageReply:
     tuned_share: float | None
     gain_s: float
     kernels: tuple[CoveredKernelReply, ...]
+    roofline_not_known: str | None
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,8 @@ class ModelTimeReply:
     release: str
     tuned_share: float | None
     measured_at: str
+    joules: float | None
+    clock_mhz: float | None
 
 
 @dataclass(frozen=True)

@@ -106,15 +106,31 @@ def messages(folder: Path) -> None:
         return frames
 
     def recorded_decode(self: Any, frames: Any) -> Any:
+        message = decode(self, frames)  # errors raise: they are not kept
         keep(self, frames)
-        return decode(self, frames)
+        return message
 
     codec_class.encode, codec_class.decode = recorded_encode, recorded_decode
+    body_alone = getattr(codec_class, "decode_body", None)  # releases that have it read some messages by it
+    if body_alone is not None:
+        module = importlib.import_module("rpc_server.wire.codec")
+        header = module.pack_header(module.MessageKind.REPLY)
+
+        def recorded_body(self: Any, frame: Any) -> Any:
+            body = body_alone(self, frame)
+            keep(self, [header, frame])
+            return body
+
+        codec_class.decode_body = recorded_body
     try:
         _converse(folder)
     finally:
         codec_class.encode, codec_class.decode = encode, decode
-    unique = {json.dumps(message["frames"][1:2]) + message["codec"]: message for message in said}
+        if body_alone is not None:
+            codec_class.decode_body = body_alone
+    unique: dict[str, dict[str, Any]] = {}
+    for message in said:  # a body that was read with its header comes after the body alone
+        unique[json.dumps(message["frames"][1:2]) + message["codec"]] = message
     text = "\n".join(json.dumps(message) for message in unique.values())
     (folder / "messages.jsonl.xz").write_bytes(lzma.compress(text.encode()))
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from types import MappingProxyType
 
+from compiler.runtime.measure.peaks import Peaks
+from compiler.target.target import Target
+from tuner.kernels.peaks import bytes_of, class_peaks
 from tuner.records.lookup.lookup import MOST_KEYS
 from tuner.records.model import BestLookup, Match
 from tuner.records.models.facts import KernelShare, ModelTask, ModelVersion
@@ -18,8 +22,8 @@ REACHED = 0.6
 @dataclass(frozen=True)
 class KernelCoverage:
     """A kernel of a model on a device class. `seconds` are what its calls take of a run with what a build would choose
-    today, `untuned` what they took as written; None where nobody measured that. `roofline` is the part of the device's
-    peak that it reaches, and `gain` the seconds of a run that tuning it should save."""
+    today, `untuned` what they took as written; None where nobody measured that. `roofline` is the part of what the
+    device could do that it reaches, at most 1, and `gain` the seconds of a run that tuning it should save."""
 
     task: ModelTask
     match: Match
@@ -38,13 +42,28 @@ class KernelCoverage:
 
 @dataclass(frozen=True)
 class ModelCoverage:
-    """All kernels of a version. `rest` is the time of a run outside of them, as the newest profile has it."""
+    """All kernels of a version. `rest` is the time of a run outside of them, as the newest profile has it. `peaks` are
+    those of the device class; None where nobody measured them."""
 
     version: ModelVersion
     target: str
     device_class: str
     kernels: tuple[KernelCoverage, ...]
     rest: float | None
+    peaks: Peaks | None = None
+
+    @property
+    def on_cpu(self) -> bool:
+        return Target(self.target).is_cpu
+
+    @property
+    def not_known(self) -> str:
+        """Why parts of the roofline are not known; "" where they are."""
+        if self.peaks is not None or all(kernel.roofline is not None for kernel in self.kernels):
+            return ""
+        if not self.on_cpu:
+            return "the peaks of GPUs are not measured"
+        return f"nobody profiled a model on {self.device_class} yet, which measures its peaks"
 
     @property
     def tuned(self) -> int:
@@ -68,8 +87,11 @@ class ModelCoverage:
         return sum(kernel.gain or 0.0 for kernel in self.kernels)
 
 
-def coverage_of(store: RecordStore, version: ModelVersion, target: str, device_class: str, kind: str) -> ModelCoverage:
-    """How well a version's kernels for a kind of target are tuned on a device class. Raises TargetError."""
+def coverage_of(
+    store: RecordStore, version: ModelVersion, target: str, device_class: str, kind: str, peaks: Peaks | None = None
+) -> ModelCoverage:
+    """How well a version's kernels for a kind of target are tuned on a device class. `peaks` are taken for the
+    class's where no profile measured them. Raises TargetError."""
     tasks = store.models.tasks(version.id, kind)
     keys = [task.workload_key for task in tasks]
     found: dict[str, BestLookup] = {}
@@ -81,13 +103,28 @@ def coverage_of(store: RecordStore, version: ModelVersion, target: str, device_c
         [time] = store.models.times(version.model_id, device_class, version.id, 1, time_id + 1)
         known = {name for task in tasks for name in task.names}
         rest = max(0.0, time.cost - sum(share.seconds for share in shares if share.name in known))
-    return ModelCoverage(version, target, device_class, covered(tasks, found, shares), rest)
+    peaks = class_peaks(store, device_class) or peaks
+    nbytes = bytes_of(store, keys) if peaks is not None else {}
+    kernels = covered(tasks, found, shares, least_seconds(tasks, peaks, nbytes))
+    return ModelCoverage(version, target, device_class, kernels, rest, peaks)
+
+
+def least_seconds(tasks: Sequence[ModelTask], peaks: Peaks | None, nbytes: Mapping[str, int]) -> dict[str, float]:
+    """The least time of a kernel's call by workload: the roofline, of kernels whose work is known."""
+    if peaks is None:
+        return {}
+    work = {task.workload_key: (task.flops or 0.0, nbytes.get(task.workload_key, 0)) for task in tasks}
+    return {key: peaks.seconds(*each) for key, each in work.items() if any(each)}
 
 
 def covered(
-    tasks: Sequence[ModelTask], found: Mapping[str, BestLookup], shares: Sequence[KernelShare]
+    tasks: Sequence[ModelTask],
+    found: Mapping[str, BestLookup],
+    shares: Sequence[KernelShare],
+    least: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[KernelCoverage, ...]:
-    """The kernels with what is known of each: from configs first, then from the profile `shares`.
+    """The kernels with what is known of each: from configs first, then from the profile `shares`. `least` is the
+    least time of a call by workload; without it, parts of rooflines are those of the profile.
 
     What tuning should save is what a kernel takes beyond the time that it would take at the part of the roofline which
     the model's tuned kernels reach (their median). Where no roofline is known, untuned kernels are expected to become
@@ -96,7 +133,7 @@ def covered(
     profiled: dict[str, tuple[float, float | None]] = {}
     for share in shares:
         profiled[share.name] = share.seconds, share.roofline
-    first = [_known(task, found[task.workload_key], profiled) for task in tasks]
+    first = [_known(task, found[task.workload_key], profiled, least.get(task.workload_key)) for task in tasks]
     reached = [k.roofline for k in first if k.tuned and k.roofline]
     usual = median(reached) if reached else REACHED
     faster = [k.untuned / k.seconds for k in first if k.tuned and k.untuned and k.seconds]
@@ -104,7 +141,9 @@ def covered(
     return tuple(_with_gain(kernel, usual, speedup) for kernel in first)
 
 
-def _known(task: ModelTask, lookup: BestLookup, profiled: Mapping[str, tuple[float, float | None]]) -> KernelCoverage:
+def _known(
+    task: ModelTask, lookup: BestLookup, profiled: Mapping[str, tuple[float, float | None]], least: float | None
+) -> KernelCoverage:
     config = lookup.config if lookup.match in ("exact", "compatible") else None
     measured = [profiled[name] for name in task.names if name in profiled]
     seen = sum(seconds for seconds, _ in measured) if len(measured) == len(task.names) and measured else None
@@ -117,7 +156,9 @@ def _known(task: ModelTask, lookup: BestLookup, profiled: Mapping[str, tuple[flo
         untuned = None if config.untuned is None else task.calls * config.untuned
         how = "as written" if as_written else "hit" if lookup.match == "exact" else "near"
     roofline = None
-    if seen and seconds and all(share is not None for _, share in measured):
+    if seconds and least is not None:
+        roofline = min(1.0, task.calls * least / seconds)
+    elif seen and seconds and all(share is not None for _, share in measured):
         at_peak = sum(spent * (share or 0.0) for spent, share in measured)
         roofline = min(1.0, at_peak / seconds)
     digest = None if config is None else config.digest

@@ -127,7 +127,8 @@ class KernelCoverage(Reply):
 
 
 class CoverageReply(Reply):
-    """How well a version is tuned on a device class. `rest_s` is the time of a run outside of its kernels."""
+    """How well a version is tuned on a device class. `rest_s` is the time of a run outside of its kernels.
+    `roofline_not_known` says why parts of the roofline are null."""
 
     version: str
     target: str
@@ -137,6 +138,7 @@ class CoverageReply(Reply):
     rest_s: float | None
     tuned_share: float | None
     gain_s: float
+    roofline_not_known: str | None
     kernels: list[KernelCoverage]
 
     @classmethod
@@ -144,7 +146,7 @@ class CoverageReply(Reply):
         return cls(
             version=found.version.digest, target=found.target, device_class=found.device_class, tuned=found.tuned,
             seconds_s=found.seconds, rest_s=found.rest, tuned_share=found.tuned_share, gain_s=found.gain,
-            kernels=[KernelCoverage.of(kernel) for kernel in found.kernels],
+            roofline_not_known=found.not_known or None, kernels=[KernelCoverage.of(kernel) for kernel in found.kernels],
         )  # fmt: skip
 
 
@@ -158,9 +160,18 @@ class ModelConfigs(Reply):
 
 @shows(facts.ModelTime, renamed={**_SECONDS, "version_id": "version"}, without=("environment", "measured_by"))
 class ModelTime(Shown):
-    """The end-to-end time of a run: the median of `samples_s` and its 95 % interval. `version` is a digest."""
+    """The end-to-end time of a run: the median of `samples_s` and its 95 % interval. `version` is a digest. `joules`
+    of a run and the mean clock are null where the box does not tell them."""
 
     version: str
+    joules: float | None
+    clock_mhz: float | None
+
+    @classmethod
+    def at(cls, time: facts.ModelTime, digest: str) -> Self:
+        """The measurement of the version with a digest."""
+        drawn = time.environment
+        return cls.of(time, version=digest, joules=drawn.get("joules"), clock_mhz=drawn.get("clock_mhz"))
 
 
 class ModelTimePage(Reply):

@@ -192,7 +192,7 @@ def model_times(
 
 def _times(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[ModelTime]:
     digests = {number: store.models.version(number).digest for number in {time.version_id for time in found}}
-    return [ModelTime.of(time, version=digests[time.version_id]) for time in found]
+    return [ModelTime.at(time, digests[time.version_id]) for time in found]
 
 
 @router.get("/models/{model_id}/times/{time_id}/profile")
@@ -298,7 +298,7 @@ def add_model_time(context: Ctx, by: Tuner, request: Request, model_id: Id, new:
         )
     )  # fmt: skip
     [kept] = context.store.models.times(model_id, limit=1, before=made + 1)
-    return ModelTime.of(kept, version=version.digest)
+    return ModelTime.at(kept, version.digest)
 
 
 @router.post("/models/{model_id}/tune", responses=CHANGE_ERRORS, status_code=202)

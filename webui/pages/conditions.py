@@ -26,6 +26,8 @@ _NAMES = {
     "load_1m": "Load average, 1 min",
     "number": "Calls a sample",
     "page_faults": "Page faults",
+    "peak_gbytes": "Peak of memory",
+    "peak_gflops": "Peak of arithmetic",
     "preempted": "Preempted",
     "rejected": "Given up as slower",
     "stolen_s": "Stolen by the hypervisor",
@@ -59,6 +61,10 @@ def _text(name: str, value: float) -> str:
             return f"{value:.1f} W"
         case "clock_mhz":
             return f"{value:,.0f} MHz"
+        case "peak_gbytes":
+            return f"{value:,.0f} GB/s"
+        case "peak_gflops":
+            return f"{value:,.0f} GFLOP/s"
         case "rejected":
             return "yes" if value else "no"
         case _ if name.endswith("_s"):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from compiler.errors import TunefarmError
-from compiler.script.entry import from_source
-from compiler.tir.nodes import PrimFunc
+from tuner.kernels.peaks import class_peaks, least_bytes
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig
-from tuner.task import argument_bytes
+from tuner.records.store import RecordStore
 from webui.api.params import After
 from webui.context import Ctx
 from webui.fleet import FleetDevice
@@ -48,18 +45,26 @@ def workload(context: Ctx, key: str) -> Response:
         workload=found,
         configs=configs,
         bytes_moved=bytes_moved,
-        picture=_roofline(found.flops, bytes_moved, configs, context.fleet.view().devices),
+        picture=_roofline(context.store, found.flops, bytes_moved, configs, context.fleet.view().devices),
     )
 
 
 def _roofline(
-    flops: float | None, bytes_moved: int | None, configs: Sequence[BestConfig], devices: Iterable[FleetDevice]
+    store: RecordStore,
+    flops: float | None,
+    bytes_moved: int | None,
+    configs: Sequence[BestConfig],
+    devices: Iterable[FleetDevice],
 ) -> Roofline | None:
-    """Under the ceilings that the tracker's checks measured; None without operations, bytes or ceilings."""
+    """Under the ceilings that profiles of models measured, else the tracker's checks; None without operations, bytes
+    or ceilings."""
     if not flops or not bytes_moved:
         return None
     classes = {config.device_class for config in configs}
     ceilings = {d.device_class: c for d in devices if d.device_class in classes and (c := _ceiling(d)) is not None}
+    for name in sorted(classes):
+        if (peaks := class_peaks(store, name)) is not None:
+            ceilings[name] = Ceiling(name, peaks.flops, peaks.bytes)
     achieved = [
         Achieved(c.device_class, speed(flops, c.cost), flops / c.cost) for c in configs if c.device_class in ceilings
     ]
@@ -72,13 +77,3 @@ def _ceiling(device: FleetDevice) -> Ceiling | None:
     if scores is None or scores.compute <= 0 or scores.memory <= 0:
         return None
     return Ceiling(device.device_class, scores.compute * 1e9 * (device.cores or 1), scores.memory * 1e9)
-
-
-@lru_cache(maxsize=256)
-def least_bytes(function: str) -> int | None:
-    """`argument_bytes` of a function given as script; None when the text is of another version or several functions."""
-    try:
-        func = from_source(function)
-    except TunefarmError:
-        return None
-    return argument_bytes(func) if isinstance(func, PrimFunc) else None

@@ -355,8 +355,8 @@ class VirtualMachine:
     def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
         """Run a function and report each call of a kernel in it: time, share, shapes, arithmetic and bytes a second.
 
-        With `peaks` also how near each is to what the machine can do: True measures that first. The function runs five
-        times in all: four to know how long it takes unwatched.
+        With `peaks` also how near each is to what the machine can do: True measures that first, for the CPU alone. The
+        function runs five times in all: four to know how long it takes unwatched.
         """
         function = self._function(func_name)
         values = self._arguments(function, args)
@@ -368,7 +368,9 @@ class VirtualMachine:
             finally:
                 self._instrument = before
 
-        known = measured_peaks() if peaks is True else peaks or None
+        known = peaks if isinstance(peaks, Peaks) else None
+        if peaks is True and self._devices[0].device_type == "cpu":
+            known = measured_peaks()
         return report(watched, lambda: self._invoke(function, values), self._devices, known)
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from compiler.runtime.measure.peaks import Peaks
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm
 from tests.kit.records.plans import Plans
 from tuner.interchange import jsonl, transfer
+from tuner.kernels.coverage import coverage_of
+from tuner.kernels.peaks import GBYTES, GFLOPS, class_peaks
 from tuner.process_identity import is_gone, process_name
 from tuner.records.db.schema_models import ProfileJobRow
 from tuner.records.db.types import utcnow
@@ -288,6 +291,7 @@ def test_no_query_of_models_walks_a_growing_table(farm: Farm) -> None:
             store.models.times(made.model_id, chosen)
             store.models.times(made.model_id, chosen, made.id)
         store.models.last_times([made.model_id])
+        store.models.environments(ZEN3)
         store.models.device_classes(made.model_id)
         store.models.profile(added)
         store.models.newest_profile(made.id, ZEN3)
@@ -322,3 +326,22 @@ def test_many_versions_are_registered_at_once_or_none_of_them(store: RecordStore
         assert [call.name for call in store.models.graph(each.id)] == ["conv", "add"]
     assert {model.versions for model in store.models.page(1000)} == {1, 2}
     assert store.models.register_all([]) == ()
+
+
+def test_peaks_are_the_highest_that_profiles_measured_on_a_device_class(farm: Farm) -> None:
+    store = farm.store
+    first, second = store.models.register_all([version(), version(name="other", digest="f" * 64)])
+    zen, spr = farm.zen3, farm.spr
+    for number, place, told in (
+        (first.id, zen, {GFLOPS: 200.0, GBYTES: 20.0}),
+        (second.id, zen, {GFLOPS: 100.0, GBYTES: 30.0}),
+        (first.id, zen, {"load_1m": 1.0}),
+        (first.id, spr, {}),
+    ):
+        store.models.add_time(time(number, place, 1.0, environment=told))
+    assert class_peaks(store, ZEN3) == Peaks(200e9, 30e9)
+    assert class_peaks(store, SPR) is None
+    there = coverage_of(store, first, V3, SPR, "llvm")
+    assert "nobody profiled a model on" in there.not_known
+    assert coverage_of(store, first, V3, SPR, "llvm", Peaks(1.0, 1.0)).peaks == Peaks(1.0, 1.0)
+    assert coverage_of(store, first, V3, ZEN3, "llvm", Peaks(1.0, 1.0)).peaks == Peaks(200e9, 30e9)

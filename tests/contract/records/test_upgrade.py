@@ -75,6 +75,7 @@ DATA_0009 = DATA_0008  # whose jobs are made by the program alone
 DATA_0010 = f"{DATA_0009} INSERT INTO quotas VALUES (1, 'ada', 2.5, NULL, 3, 30, 'admin', '2026-11-20 10:00:00');"
 DATA_0011 = DATA_0010  # whose jobs are made by the program alone
 DATA_0012 = f"""{DATA_0011} UPDATE trials SET environment = '{{"joules": 0.25}}';"""
+DATA_0013 = f"""{DATA_0012} UPDATE trials SET joules = 0.25;"""
 EARLIER = {
     "0001": DATA_0001,
     "0002": DATA_0002,
@@ -88,6 +89,7 @@ EARLIER = {
     "0010": DATA_0010,
     "0011": DATA_0011,
     "0012": DATA_0012,
+    "0013": DATA_0013,
 }
 
 
@@ -132,7 +134,7 @@ def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revis
         assert found.config is not None
         assert found.config.digest == "abcd"
         frugal = store.best.look_up("wwww", TARGET, "zen", goal=Goal.ENERGY).config
-        assert (frugal and frugal.joules) == (0.25 if revision == "0012" else None)
+        assert (frugal and frugal.joules) == (0.25 if revision in ("0012", "0013") else None)
         # what was measured before is known to runs of today, and the old run can be taken up
         store.runs.take(1, "me")
         assert store.trials.claim(1, 1, ["abcd", "new"]) == {

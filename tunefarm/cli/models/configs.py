@@ -67,9 +67,9 @@ def kernel_of(call: Mapping[str, Any]) -> str:
 
 
 def shares_of(
-    report: Report, kernels: Sequence[ModelKernel], known: Mapping[str, BestReply], roofline: bool
+    report: Report, kernels: Sequence[ModelKernel], known: Mapping[str, BestReply]
 ) -> tuple[KernelShare, ...]:
-    """The kernels of a profiled run, those that take longest first. `roofline`: the report's is of that device."""
+    """The kernels of a profiled run, those that take longest first."""
     by_name = {name: kernel for kernel in kernels for name in kernel.names}
     calls: dict[str, int] = {}
     seconds: dict[str, float] = {}
@@ -80,7 +80,7 @@ def shares_of(
         calls[name] = calls.get(name, 0) + 1
         seconds[name] = seconds.get(name, 0.0) + took
         share = call.get("Of roofline")
-        if roofline and isinstance(share, Ratio):
+        if isinstance(share, Ratio):
             reached[name] = reached.get(name, 0.0) + share.ratio * took
     found = []
     for name in sorted(seconds, key=lambda name: -seconds[name]):

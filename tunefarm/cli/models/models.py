@@ -19,7 +19,7 @@ from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage
-from tuner.number_text import duration
+from tuner.number_text import duration, energy
 from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion, ProfileJob
 from tuner.records.models.writing import MOST_PART
 from tuner.records.store import RecordStore
@@ -91,6 +91,7 @@ def show(
     as_json: bool, number: int | None,
 ) -> None:  # fmt: skip
     """Show a model: its versions, how well its kernels are tuned on a device class, and its end-to-end times."""
+    from compiler.runtime.measure.peaks import measured_peaks
     from tuner.kernels.coverage import coverage_of
 
     with RecordStore.open(db or settings.db) as store:
@@ -102,6 +103,8 @@ def show(
         times = store.models.times(model.id, device_class, limit=_SHOWN)
         where, place = _place(times, target, device_class)
         coverage = coverage_of(store, version, where, place, Target(where).kind.name)
+        if coverage.not_known and Target(where).is_cpu and place == _this_machine():
+            coverage = coverage_of(store, version, where, place, Target(where).kind.name, measured_peaks())
         versions = store.models.versions(model.id, _SHOWN)
         runs = store.models.runs(version.id)
         jobs = store.models.jobs(version.id)
@@ -125,12 +128,18 @@ def show(
 
 def _place(times: Sequence[ModelTime], target: str | None, device_class: str | None) -> tuple[str, str]:
     """The target and the device class that are meant: of the last time, else this machine's."""
-    from rpc_server.machine.fingerprint import local_fingerprint
     from tuner.devices.supplies import local_target
 
     last = times[0] if times else None
     where = str(given_target(target)) if target else last.target if last else local_target()
-    return where, device_class or (last.device_class if last else local_fingerprint().device_class)
+    return where, device_class or (last.device_class if last else _this_machine())
+
+
+def _this_machine() -> str:
+    """The device class of this machine."""
+    from rpc_server.machine.fingerprint import local_fingerprint
+
+    return local_fingerprint().device_class
 
 
 def _print(
@@ -145,16 +154,22 @@ def _print(
         table.add_row(*_row(kernel, coverage))
     show_table(table, "kernel")
     click.echo(f"{coverage.tuned} of {len(coverage.kernels)} kernels tuned on {coverage.device_class}")
+    if coverage.not_known:
+        click.echo(f"parts of the roofline are not known: {coverage.not_known}")
     if coverage.gain > 0:
         click.echo(f"tuning should still save {duration(coverage.gain)} a run")
     if not times:
         click.echo(f"no end-to-end times yet: tunefarm run {model.name}.{version.form} --record")
         return
-    table = Table("number", "time", "on", "release", "tuned", "version", "when (UTC)", box=None)
+    told = any("joules" in time.environment for time in times)
+    energies = ("energy",) if told else ()
+    table = Table("number", "time", *energies, "on", "release", "tuned", "version", "when (UTC)", box=None)
     for time in times:
+        joules = time.environment.get("joules")
         table.add_row(
             str(time.id),
             duration(time.cost),
+            *([] if not told else ["–" if joules is None else energy(joules)]),
             time.device,
             time.release or "–",
             "–" if time.tuned_share is None else f"{time.tuned_share:.0%}",
@@ -379,6 +394,7 @@ def _time_json(times: Sequence[ModelTime]) -> dict[str, Any] | None:
         "id": time.id, "version": time.version_id, "cost_s": time.cost, "low_s": time.low, "high_s": time.high,
         "device": time.device, "device_class": time.device_class, "target": time.target, "release": time.release,
         "tuned_share": time.tuned_share, "measured_at": time.measured_at.isoformat(),
+        "joules": time.environment.get("joules"), "clock_mhz": time.environment.get("clock_mhz"),
     }  # fmt: skip
 
 
@@ -395,6 +411,7 @@ def coverage_json(coverage: ModelCoverage) -> dict[str, Any]:
         "version": coverage.version.digest, "target": coverage.target, "device_class": coverage.device_class,
         "tuned": coverage.tuned, "seconds": coverage.seconds, "rest_s": coverage.rest,
         "tuned_share": coverage.tuned_share, "gain_s": coverage.gain,
+        "roofline_not_known": coverage.not_known or None,
         "kernels": [
             {
                 "kernel": kernel.task.name, "workload": kernel.task.workload_key, "calls": kernel.task.calls,

@@ -46,11 +46,12 @@ def kernel_times(report: Report) -> list[KernelTime]:
     return sorted(found.values(), key=lambda kernel: -kernel.seconds)
 
 
-def print_profile(report: Report, with_roofline: bool) -> None:
-    """Print each kernel's part of a run. `with_roofline`: the report's is of the device that ran it."""
+def print_profile(report: Report) -> None:
+    """Print each kernel's part of a run, and of the roofline where the device's peaks are known."""
+    kernels = kernel_times(report)
+    with_roofline = any(kernel.roofline is not None for kernel in kernels)
     headers = ["calls", "time", "share", "GFLOP/s", "GB/s", *(["roofline"] if with_roofline else [])]
     table = Table("kernel", *(Column(name, justify="right") for name in headers), box=None)
-    kernels = kernel_times(report)
     whole = sum(kernel.seconds for kernel in kernels)
     for kernel in kernels:
         share = f"{kernel.seconds / whole:.1%}" if whole else ""
@@ -59,7 +60,7 @@ def print_profile(report: Report, with_roofline: bool) -> None:
             cells.append("" if kernel.roofline is None else f"{kernel.roofline:.0%}")
         table.add_row(kernel.name, *cells)
     show_table(table, "kernel")
-    click.echo(f"the kernels of one run take {duration(whole)}" + (_peaks(report) if with_roofline else ""))
+    click.echo(f"the kernels of one run take {duration(whole)}" + _peaks(report))
 
 
 def _rate(value: float | None) -> str:
@@ -70,4 +71,4 @@ def _peaks(report: Report) -> str:
     peaks = {name: value.ratio for name, value in report.configuration.items() if isinstance(value, Ratio)}
     if not {"Peak GFLOP/s", "Peak GB/s"} <= peaks.keys():
         return ""
-    return f"; this machine's peaks are {peaks['Peak GFLOP/s']:,.0f} GFLOP/s and {peaks['Peak GB/s']:,.0f} GB/s"
+    return f"; the device's peaks are {peaks['Peak GFLOP/s']:,.0f} GFLOP/s and {peaks['Peak GB/s']:,.0f} GB/s"

@@ -18,6 +18,7 @@ from tuner.devices.fleet import NamedDevice
 from tuner.engine.store_rows import device_row
 from tuner.kernels.model import ModelKernel
 from tuner.kernels.model_version import ModelSource, version_of
+from tuner.kernels.peaks import told_peaks
 from tuner.process_identity import user_name
 from tuner.records.errors import RecordError, StoreMissing
 from tuner.records.lookup.keys import toolchain_key
@@ -65,7 +66,7 @@ def keep(
     drawn: Mapping[str, float] = MappingProxyType({}),
 ) -> int:
     """Keep an end-to-end measurement, with the profile of a run; returns its id. `drawn`: power, energy and clock."""
-    shares = shares_of(report, kernels, known, is_here) if report is not None else ()
+    shares = shares_of(report, kernels, known) if report is not None else ()
     row = store.devices.upsert(device_row(device))
     return store.models.add_time(
         NewModelTime(
@@ -77,7 +78,11 @@ def keep(
             release=release,
             toolchain=toolchain_key(toolchain()),
             tuned_share=tuned_share(shares, known),
-            environment={**({"load_1m": os.getloadavg()[0]} if is_here else {}), **drawn},
+            environment={
+                **({"load_1m": os.getloadavg()[0]} if is_here else {}),
+                **(told_peaks(report) if report is not None else {}),
+                **drawn,
+            },
             measured_by=user_name(),
         )
     )

@@ -160,11 +160,11 @@ def _outcome(
                 store, version, place.device(), str(place.target), seconds, report, kernels, known,
                 release=given["release"] or "", is_here=place.session is None, drawn=drawn,
             )  # fmt: skip
-        share = tuned_share(shares_of(report, kernels, known, False), known) if report is not None and known else None
+        share = tuned_share(shares_of(report, kernels, known), known) if report is not None and known else None
         path_of_model = named.path if named is not None else None
         return RunOutcome(
             model=model, name=named.name if named is not None else model, target=str(place.target), outputs=outputs,
-            seconds=seconds, built_s=built_s, report=report, is_here=place.session is None, recorded=recorded,
+            seconds=seconds, built_s=built_s, report=report, recorded=recorded,
             tuned_share=share, drawn=drawn, energy_not_told=why_not, origin={} if source is not None else _origin(path),
             compared=_compared(path_of_model, source, place, folder, known, arrays, outputs, sizes, given),
         )  # fmt: skip

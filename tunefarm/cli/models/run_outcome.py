@@ -36,7 +36,6 @@ class RunOutcome:
     seconds: list[float]
     built_s: float | None
     report: Report | None
-    is_here: bool
     recorded: int | None
     tuned_share: float | None
     drawn: Mapping[str, float]
@@ -74,7 +73,7 @@ class RunOutcome:
                 f"a run takes {duration(median(times))} (median of {len(times)}; {duration(min(times))} at best)"
             )
         if self.report is not None and with_profile:
-            print_profile(self.report, self.is_here)
+            print_profile(self.report)
         for line in self.compared.lines():
             click.echo(line)
         if with_energy:

@@ -106,6 +106,7 @@ class ModelTimeRow(Base):
         Index("ix_model_times_model", "model_id", "id"),
         Index("ix_model_times_model_class", "model_id", "device_class_id", "id"),
         Index("ix_model_times_version_class", "version_id", "device_class_id", "id"),
+        Index("ix_model_times_class", "device_class_id", "id"),
         Index("ix_model_times_device", "device_id"),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, true
@@ -228,6 +228,12 @@ def _class(name: str) -> Any:
 
 def _to_time(row: AnyRow) -> ModelTime:
     return of_row(ModelTime, row, **from_columns(ModelTimeFacts, row))
+
+
+def environments(connection: Connection, device_class: str, limit: int) -> tuple[Mapping[str, float], ...]:
+    """The conditions of the newest measurements on a device class."""
+    query = select(ModelTimeRow.__table__.c.environment).where(ModelTimeRow.device_class_id == _class(device_class))
+    return tuple(connection.scalars(query.order_by(ModelTimeRow.id.desc()).limit(limit)))
 
 
 def device_classes(connection: Connection, model_id: int) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection
 
@@ -106,6 +106,10 @@ class ModelRecords(StorePart):
     def time(self, model_id: int, time_id: int) -> ModelTime:
         """One end-to-end measurement of a model. Raises RecordNotFound."""
         return self._read(lambda c: reading.time(c, model_id, time_id))
+
+    def environments(self, device_class: str, limit: int = 50) -> tuple[Mapping[str, float], ...]:
+        """The conditions of the newest measurements of all models on a device class, newest first."""
+        return self._read(lambda c: reading.environments(c, device_class, page_size(limit)))
 
     def device_classes(self, model_id: int) -> tuple[str, ...]:
         """The device classes that a model was measured on, by name."""

@@ -16,5 +16,5 @@ def test_a_kernel_with_weights_packed_ahead_is_the_kernel() -> None:
     report = cast(Report, SimpleNamespace(calls=calls))
     kernel = cast(ModelKernel, cast(Any, SimpleNamespace(names=("dense",), key="k" * 64)))
     assert _seconds(report) == {"dense": 4e-6}
-    (share,) = shares_of(report, [kernel], {}, roofline=False)
+    (share,) = shares_of(report, [kernel], {})
     assert (share.name, share.calls, share.seconds, share.workload) == ("dense", 2, 4e-6, "k" * 64)

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from compiler.relax.nodes import Function
+from compiler.runtime.measure.peaks import Peaks
 from compiler.target.target import Target
 from tunefarm import relax
 from tunefarm.script import relax as R
-from tuner.kernels.coverage import REACHED, covered
+from tuner.kernels.coverage import REACHED, covered, least_seconds
 from tuner.kernels.model_version import graph_calls, plan_of_module
 from tuner.records.model import BestConfig, BestLookup
 from tuner.records.models.facts import KernelShare, ModelTask
@@ -55,6 +56,18 @@ def test_with_a_roofline_the_gain_is_up_to_what_tuned_kernels_reach() -> None:
     assert slow.gain == pytest.approx(10.0 * (1 - 0.2 / 0.8))
     [alone] = covered([task("slow")], {"slow": MISS}, shares)
     assert alone.gain == pytest.approx(10.0 * (1 - 0.2 / REACHED))
+
+
+def test_the_roofline_of_a_kernel_is_of_the_class_and_of_what_a_build_chooses_today() -> None:
+    shares = [KernelShare(name="tuned", calls=1, seconds=4.0, roofline=0.9)]  # on a busy machine, before it was tuned
+    tasks = [task("tuned", 2), task("small", 3), task("unknown")]
+    least = least_seconds(tasks, Peaks(flops=2.0, bytes=100.0), {"tuned": 50, "small": 150})
+    assert least == {"tuned": 0.5, "small": 1.5, "unknown": 0.5}
+    found = {"tuned": config(2.0, 4.0), "small": config(1.0, 4.0), "unknown": MISS}
+    tuned, small, unknown = covered(tasks, found, shares, least)
+    assert (tuned.roofline, small.roofline, unknown.roofline) == (0.25, 1.0, None)  # no more than all of it
+    assert tuned.gain == pytest.approx(2 * 2.0 * (1 - 0.25 / 0.625))
+    assert least_seconds(tasks, None, {}) == {}
 
 
 def test_a_config_that_is_slower_than_the_function_is_built_as_written() -> None:
