@@ -15,15 +15,17 @@ import logging
 import os
 import secrets
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from compiler.errors import ArgumentError
+from rpc_server.client.connect import opening
+from rpc_server.client.dial import Ahead
 from rpc_server.client.session import RPCSession
-from rpc_server.errors import ConnectError, ProtocolError, RPCError
+from rpc_server.errors import ConnectError, KeyFileError, ProtocolError, RPCError
 from rpc_server.farm_link.registrar import split_address
 from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
@@ -37,6 +39,7 @@ from rpc_server.wire.tracker_messages import (
     EventPage,
     FarmNumbers,
     FromClient,
+    Offered,
     Query,
     Queued,
     QueuePage,
@@ -47,7 +50,6 @@ from rpc_server.wire.tracker_messages import (
 from rpc_server.wire.tracker_records import DeviceInfo, LogEvent, QueueInfo
 from tracker.capability import parse_capability
 from tracker.channel import Channel
-from tracker.early_sessions import EarlySession
 from tracker.errors import LeaseLostError, TrackerError
 from tracker.holdings import Holdings, Lease
 from tracker.turn import Turn
@@ -380,3 +382,39 @@ def _login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
+
+
+class EarlySession:
+    """A connection to where a device is offered, and the request for a session on it: they are there while its box and
+    the tracker still agree. `options` are those the session is opened with; where `keys` hold the box's, nothing is
+    said ahead of them.
+    """
+
+    def __init__(self, keys: KeyRing | None = None, options: Mapping[str, Any] | None = None) -> None:
+        self.ahead: Ahead | None = None
+        self._keys = keys
+        self._options = options or {}
+        self._offer: Offered | None = None
+
+    def prepare(self) -> None:
+        """Have ready what the first offer needs. The tracker has been asked meanwhile."""
+        self.ahead = self.ahead or Ahead()
+
+    def to(self, offer: Offered) -> None:
+        if offer == self._offer:
+            return
+        if self._offer is not None:
+            self.close()
+        self._offer = offer
+        with contextlib.suppress(ConnectError, KeyFileError):  # raised again when it is opened
+            host, port = split_address(offer.address)
+            if keys_for(self._keys, offer.address) is None:
+                self.ahead = self.ahead or Ahead()
+                self.ahead.go(host, port)
+                if offer.token:
+                    self.ahead.say(opening(token=offer.token, **self._options))
+
+    def close(self) -> None:
+        if self.ahead is not None:
+            self.ahead.close()
+            self.ahead = None

@@ -19,6 +19,7 @@ import zmq
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError
 from rpc_server.farm_link.registrar import LIVENESS, split_address
+from rpc_server.relay.server import kept_relay
 from rpc_server.service import (
     ChildService,
     ServiceOptions,
@@ -56,7 +57,6 @@ from tracker.farm import Command, Record, Timing
 from tracker.log import EventLog
 from tracker.message_rights import MessageRights
 from tracker.questions import Questions
-from tracker.relay import kept_relay
 from tracker.state import RevokedKey, Tick, TrackerState
 
 logger = logging.getLogger("tracker")

@@ -25,8 +25,7 @@ from webui.api.replies import error_response, log_failure
 from webui.check_log import CheckLog
 from webui.context import Context
 from webui.fleet import DeviceSource, FleetWatch
-from webui.launcher import Launcher
-from webui.left_runs import LeftRuns
+from webui.launcher import Launcher, LeftRuns
 from webui.pages.render import error_page
 from webui.pages.table import PAGES
 from webui.remembered import Freshness, Remembered

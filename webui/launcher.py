@@ -1,6 +1,6 @@
 """Starting tuning runs and profiles that were asked for over the API. A run is a `tunefarm tune --resume` of its own
-process, which outlives the web app and is told to stop through the store. `left_runs` finds those whose process died
-meanwhile. A profile is a `tunefarm models profile` of its own process."""
+process, which outlives the web app and is told to stop through the store. `LeftRuns` finds those whose process
+died meanwhile. A profile is a `tunefarm models profile` of its own process."""
 
 from __future__ import annotations
 
@@ -121,3 +121,44 @@ class ProcessLauncher:
                 self.store.runs.set_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
         except TunefarmError as error:
             _log.warning("run %d ended, and the store could not be told why: %s", run_id, error.message)
+
+
+EVERY_S = 10.0
+MESSAGE = "its process is gone, without a word"
+
+
+class LeftRuns(threading.Thread):
+    """Finds runs that nobody tunes any more, at once and then every `every_s` seconds until `stop`.
+
+    Their records say that they run, but their process was killed, perhaps with the web app. They are interrupted, so
+    that the pages say so and they can be resumed. Profiles that nobody makes any more have failed. Several web apps on
+    one store may do this.
+    """
+
+    def __init__(self, store: RecordStore, every_s: float = EVERY_S) -> None:
+        super().__init__(name="left-runs", daemon=True)
+        self._store = store
+        self._every_s = every_s
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        while True:
+            try:
+                self.look()
+            except TunefarmError as error:
+                _log.debug("left runs were not looked for: %s", error)
+            if self._stopping.wait(self._every_s):
+                return
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
+
+    def look(self) -> None:
+        """Interrupt the runs there are, and end the profiles. Raises StoreUnavailable."""
+        for run_id in self._store.runs.left(is_gone):
+            if self._store.runs.end_left(run_id, is_gone, MESSAGE):
+                _log.warning("run %d was left by its process; it can be resumed", run_id)
+        for job_id in self._store.models.left_jobs(is_gone):
+            self._store.models.end_job(job_id, message=MESSAGE)
+            _log.warning("profile %d was left by its process", job_id)

@@ -3,7 +3,6 @@ soon; a GPU that cannot be lent does not keep the others from it."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import select
@@ -24,6 +23,7 @@ from rpc_server.errors import ServerStartError
 from rpc_server.machine.fingerprint import local_fingerprint
 from rpc_server.machine.gpus import gpus_here
 from rpc_server.service import first_line, start_child, stoppable
+from rpc_server.wire.waker import Waker
 
 logger = logging.getLogger("rpc_server")
 
@@ -136,18 +136,13 @@ class GpuServers:
         self._silent = silent
         self._clock = clock
         self._stopping = ""
-        self._woken, self._wake = os.pipe()
-        os.set_blocking(self._wake, False)
+        self._waker = Waker()
         self._lock = threading.Lock()
 
     def stop(self, reason: str) -> None:
         """End all servers. Safe in signal handlers and other threads."""
         self._stopping = reason
-        self._nudge()
-
-    def _nudge(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is awake
-            os.write(self._wake, b"x")
+        self._waker.wake()
 
     def run(self) -> None:
         """Run until `stop`. Raises ServerStartError when no server came to listen at its first try."""
@@ -157,8 +152,8 @@ class GpuServers:
                 for child in self._children:
                     self._look_after(child, now)
                 self._give_up_without_any()
-                if select.select([self._woken], [], [], _LOOK_S)[0]:
-                    os.read(self._woken, 4096)
+                if select.select([self._waker.fd], [], [], _LOOK_S)[0]:
+                    self._waker.clear()
         finally:
             self._end()
 
@@ -200,7 +195,7 @@ class GpuServers:
             for _ in process.stdout:
                 pass
         process.wait()
-        self._nudge()
+        self._waker.wake()
 
     def _announce(self, child: _Child) -> None:
         with self._lock:
@@ -229,6 +224,3 @@ class GpuServers:
                     child.process.wait()
             if child.reader is not None:
                 child.reader.join(_LOOK_S)
-        wake, self._wake = self._wake, -1
-        os.close(wake)
-        os.close(self._woken)

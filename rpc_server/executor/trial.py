@@ -31,8 +31,7 @@ from compiler.runtime.measure import conditions, timing
 from compiler.runtime.measure.conditions import Reading
 from compiler.target.target import Target
 from rpc_server.executor.adaptive import SHORT_S, is_doubtful, is_enough, is_hopeless, is_slower, piece
-from rpc_server.executor.compare import disagreement
-from rpc_server.executor.inputs import Inputs
+from rpc_server.executor.compare import Inputs, disagreement
 from rpc_server.executor.trial_subject import Subject, ending_if_lost, prepacked
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured, Need
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult

@@ -11,6 +11,8 @@ import logging
 import resource
 import socket
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -47,6 +49,7 @@ _BUDGET = Budget(
     credit=1 << 18,
 )
 _BACKLOG = 1024
+_LOOK_S = 1.0
 
 
 class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
@@ -148,3 +151,32 @@ class Relay(ChildService):
 
 if __name__ == "__main__":
     sys.exit(child_main(serve, RelayOptions, sys.argv[1]))
+
+
+@contextlib.contextmanager
+def kept_relay(host: str, port: int, **options: Any) -> Iterator[int]:
+    """Keep a relay running in a process of its own, and give its port. `options` are those of `RelayOptions`.
+
+    For small farms: it is started again when it dies, and ends with the block. Raises ServerStartError.
+    """
+    relay = Relay(host, port, **options)
+    ended = threading.Event()
+
+    def keep() -> None:
+        nonlocal relay
+        while not ended.wait(_LOOK_S):
+            if relay.is_alive:
+                continue
+            logger.error("the relay died; it is started again")
+            relay.terminate()
+            with contextlib.suppress(ServerStartError):  # its port may not be free yet: tried again
+                relay = Relay(host, relay.port, **options)
+
+    thread = threading.Thread(target=keep, name="relay-keeper", daemon=True)
+    thread.start()
+    try:
+        yield relay.port
+    finally:
+        ended.set()
+        thread.join()
+        relay.terminate()

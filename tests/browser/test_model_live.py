@@ -9,32 +9,17 @@ from playwright.sync_api import BrowserContext, expect
 from compiler.target.target import Target
 from tests.browser.conftest import Problems
 from tests.kit.records.seed import TARGET, FakeTracker, Seeded
-from tests.kit.web import running_app
+from tests.kit.web import FakeLauncher, running_app
 from tuner.engine.store_rows import workload_row
 from tuner.kernels.stored import queue_model
 from tuner.records.model import NewTrial, RunState, TrialPurpose
-from tuner.records.models.facts import KernelShare, NewModelTask, NewModelTime, NewModelVersion, ProfileJob
+from tuner.records.models.facts import KernelShare, NewModelTask, NewModelTime, NewModelVersion
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
 FILE = b"weights " * 100
 DIGEST = hashlib.sha256(FILE).hexdigest()
-
-
-class Launcher:
-    """Keeps what it is asked to start."""
-
-    has_tracker = True
-
-    def __init__(self) -> None:
-        self.profiled: list[tuple[int, str]] = []
-
-    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
-        raise AssertionError("nothing is tuned from here")
-
-    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
-        self.profiled.append((job.id, job.key))
 
 
 def test_what_happens_to_a_model_shows_on_its_page(
@@ -62,7 +47,7 @@ def test_what_happens_to_a_model_shows_on_its_page(
         )  # fmt: skip
         store.trials.add(made)
 
-    launcher = Launcher()
+    launcher = FakeLauncher()
     measure(40e-3, None, TrialPurpose.BASELINE)
     with running_app(store, FakeTracker(), launcher=launcher) as address:
         page = context.new_page()

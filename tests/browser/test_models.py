@@ -7,8 +7,7 @@ import re
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.kit.records.seed import FakeTracker, Seeded
-from tests.kit.web import running_app
-from tuner.records.models.facts import ProfileJob
+from tests.kit.web import FakeLauncher, running_app
 from tuner.records.store import RecordStore
 
 
@@ -38,23 +37,10 @@ def test_the_way_through_models(page: Page, root: str, ids: Seeded) -> None:
     expect(both.nth(2)).to_contain_text("fused_conv2d_add_relu")
 
 
-class Launcher:
-    has_tracker = True
-
-    def __init__(self) -> None:
-        self.started: list[tuple[int, str]] = []
-
-    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
-        self.started.append((run_id, key))
-
-    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
-        self.started.append((job.id, job.key))
-
-
 def test_a_model_without_known_functions_is_refused_in_place(
     context: BrowserContext, store: RecordStore, ids: Seeded
 ) -> None:
-    launcher = Launcher()
+    launcher = FakeLauncher()
     with running_app(store, FakeTracker(), launcher=launcher) as address:
         page = context.new_page()
         page.goto(f"{address}/models/{ids.model}")

@@ -10,11 +10,28 @@ from contextlib import contextmanager
 import uvicorn
 
 from tuner.records.farm.model_farm import Role
+from tuner.records.models.facts import ProfileJob
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.fleet import DeviceSource
 from webui.launcher import Launcher
 from webui.serving.server import bind
+
+
+class FakeLauncher:
+    """Keeps what it is asked to start: runs and profiles by id, with their devices."""
+
+    has_tracker = True
+
+    def __init__(self) -> None:
+        self.started: list[tuple[int, str]] = []
+        self.profiled: list[tuple[int, str]] = []
+
+    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
+        self.started.append((run_id, key))
+
+    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
+        self.profiled.append((job.id, job.key))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,6 +14,7 @@ from tuner.errors import WorkloadError
 from tuner.number_text import counted, three
 from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.task import TuningTask, argument_bytes
+from tuner.webhook import post_webhook
 
 
 @dataclass(frozen=True)
@@ -219,3 +221,15 @@ tr.faster td:last-child {{ color: light-dark(#1c6b4a, #5fcf9c); font-weight: 600
 </body>
 </html>
 """
+
+
+def send_alert(url_file: str, run: BenchRun, changed: Sequence[ReportLine]) -> None:
+    """POST what changed as JSON: `text` for chats, `run` and `changes` for programs. Raises WebhookError."""
+    lines = [f"{entry.result.kernel} on {entry.result.device}: {entry.verdict}" for entry in changed]
+    body = {
+        "text": "\n".join([f"tunefarm: {title(run)}", *lines]),
+        "run": run.id,
+        "suite": run.suite,
+        "changes": [as_json(entry) for entry in changed],
+    }
+    post_webhook(url_file, json.dumps(body).encode())

@@ -15,17 +15,19 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import assert_never
 
+from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
-from rpc_server.wire.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind, MeasureRequest
 from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder, BuildRequest, BuildResult
 from tuner.devices import fleet as fl
 from tuner.engine import events as ev
+from tuner.engine.events import SubmitMeasure
 from tuner.engine.forecaster import Forecaster, WeightedKernel
-from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Best, NoWatcher, Outcome, Snapshot, Watcher, bests, task_progress, time_left
@@ -38,8 +40,10 @@ from tuner.engine.turns import cores_shared
 from tuner.engine.usage import Activity, Usage
 from tuner.errors import NoDevicesError
 from tuner.records.errors import RunTakenOver
-from tuner.records.model import RunUse
+from tuner.records.model import RunUse, TrialPurpose
 from tuner.records.store import RecordStore
+from tuner.rounding import Rounding
+from tuner.untuned import device_type
 
 _TICK_S = 0.25
 _SHOW_S = 0.1
@@ -426,3 +430,39 @@ class TuningRun:
         self._forecaster.note(done, [WeightedKernel(t.model, t.calls, t.cost) for t in tasks])
         minute = self._forecaster.minute(done, rate, eta)
         return Snapshot(self._recorder.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead, minute, before)
+
+
+_BASELINE_PATIENCE = 6  # untuned code may be that much slower than any candidate may be
+_LEAST_FLOPS = 1e8  # a second, of untuned code that waits for memory at every step
+
+
+def measurement(
+    command: SubmitMeasure, rounding: Rounding, options: RunOptions, flops: float = 0.0, weights: tuple[int, ...] = ()
+) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
+    """The request, and the artifacts it names. Outputs may differ as far as `options` says, or `rounding` where that is
+    further. The untuned function, of `flops` operations, has more time than candidates: large ones take minutes. The
+    arguments at `weights` are a model's: they are not in the caches when it is called."""
+    purpose = command.job.purpose
+    candidate = Artifact.from_bytes(command.artifact)
+    reference = _reference(command.reference)
+    baseline = purpose is TrialPurpose.BASELINE
+    untuned_timeout_s = max(_BASELINE_PATIENCE * options.run_timeout_s, flops / _LEAST_FLOPS)
+    request = MeasureRequest(
+        artifact=candidate.digest,
+        seed=options.seed,
+        options=options.evaluator(purpose, command.best),
+        timeout_s=untuned_timeout_s if baseline else options.run_timeout_s,
+        reference=reference.digest,
+        reference_timeout_s=untuned_timeout_s,
+        rtol=max(options.rtol, rounding.relative),
+        atol=max(options.atol, rounding.absolute),
+        device_type=device_type(candidate),
+        cold=weights,
+    )
+    return request, (candidate,) if candidate.digest == reference.digest else (candidate, reference)
+
+
+@lru_cache(maxsize=32)
+def _reference(data: bytes) -> Artifact:
+    """A task's reference goes along with each of its trials: it is read once."""
+    return Artifact.from_bytes(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tuner.build.worker import Source, TraceSource, pack_func
 from tuner.model.guide import Guide
@@ -11,7 +12,6 @@ from tuner.model.library import newest
 from tuner.model.machine import target_family
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, SearchStrategy
-from tuner.search.beginning import Beginning
 from tuner.search.drafted import drafted_candidate
 from tuner.search.recognise import recogniser
 from tuner.search.registry import is_guided, make_strategy
@@ -123,3 +123,28 @@ def trace_source(task: TuningTask) -> Callable[[Proposal | None], Source]:
     """For candidates that are schedule traces: the task's function with the trace applied."""
     func = pack_func(task.func)
     return lambda candidate: TraceSource(func, None if candidate is None else candidate.trace_json)
+
+
+class Beginning:
+    """The strategy `inner`, asked from the second candidate on: the first is `first`."""
+
+    def __init__(self, inner: SearchStrategy, first: Proposal) -> None:
+        self._inner = inner
+        self._first = first
+        self._is_due = True
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        chosen: list[Proposal] = []
+        if self._is_due and count > 0:
+            self._is_due = False
+            chosen.append(self._first)
+        while len(chosen) < count:
+            more = self._inner.ask(count - len(chosen))
+            if not more:
+                break
+            chosen += [candidate for candidate in more if candidate.digest != self._first.digest]
+        return chosen
+
+    def tell(self, candidate: Any, cost: float | None) -> None:
+        self._is_due = self._is_due and candidate.digest != self._first.digest
+        self._inner.tell(candidate, cost)

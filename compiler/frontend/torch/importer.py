@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,13 +10,14 @@ import torch
 from compiler.errors import CompileError
 from compiler.frontend.torch import converters as converters
 from compiler.frontend.torch.conversion import Conversion
+from compiler.frontend.torch.converters.scatter import select_scatter, slice_scatter
 from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants, dtype_name
 from compiler.frontend.torch.errors import Refused, unsupported
 from compiler.frontend.torch.table import TABLE, Converter, functional_name, name_of
-from compiler.frontend.torch.view_writes import with_view
 from compiler.frontend.torch.writes import Again, Renamed, Update, Writes, WrittenThrough
 from compiler.ir.base import RelaxExpr
+from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import Constant, TensorStructInfo, Var
 from compiler.relax.nodes.dims import int64
@@ -214,3 +215,32 @@ class GraphImporter:
             except Refused:
                 return Var("refused", TensorStructInfo((int64(1),), "float32"))  # type: ignore[arg-type]
         return fake
+
+
+def with_view(c: Conversion, source: Any, part: Any, arguments: Sequence[Any]) -> Any:
+    """`source` with `part` in the place of what the view `c.node` shows of it.
+
+    `arguments` are those of the view after its tensor. Refuses views that it does not know: see `writes.VIEWS`.
+    """
+    ndim = c.ndim(source)
+    match str(c.node.target):
+        case "aten.slice.Tensor":
+            given = dict(zip(("dim", "start", "end", "step"), arguments))
+            step = given.get("step", 1)
+            return slice_scatter(c, source, part, given.get("dim", 0), given.get("start"), step)
+        case "aten.select.int":
+            return select_scatter(c, source, part, *arguments)
+        case "aten.permute.default":
+            order = [c.axis(axis, ndim) for axis in arguments[0]]
+            return op.permute_dims(part, tuple(order.index(axis) for axis in range(ndim)))
+        case "aten.transpose.int" | "aten.t.default":
+            order = list(range(ndim))
+            if ndim > 1:
+                first, second = [c.axis(axis, ndim) for axis in (arguments or (0, 1))]
+                order[first], order[second] = order[second], order[first]
+            return op.permute_dims(part, tuple(order))
+        case "aten.alias.default" | "aten.detach.default":
+            return part
+        case "aten.view.default" | "aten.unsqueeze.default" | "aten.squeeze.dim" | "aten.squeeze.dims":
+            return c.reshaped(part, c.shape(source))
+    raise Refused("not known")

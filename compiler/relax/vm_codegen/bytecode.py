@@ -6,39 +6,48 @@ tuples and names. Each value gets a register, which is used again when the value
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
+from compiler.lower.blocks.shape_vars import extent_text, names_for
 from compiler.relax.nodes import (
     Binding,
     Call,
     Constant,
     DataTypeImm,
     ExternFunc,
+    FuncStructInfo,
     Function,
     If,
     MatchCast,
+    PrimStructInfo,
     PrimValue,
     SeqExpr,
     ShapeExpr,
+    ShapeStructInfo,
     StringImm,
+    StructInfo,
+    TensorStructInfo,
     Tuple,
     TupleGetItem,
+    TupleStructInfo,
     Var,
     describe,
 )
 from compiler.relax.vm_codegen.registers import Note, with_few_registers
-from compiler.relax.vm_codegen.signatures import signature_of
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.values import DataType
+from compiler.runtime.vm import signature as vm
 from compiler.runtime.vm.bytecode import VOID, ConstantRef, Operand, Register
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.te.where import at
 from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
 
 
 def write_functions(mod: IRModule, builder: ExecBuilder) -> Constants:
@@ -240,3 +249,43 @@ def _names(func: Function) -> list[str]:
             name = f"{param.name_hint}_{count}"
         found.append(name)
     return found
+
+
+Names = Mapping[n.Var, str]
+
+
+def signature_of(func: Function) -> vm.FuncInfo:
+    """The signature of a graph function; each dimension has a name of its own."""
+    names = names_for(func.symbolic_vars())
+    params = tuple([_info(param.struct_info, names) for param in func.params])
+    return vm.FuncInfo(params, _info(func.ret_struct_info, names))
+
+
+def _info(info: StructInfo, names: Names) -> vm.Info:
+    match info:
+        case TensorStructInfo():
+            dims = _dims(info.dims, names)
+            device = "" if info.vdevice is None else f"{info.vdevice.target.kind}:{info.vdevice.vdevice_id}"
+            return vm.TensorInfo(info.dtype, dims, info.ndim if dims is None else len(dims), device)
+        case ShapeStructInfo():
+            values = _dims(info.values, names)
+            return vm.ShapeInfo(values, info.ndim if values is None else len(values))
+        case PrimStructInfo():
+            known = None if info.value is None or info.dtype != "int64" else _dims((info.value,), names)
+            return vm.PrimInfo(info.dtype, None if known is None else str(known[0]))
+        case TupleStructInfo():
+            return vm.TupleInfo(tuple([_info(item, names) for item in info.fields]))
+        case FuncStructInfo():
+            params = None if info.params is None else tuple([_info(item, names) for item in info.params])
+            return vm.FuncInfo(params, _info(info.ret, names))
+    return vm.ObjectInfo()
+
+
+def _dims(dims: tuple[PrimExpr, ...] | None, names: Names) -> tuple[int | str, ...] | None:
+    """Dimensions as numbers and text; None where one of them cannot be written as text."""
+    if dims is None:
+        return None
+    try:
+        return tuple([size.value if isinstance(size, n.IntImm) else extent_text(size, names) for size in dims])
+    except CodegenError:
+        return None

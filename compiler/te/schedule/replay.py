@@ -9,6 +9,7 @@ reduction loop, and last the loops become parallel, vectorised or unrolled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -16,13 +17,12 @@ from typing import assert_never
 
 from compiler.errors import ScheduleError
 from compiler.ir.base import Node, Span
-from compiler.ir.visit import map_children, replace
+from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.core.schedule import LoopRV
 from compiler.schedule.core.schedule import Schedule as Engine
 from compiler.schedule.core.state import block_path, realize_at
 from compiler.schedule.primitives.loops import loop_roles
 from compiler.te.prim_func import Arg, build_func, identifier
-from compiler.te.schedule.axis_names import in_axis_names
 from compiler.te.schedule.finish import Finisher
 from compiler.te.schedule.nest import Nest, loop_of
 from compiler.te.schedule.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
@@ -293,3 +293,34 @@ def _with_axis_names(engine: Engine, nests: Sequence[Nest]) -> tuple[n.PrimFunc,
     body = rename(func.body)
     assert isinstance(body, n.Stmt)
     return func.with_body(body), names
+
+
+_LOOP = re.compile(r"^(\s*for )(\S+)( in .*)$")
+
+
+def in_axis_names(message: str, func: n.PrimFunc, names: Mapping[n.Var, str]) -> str:
+    """`message`, about `func`, and the loop nest under it, with loops called as `names` says.
+
+    The nest is drawn in the order of the loops in `func`; where it is only a part of them its names stay.
+    """
+    first, newline, nest = message.partition("\n")
+    loops = [node.loop_var for node in walk(func.body) if isinstance(node, n.For)]
+    for name in {var.name for var in loops}:
+        meant = {names.get(var, var.name) for var in loops if var.name == name}
+        if len(meant) == 1:
+            first = first.replace(f"{name!r}", f"{meant.pop()!r}")
+    lines = nest.split("\n")
+    drawn = [at for at, line in enumerate(lines) if _LOOP.match(line)]
+    if len(drawn) == len(loops):
+        for at, var in zip(drawn, loops):
+            lines[at] = _renamed(lines[at], names.get(var, var.name))
+    return first + newline + "\n".join(lines)
+
+
+def _renamed(line: str, name: str) -> str:
+    """A drawn loop under another name, its arrow in the same column."""
+    found = _LOOP.match(line)
+    assert found is not None
+    text = f"{found[1]}{name}{found[3]}"
+    body, arrow, _ = text.partition("<--")
+    return text if not arrow else body.rstrip().ljust(line.index("<--") - 1) + " <--"

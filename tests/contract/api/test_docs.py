@@ -13,7 +13,7 @@ import pytest
 from tests.kit import patient_http
 from tests.kit.places import DOCS
 from tests.kit.records.seed import TARGET, FakeTracker, Seeded, seed
-from tests.kit.web import running_app
+from tests.kit.web import FakeLauncher, running_app
 from tuner.records.store import RecordStore
 from webui.api import events
 from webui.api.replies import _STATUS
@@ -32,18 +32,9 @@ def ids(store: RecordStore) -> Seeded:
     return seed(store)
 
 
-class NoProcess:
-    """Runs that are begun stay queued."""
-
-    has_tracker = True
-
-    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def address(store: RecordStore, ids: Seeded) -> Iterator[str]:
-    with running_app(store, FakeTracker(), launcher=NoProcess()) as running:
+    with running_app(store, FakeTracker(), launcher=FakeLauncher()) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from compiler.errors import TunefarmError
 from tests.kit import patient_http
 from tests.kit.records.seed import TARGET, XEON, ZEN3, Seeded
-from tests.kit.web import running_app
+from tests.kit.web import FakeLauncher, running_app
 from tunefarm.client import Client
 from tuner.kernels.files import recorded_job
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun, Role
@@ -152,21 +152,9 @@ class TestFarm:
         assert "tunefarm_run_trials" in reply.text
 
 
-class Launched:
-    """Remembers what it was told to start."""
-
-    has_tracker = True
-
-    def __init__(self) -> None:
-        self.started: list[tuple[int, str]] = []
-
-    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
-        self.started.append((run_id, key))
-
-
 class TestRuns:
     def test_begun_and_gone_on_with(self, store: RecordStore, ids: Seeded) -> None:
-        launcher = Launched()
+        launcher = FakeLauncher()
         with running_app(store, launcher=launcher) as address, Client(address, timeout_s=60) as client:
             run = client.start_run(["matmul:8,8,8"], key="cpu", target=TARGET, trials=3)
             assert (run.state, run.budget, launcher.started) == ("queued", 3, [(run.id, "cpu")])
@@ -194,7 +182,7 @@ class TestRuns:
             assert len(launcher.started) == 3
 
     def test_a_family(self, store: RecordStore, ids: Seeded) -> None:
-        with running_app(store, launcher=Launched()) as address, Client(address, timeout_s=60) as client:
+        with running_app(store, launcher=FakeLauncher()) as address, Client(address, timeout_s=60) as client:
             asked = {"key": "cpu", "target": TARGET, "shapes": ["M=1,4"], "traffic": "M,count\n4,3\n1,1\n"}
             run = client.start_run(["dense:M,8,16", "matmul:8,8,8"], portfolio=2, **asked)
             kept = store.runs.get(run.id)

@@ -17,11 +17,11 @@ from compiler.tir.text.print_func import workload_key
 from tests.kit import patient_http
 from tests.kit.records.seed import TARGET, ZEN3, FakeTracker, Seeded
 from tests.kit.records.seed_models import NEW, OLD
-from tests.kit.web import running_app
+from tests.kit.web import FakeLauncher, running_app
 from tunefarm.client import Client
 from tuner.records.errors import RecordNotFound
 from tuner.records.farm.model_farm import Role
-from tuner.records.models.facts import ANYONE, ProfileJob
+from tuner.records.models.facts import ANYONE
 from tuner.records.store import RecordStore
 from tuner.workloads import WorkloadSpec
 
@@ -30,24 +30,9 @@ DIGEST = hashlib.sha256(FILE).hexdigest()
 FUNC = WorkloadSpec.parse("matmul:16,16,16").prim_func()
 
 
-class Kept:
-    """A launcher that keeps what it is asked to start."""
-
-    has_tracker = True
-
-    def __init__(self) -> None:
-        self.started: list[tuple[int, str]] = []
-
-    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
-        self.started.append((run_id, key))
-
-    def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
-        self.started.append((job.id, job.key))
-
-
 @pytest.fixture
-def launcher() -> Kept:
-    return Kept()
+def launcher() -> FakeLauncher:
+    return FakeLauncher()
 
 
 @pytest.fixture
@@ -56,7 +41,7 @@ def store(seeded_store: RecordStore) -> RecordStore:
 
 
 @pytest.fixture
-def address(store: RecordStore, launcher: Kept) -> Iterator[str]:
+def address(store: RecordStore, launcher: FakeLauncher) -> Iterator[str]:
     with running_app(store, FakeTracker(), open_role=None, launcher=launcher) as running:
         yield running
 
@@ -170,7 +155,9 @@ def test_nobody_elses_model_shows_in_any_answer(people: dict[str, httpx.Client],
     assert [model.owner for model in store.models.page(viewer=ANYONE)] == ["bob", ""]
 
 
-def test_a_model_is_tuned_from_the_store(people: dict[str, httpx.Client], launcher: Kept, store: RecordStore) -> None:
+def test_a_model_is_tuned_from_the_store(
+    people: dict[str, httpx.Client], launcher: FakeLauncher, store: RecordStore
+) -> None:
     made = people["ada"].post("/models", json=body()).json()
     run = people["ada"].post(f"/models/{made['id']}/tune", json={"key": "cpu", "trials": 3}).json()
     assert (run["state"], run["budget"], launcher.started) == ("queued", 3, [(run["id"], "cpu")])
@@ -181,7 +168,7 @@ def test_a_model_is_tuned_from_the_store(people: dict[str, httpx.Client], launch
 
 
 def test_a_model_is_profiled_once_the_store_has_its_file(
-    people: dict[str, httpx.Client], launcher: Kept, store: RecordStore
+    people: dict[str, httpx.Client], launcher: FakeLauncher, store: RecordStore
 ) -> None:
     ada, eve = people["ada"], people["eve"]
     made = ada.post("/models", json=body()).json()["id"]
@@ -194,7 +181,7 @@ def test_a_model_is_profiled_once_the_store_has_its_file(
     assert "no device" in ada.post(f"/models/{made}/profile", json={"key": "none"}).json()["error"]["message"]
     job = ada.post(f"/models/{made}/profile", json=asked)
     assert (job.status_code, job.json()["state"], job.json()["asked_by"]) == (202, "running", "ada")
-    assert launcher.started == [(job.json()["id"], "cpu")]
+    assert launcher.profiled == [(job.json()["id"], "cpu")]
     store.models.end_job(job.json()["id"], message="the device was lost")
     store.models.end_job(job.json()["id"], 1)  # the first end counts
     [told] = ada.get(f"/models/{made}/profiles").json()["jobs"]
@@ -206,7 +193,8 @@ def test_a_model_is_profiled_once_the_store_has_its_file(
 
 
 def test_the_client_has_every_route_of_models(
-    address: str, people: dict[str, httpx.Client], launcher: Kept, ids: Seeded, store: RecordStore, tmp_path: Path
+    address: str, people: dict[str, httpx.Client], launcher: FakeLauncher, ids: Seeded, store: RecordStore,
+    tmp_path: Path,
 ) -> None:
     ada, asked = people["ada"], list[str]()
     file = tmp_path / "square.onnx"
@@ -235,7 +223,7 @@ def test_the_client_has_every_route_of_models(
         assert (kind, event["id"]) == ("time", added["id"])
         run = client.tune_model(mine.id, key="cpu", trials=3)
         job = client.profile_model(mine.id, "cpu")
-        assert launcher.started == [(run.id, "cpu"), (job.id, "cpu")]
+        assert (launcher.started, launcher.profiled) == ([(run.id, "cpu")], [(job.id, "cpu")])
         store.models.end_job(job.id, added["id"])
         assert [(job.ended, job.time) for job in client.profile_jobs(mine.id)] == [(True, added["id"])]
         assert client.set_model_readers(mine.id, ["eve"]).readers == ("eve",)

@@ -33,7 +33,7 @@ from tuner.records.models.facts import (
 )
 from tuner.records.runs.stopping import QUIET_S
 from tuner.records.store import RecordStore
-from webui.left_runs import MESSAGE, LeftRuns
+from webui.launcher import MESSAGE, LeftRuns
 
 FILE = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(FILE).hexdigest()

@@ -21,7 +21,7 @@ from rpc_server.wire.tracker_messages import BoxHello, GrantLease, LeaseAccepted
 from rpc_server.wire.tracker_records import DeviceSpec
 from tests.kit.farm.supervisor import own_supervisor
 from tests.kit.ports import free_port
-from tracker.early_sessions import EarlySession
+from tracker.client import EarlySession
 from tracker.farm import Send
 from tracker.state import TrackerState
 

@@ -16,7 +16,7 @@ from tests.kit.ports import free_port
 from tests.kit.web import running_app
 from tracker.server import Tracker
 from tuner.records.store import RecordStore
-from webui.tracker_link import TrackerLink
+from webui.serving.server import TrackerLink
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -26,7 +25,7 @@ from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import MeasureResult
 from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, NotTunedError, Share, Span, Whole
 from tunefarm.cli.completion import FileOrName, WebReleaseName
-from tunefarm.cli.records.build_check import checked
+from tunefarm.cli.records.build_check import asked_fleet, checked, class_of, opened
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
 from tunefarm.cli.records.build_lock import (
     Lock,
@@ -43,11 +42,10 @@ from tunefarm.cli.records.build_missing import tune_missing
 from tunefarm.cli.records.build_words import read_words
 from tunefarm.cli.records.family import build_families
 from tunefarm.cli.records.subject import task_of, values_of
-from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
-from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_build import maker_for, maker_of
 from tuner.kernels.files import Item, names_model
@@ -79,9 +77,6 @@ Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 --require-tuned was given, 4 a built kernel failed its check, or is not what
 --locked says.
 """
-
-_WAIT_S = 30.0
-
 
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned"}
@@ -219,26 +214,16 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     if given["shapes"]:
         raise click.UsageError("--shapes is for families, such as dense:M,3072,768")
     _check_names(given["names"], len(items))
-    devices = [given["device"]] if given["device"] else []
-    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
-    if open_fleet is None and given["check"]:
-        open_fleet = LocalFleet
+    make_fleet = asked_fleet(settings, given)
     lock = read_lock(given["locked"]) if given["locked"] else None
-    with ExitStack() as stack:
-        client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
-        target = given_target(given["target"]) if given["target"] else None
-        tasks = [task_of(item, target or Target("llvm")) for item in items]  # bad names fail before anything starts
-        session = None
-        if open_fleet is not None:
-            fleet = open_fleet("")
-            stack.callback(fleet.close)
-            target = target or Target(fleet.target())
-            session = fleet.open(0, wait_s=_WAIT_S)
-            stack.callback(session.close)
-        target = target or Target(local_target())
+    wanted = given_target(given["target"]) if given["target"] else None
+    tasks = [task_of(item, wanted or Target("llvm")) for item in items]  # bad names fail before anything starts
+    with (
+        Client(given["api"] or settings.api, token=settings.api_token) as client,
+        opened(make_fleet, wanted) as (target, session),
+    ):
         tasks = [replace(t, target=target) for t in tasks]
-        device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
-        kernels = _planned(client, items, tasks, device_class, given)
+        kernels = _planned(client, items, tasks, class_of(session, given), given)
         if given["cache_key"]:
             click.echo(_cache_key(target, kernels, given))
             return

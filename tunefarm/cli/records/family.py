@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,19 +16,16 @@ from compiler.size_rule import Size
 from compiler.target.target import Target
 from rpc_server.wire.trial_messages import MeasureResult
 from tunefarm.cli.common import CheckFailedError, NotTunedError
-from tunefarm.cli.records.build_check import checked
+from tunefarm.cli.records.build_check import asked_fleet, checked, class_of, opened
 from tunefarm.cli.records.build_files import write_each
-from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.client import Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
-from tuner.devices.supplies import LocalFleet, local_target
 from tuner.families.build import FamilyMaker, FunctionMaker, fixed, function_name, record_for, recorded_size, symbols_of
 from tuner.families.record import FamilyRecord
 from tuner.families.sizes import FamilyError, SizeList, parse_shapes
 from tuner.number_text import duration
-
-_WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -67,22 +63,13 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
     names = given["names"] or [function_name(maker.name) for maker in makers]
     if len(names) != len(makers):
         raise click.BadParameter(f"{len(names)} names for {len(makers)} families", param_hint="--name")
-    devices = [given["device"]] if given["device"] else []
-    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
-    if open_fleet is None and given["check"]:
-        open_fleet = LocalFleet
-    with ExitStack() as stack:
-        client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
-        target = given_target(given["target"]) if given["target"] else None
-        session = None
-        if open_fleet is not None:
-            fleet = open_fleet("")
-            stack.callback(fleet.close)
-            target = target or Target(fleet.target())
-            session = fleet.open(0, wait_s=_WAIT_S)
-            stack.callback(session.close)
-        target = target or Target(local_target())
-        device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
+    make_fleet = asked_fleet(settings, given)
+    wanted = given_target(given["target"]) if given["target"] else None
+    with (
+        Client(given["api"] or settings.api, token=settings.api_token) as client,
+        opened(make_fleet, wanted) as (target, session),
+    ):
+        device_class = class_of(session, given)
         replies = [client.family(maker.key, target, device_class, release=given["release"]) for maker in makers]
         records = [None if r is None else record_for(m, r.record) for m, r in zip(makers, replies, strict=True)]
         if given["require_tuned"]:

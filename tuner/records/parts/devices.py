@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tuner.records.db.base import StorePart, page_size
-from tuner.records.farm import boxes, device_events, device_history
+from tuner.records.farm import device_events, devices
 from tuner.records.farm.model_farm import BenchResult, DeviceEvent, DeviceEventKind
 from tuner.records.model import DeviceRecord, NewDevice, Trial
 from tuner.records.runs import catalog
@@ -74,17 +74,17 @@ class DeviceRecords(StorePart):
 
         Raises RecordNotFound, InvalidRecord for a name that another box has had.
         """
-        return self._write(lambda c: boxes.rename(c, old, new, by))
+        return self._write(lambda c: devices.rename(c, old, new, by))
 
     def remove_box(self, box: str, reason: str = "", *, by: str = "") -> tuple[str, ...]:
         """Write down that a box has left the farm, and return its devices; their records stay. Raises
         RecordNotFound."""
-        return self._write(lambda c: boxes.remove(c, box, by, reason))
+        return self._write(lambda c: devices.remove(c, box, by, reason))
 
     def trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:
         """The last trials that a device measured, by name, latest first, without traces."""
-        return self._read(lambda c: device_history.trials(c, device, page_size(limit)))
+        return self._read(lambda c: devices.trials(c, device, page_size(limit)))
 
     def benchmarks(self, device: str) -> tuple[BenchResult, ...]:
         """The last benchmark result of each kernel on a device."""
-        return self._read(lambda c: device_history.benchmarks(c, device))
+        return self._read(lambda c: devices.benchmarks(c, device))

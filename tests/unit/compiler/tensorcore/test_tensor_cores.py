@@ -10,8 +10,8 @@ from compiler.driver.build import compile_artifact, lower
 from compiler.errors import IRError, LoweringError
 from compiler.interp import interpreter as interp
 from compiler.interp import threads as interp_threads
+from compiler.interp.thread_blocks import load_matrices, multiply
 from compiler.interp.thread_memory import RaceError
-from compiler.interp.thread_tensor import load_matrices, multiply
 from compiler.ir.base import Node
 from compiler.ir.structural import structural_equal
 from compiler.ir.transform.context import PassContext

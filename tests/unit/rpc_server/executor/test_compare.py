@@ -4,8 +4,7 @@ import pytest
 from compiler.artifact import ArgSpec
 from compiler.errors import ArgumentError
 from rpc_server.executor import inputs
-from rpc_server.executor.compare import disagreement, fill
-from rpc_server.executor.inputs import Inputs
+from rpc_server.executor.compare import Inputs, disagreement, fill
 
 
 def spec(dtype, shape=(50, 3)):

@@ -10,8 +10,8 @@ from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
 from compiler.target.target import Target
 from tests.kit.tuner.engine import Point
+from tuner.engine.engine import measurement
 from tuner.engine.events import Job, SubmitMeasure
-from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.rounding import Rounding

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from compiler.target.target import Target
 from tests.kit.tuner.engine import Point
-from tuner.engine.plan import sketch_search
-from tuner.search.beginning import Beginning
+from tuner.engine.plan import Beginning, sketch_search
 from tuner.search.drafted import drafted
 from tuner.task import TuningTask
 
