@@ -15,7 +15,7 @@ from compiler.errors import IRError, ScheduleError
 from compiler.ir.module import IRModule
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
 from compiler.schedule.core.effects import Effects
-from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
+from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.state import Illegal, State, block_path, loop_at, loop_path, realize_at
 from compiler.schedule.core.step import (
     FUNC_NAME,
@@ -35,6 +35,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage, verify
 
+BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
 RenderLevel = Literal["detail", "fast", "none"]
 
 
@@ -116,6 +117,30 @@ class StepRecorder:
             return realize_at(block_path(func, value)).block
         except Illegal as broken:
             raise self._rendered(as_error("get", func, broken)) from None
+
+    def index_of(
+        self, block: Block, accesses: Literal["reads", "writes"], buffer: int | str | n.Buffer, either: bool = False
+    ) -> int:
+        """The position of a buffer among what `block` reads or writes. Raises ScheduleError where it is not there."""
+        regions: tuple[n.BufferRegion, ...] = getattr(self.get(block), accesses)
+        if isinstance(buffer, int):
+            return buffer
+        for index, region in enumerate(regions):
+            if region.buffer is buffer or region.buffer.name == buffer:
+                return index
+        how = "read or written" if either else {"reads": "read", "writes": "written"}[accesses]
+        known = ", ".join(r.buffer.name for r in regions) or "none"
+        name = buffer if isinstance(buffer, str) else buffer.name
+        raise ScheduleError(f"buffer {name!r} is not {how} by the block", hint=f"these are: {known}")
+
+    def place_of(self, block: Block, buffer: BufferOf) -> tuple[str, int]:
+        """Where the buffer is among those that `block` writes, or else reads."""
+        if isinstance(buffer, tuple):
+            return buffer
+        try:
+            return "write", self.index_of(block, "writes", buffer)
+        except ScheduleError:
+            return "read", self.index_of(block, "reads", buffer, either=True)
 
     def knows(self, rv: RV) -> bool:
         """Whether `rv` stands for something here."""

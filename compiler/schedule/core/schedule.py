@@ -12,12 +12,11 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from compiler.errors import ScheduleError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.schedule.core.effects import Effects
 from compiler.schedule.core.map_text import MapLike, map_text, pad_text
-from compiler.schedule.core.recorder import RenderLevel, StepRecorder
+from compiler.schedule.core.recorder import BufferOf, RenderLevel, StepRecorder
 from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV, all_of, one_of
 from compiler.schedule.core.step import Decision, Input
 from compiler.schedule.core.trace import Trace
@@ -26,7 +25,6 @@ from compiler.tir import nodes as n
 __all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "apply_trace"]
 
 Factor = int | ExprRV | None
-BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
 
 
 class Schedule:
@@ -313,11 +311,11 @@ class Schedule:
 
     def read_index(self, block: Block, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
-        return _index(self.get(block).reads, buffer_name, "read")
+        return self._recorder.index_of(block, "reads", buffer_name)
 
     def write_index(self, block: Block, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the writes of `block`. Not a step."""
-        return _index(self.get(block).writes, buffer_name, "written")
+        return self._recorder.index_of(block, "writes", buffer_name)
 
     def cache_read(
         self,
@@ -327,7 +325,7 @@ class Schedule:
         consumer_blocks: Sequence[Block] = (),
     ) -> BlockRV:
         """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
-        index = _index(self.get(block).reads, read_buffer_index, "read")
+        index = self._recorder.index_of(block, "reads", read_buffer_index)
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
         return one_of(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
 
@@ -340,13 +338,13 @@ class Schedule:
     ) -> BlockRV:
         """Compute into a buffer in `storage_scope` and copy it out; returns the copying block. The blocks
         `consumer_blocks` read the buffer itself."""
-        index = _index(self.get(block).writes, write_buffer_index, "written")
+        index = self._recorder.index_of(block, "writes", write_buffer_index)
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope}
         return one_of(BlockRV, self.take("cache_write", (block, *consumer_blocks), **attrs))
 
     def cache_inplace(self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str) -> list[BlockRV]:
         """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
-        index = _index(self.get(block).reads, read_buffer_index, "read")
+        index = self._recorder.index_of(block, "reads", read_buffer_index)
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
         return all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
 
@@ -367,7 +365,7 @@ class Schedule:
 
     def reindex(self, block: Block, buffer: BufferOf) -> BlockRV:
         """Use a buffer of `block` through a copy indexed by the block's axes; returns the copying block."""
-        kind, index = self._find_buffer(block, buffer)
+        kind, index = self._recorder.place_of(block, buffer)
         attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
         return one_of(BlockRV, self.take("reindex", (block,), **attrs))
 
@@ -379,9 +377,8 @@ class Schedule:
         index_map: MapLike,
     ) -> BlockRV:
         """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the copying block."""
-        found = self.get(block)
-        index = _index(found.reads, read_buffer_index, "read")
-        text = map_text("reindex_cache_read", index_map, len(found.iter_vars))
+        index = self._recorder.index_of(block, "reads", read_buffer_index)
+        text = map_text("reindex_cache_read", index_map, len(self.get(block).iter_vars))
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
         return one_of(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
 
@@ -393,20 +390,19 @@ class Schedule:
         index_map: MapLike,
     ) -> BlockRV:
         """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the block that copies it out."""
-        found = self.get(block)
-        index = _index(found.writes, write_buffer_index, "written")
-        text = map_text("reindex_cache_write", index_map, len(found.iter_vars))
+        index = self._recorder.index_of(block, "writes", write_buffer_index)
+        text = map_text("reindex_cache_write", index_map, len(self.get(block).iter_vars))
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
         return one_of(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
 
     def set_scope(self, block: Block, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
-        index = _index(self.get(block).writes, buffer_index, "written")
+        index = self._recorder.index_of(block, "writes", buffer_index)
         self.take("set_scope", (block,), buffer_index=index, storage_scope=storage_scope)
 
     def unsafe_set_dtype(self, block: Block, buffer_index: int | str | n.Buffer, dtype: str) -> None:
         """Keep a buffer that `block` writes in `dtype`, which may change the result."""
-        index = _index(self.get(block).writes, buffer_index, "written")
+        index = self._recorder.index_of(block, "writes", buffer_index)
         self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
 
     def storage_align(self, block: Block, buffer_index: int, axis: int, factor: int, offset: int) -> None:
@@ -421,7 +417,7 @@ class Schedule:
 
     def rolling_buffer(self, block: Block, write_buffer_index: int | str | n.Buffer) -> None:
         """Keep a window of a buffer that `block` writes, and compute only what each iteration adds to it."""
-        index = _index(self.get(block).writes, write_buffer_index, "written")
+        index = self._recorder.index_of(block, "writes", write_buffer_index)
         self.take("rolling_buffer", (block,), write_buffer_index=index)
 
     # ----------------------------------------------------------------------------- layouts
@@ -438,7 +434,7 @@ class Schedule:
     ) -> None:
         """Lay out anew a buffer of `block`: element [i, j] moves to `index_map(i, j, *sizes)`, and places without an
         element hold `pad_value`, a number or a function of the place."""
-        kind, index = self._find_buffer(block, buffer)
+        kind, index = self._recorder.place_of(block, buffer)
         regions = self.get(block).writes if kind == "write" else self.get(block).reads
         rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
         text = map_text("transform_layout", index_map, rank + len(sizes))
@@ -470,16 +466,6 @@ class Schedule:
         that fills."""
         return one_of(BlockRV, self.take("decompose_padding", (block, loop)))
 
-    def _find_buffer(self, block: Block, buffer: BufferOf) -> tuple[str, int]:
-        """Where the buffer is among those that `block` writes, or else reads."""
-        if isinstance(buffer, tuple):
-            return buffer
-        found = self.get(block)
-        for at, region in enumerate(found.writes):
-            if region.buffer is buffer or region.buffer.name == buffer:
-                return "write", at
-        return "read", _index(found.reads, buffer, "read or written")
-
 
 def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None) -> Schedule:
     """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. With `effects`, what steps did
@@ -488,14 +474,3 @@ def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects
     Raises ScheduleError when a step is illegal on this function.
     """
     return Schedule.replay(func, trace, seed, effects)
-
-
-def _index(regions: tuple[n.BufferRegion, ...], buffer: int | str | n.Buffer, how: str) -> int:
-    if isinstance(buffer, int):
-        return buffer
-    for index, region in enumerate(regions):
-        if region.buffer is buffer or region.buffer.name == buffer:
-            return index
-    known = ", ".join(r.buffer.name for r in regions) or "none"
-    name = buffer if isinstance(buffer, str) else buffer.name
-    raise ScheduleError(f"buffer {name!r} is not {how} by the block", hint=f"these are: {known}")

@@ -3,7 +3,7 @@ import pytest
 
 from compiler.artifact import ArgSpec
 from compiler.errors import ArgumentError
-from rpc_server.executor import inputs
+from rpc_server.executor import compare
 from rpc_server.executor.compare import Inputs, disagreement, fill
 
 
@@ -48,7 +48,7 @@ def test_inputs_are_kept_and_cannot_be_written_to(monkeypatch):
     assert again is kept.value(spec("float16"), 3, 0)
     assert not again.flags.writeable
     assert kept.value(spec("int32", None), 0, 2) == fill(spec("int32", None), 0, 2)
-    monkeypatch.setattr(inputs, "_MOST_BYTES", 700)
+    monkeypatch.setattr(compare, "_MOST_BYTES", 700)
     small = Inputs()
     for index in range(3):
         small.value(spec("float16"), 0, index)  # 300 bytes each

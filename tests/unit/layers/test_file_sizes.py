@@ -1,0 +1,82 @@
+"""Sizes of source files: none over 500 lines, and no small one that only one other file uses."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+from tests.kit.places import ROOT
+
+PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
+MOST = 500
+CRUMB = 60
+ONE_A_FILE = (
+    "compiler/faces/relay/testing/",  # networks
+    "compiler/frontend/onnx/converters/", "compiler/frontend/torch/converters/", "compiler/frontend/nn/op/",
+    "compiler/lower/", "compiler/tensorcore/", "compiler/relax/transform/", "compiler/relax/analysis/",  # passes
+    "compiler/relax/op/", "compiler/topi/",  # operators and their schedules
+    "tuner/faces/dlight/", "tuner/records/parts/", "tuner/search/", "tuner/space/",
+    "webui/api/", "webui/pages/",
+    "tunefarm/",  # modules under Apache TVM's paths
+)  # fmt: skip
+"""Folders of a table: a pass, an operator family, a page, … is a file of its own, however short."""
+APART = {
+    "compiler/frontend/onnx/taps.py": "used by a command",
+    "compiler/relax/struct_info/signature.py": "block_builder.py is full",
+    "compiler/relax/text/kept.py": "the dialect's row in the table of readers",
+    "compiler/relax/vm_codegen/work.py": "counts work, writes no code",
+    "compiler/runtime/core/device_target.py": "the only file that knows devices and targets",
+    "compiler/runtime/cuda/tensor_maps.py": "known without a driver",
+    "compiler/runtime/files/combined.py": "used by a command",
+    "compiler/te/schedule/scan_stage.py": "scans only",
+    "rpc_server/client/disco.py": "loaded for disco only",
+    "rpc_server/client/host_memory_pool.py": "memory, where its importer has sessions",
+    "rpc_server/machine/core_claims.py": "used by a command",
+    "tuner/build/preload.py": "imported last by the fork server",
+    "tuner/engine/promptness.py": "settings of the interpreter, where its importer tunes",
+    "tuner/faces/auto_scheduler/task_actions.py": "sets up the package",
+    "tuner/faces/autotvm/callback.py": "Apache TVM's names",
+    "tuner/faces/kernel_tuner.py": "a row of a table",
+    "tuner/faces/meta_schedule/gpu_postproc.py": "Apache TVM's names",
+    "tuner/faces/meta_schedule/target_kinds.py": "Apache TVM's names",
+}
+"""Files that stay small, and why."""
+
+
+@cache
+def sources() -> dict[str, str]:
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def imported(text: str) -> Iterator[str]:
+    """The modules that a text may import, and what may be modules in them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_no_file_is_over_500_lines() -> None:
+    found = {path: lines for path, text in sources().items() if (lines := text.count("\n")) > MOST}
+    assert not found, "give a subject of it a file of its own"
+
+
+def test_what_is_small_and_used_once_lies_where_it_is_used() -> None:
+    users: dict[str, set[str]] = defaultdict(set)
+    for path, text in sources().items():
+        for module in imported(text):
+            users[module].add(path)
+    crumbs = {
+        path
+        for path, text in sources().items()
+        if text.count("\n") < CRUMB
+        and not path.startswith(ONE_A_FILE)
+        and not path.endswith(("__init__.py", "__main__.py"))
+        and len(users[path.removesuffix(".py").replace("/", ".")]) <= 1
+    }
+    assert crumbs == crumbs & APART.keys(), "merge it with its importer"
