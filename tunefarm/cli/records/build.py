@@ -178,9 +178,9 @@ class _Build(click.Command):
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
-    A WORKLOAD is a name, a file that `tunefarm tune` takes, FILE:NAME, or the name or key of a kernel that the web app
-    has records of: its file must then be in this folder, and as it was. Kernels in C are compiled with the values of
-    their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes one
+    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. It may also be the name or key of a kernel
+    that the web app has records of, if its file is in this folder and unchanged. Kernels in C are compiled with the
+    values of their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes one
     artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a
     module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
 

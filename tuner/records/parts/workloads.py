@@ -32,8 +32,9 @@ class WorkloadRecords(StorePart):
         return self._read(lambda c: catalog.workloads_called(c, word, page_size(limit)))
 
     def source(self, key: str) -> Mapping[str, Any] | None:
-        """What a workload's newest run keeps of the file that defines it: its `file`, `digest` and `name`. None for one
-        that no run took from a file."""
+        """The `file`, `digest` and `name` that a workload's newest run keeps of the file that defines it.
+
+        None for one that no run took from a file."""
         return self._read(lambda c: catalog.workload_source(c, key))
 
     def functions(self, workload_keys: Collection[str]) -> dict[str, str]:
