@@ -34,7 +34,8 @@ class WorkloadRecords(StorePart):
     def source(self, key: str) -> Mapping[str, Any] | None:
         """The `file`, `digest` and `name` that a workload's newest run keeps of the file that defines it.
 
-        None for one that no run took from a file."""
+        None for one that no run took from a file.
+        """
         return self._read(lambda c: catalog.workload_source(c, key))
 
     def functions(self, workload_keys: Collection[str]) -> dict[str, str]:
