@@ -180,8 +180,8 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
     A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. It may also be the name or key of a kernel
     that the web app has records of, if its file is in this folder and unchanged. Kernels in C are compiled with the
-    values of their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes one
-    artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a
+    values of their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes
+    one artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a
     module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
