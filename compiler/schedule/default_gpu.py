@@ -16,7 +16,7 @@ THREADS = 256
 
 @tir_pass("DefaultGPUSchedule")
 def default_gpu_schedule(func: n.PrimFunc, threads: int = THREADS) -> n.PrimFunc:
-    """Make blocks in no loop that is bound to threads kernels, a thread for each result.
+    """Make kernels, with a thread for each result, of blocks that are in no loop bound to threads.
 
     A lowered function comes back as it is.
     """

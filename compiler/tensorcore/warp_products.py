@@ -24,7 +24,7 @@ WARP_TILE, WARPGROUP_TILE = "warp_tile.", "warpgroup_tile."
 
 @tir_pass("LowerWarpProducts")
 def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
-    """Make a function whose block asks for tensor cores a kernel of warps, or of warpgroups.
+    """Lower a function whose block asks for tensor cores to a kernel of warps, or of warpgroups.
 
     Any other stays as it is. Raises LoweringError for a block that is no such product, IRError for a tile that is none.
     """

@@ -41,7 +41,7 @@ def noted(block: n.Block, body: Stmt) -> Stmt:
 
 @tir_pass("AlignStorage")
 def align_storage(func: n.PrimFunc) -> n.PrimFunc:
-    """Set the rows of a buffer apart in memory where its block asks for it."""
+    """Pad the rows of a buffer in memory where its block asks for it."""
     wishes: dict[n.Var, dict[int, Alignment]] = {}
 
     def collect(node: Node) -> Node:

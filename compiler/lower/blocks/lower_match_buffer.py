@@ -26,7 +26,7 @@ from compiler.tir.visit import walk_stmts
 
 @tir_pass("LowerMatchBuffer")
 def lower_match_buffer(func: n.PrimFunc) -> n.PrimFunc:
-    """Make views of regions accesses of the buffers they look at.
+    """Replace views of regions by accesses of the buffers they view.
 
     Raises LoweringError for a view whose declared layout is not the region's.
     """

@@ -29,7 +29,7 @@ _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 @tir_pass("InjectPTXAsyncCopy", gives=Stage.LOWERED)
 def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
-    """Make copies to shared memory that a pipeline lets go on by themselves into `cp.async`.
+    """Replace copies to shared memory that a pipeline runs asynchronously by `cp.async`.
 
     The buffers of `func` are flat, and its vectors are written.
     """

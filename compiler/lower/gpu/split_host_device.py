@@ -62,7 +62,7 @@ class HostDevice:
 
 @tir_pass("SplitHostDevice", over="module")
 def split_host_device(mod: IRModule) -> IRModule:
-    """Make the loops that are bound to threads functions of their own, kernels, which the host launches.
+    """Move the loops that are bound to threads into separate functions, kernels, which the host launches.
 
     Raises CodegenError where something is left for the host to compute, a block's extent is not known or two loops want
     different grids.

@@ -28,7 +28,7 @@ from compiler.tir.visit import free_vars, seq
 
 @tir_pass("HoistGuards", opt_level=1, gives=Stage.FLAT)
 def hoist_guards(func: n.PrimFunc) -> n.PrimFunc:
-    """Ask a condition outside the loops it does not depend on.
+    """Evaluate a condition outside the loops that it does not depend on.
 
     Those that bound a loop become its bounds.
     """

@@ -41,7 +41,7 @@ _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold u
 
 @tir_pass("InjectPrefetch", gives=Stage.FLAT)
 def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
-    """Have loops annotated with `software_prefetch` ask memory for what a later iteration reads.
+    """Make loops annotated with `software_prefetch` prefetch what a later iteration reads.
 
     Raises LoweringError for a distance that is no number, a loop of vectors, or one that reads too much in an
     iteration.

@@ -47,7 +47,7 @@ _MOST_STAGES = 16  # before and behind the loop stand as many copies of its body
 
 @tir_pass("MarkPipelineParts")
 def mark_parts(func: n.PrimFunc) -> n.PrimFunc:
-    """Set apart the statements of annotated loops: later passes put others, such as inits, beside them."""
+    """Mark the statements of annotated loops, before later passes put others, such as inits, beside them."""
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):

@@ -29,7 +29,7 @@ from compiler.tir.visit import free_vars, seq
 
 @tir_pass("LoopPartition", opt_level=1, gives=Stage.FLAT)
 def partition_loops(func: n.PrimFunc) -> n.PrimFunc:
-    """Split loops where a condition in them stops holding, so that the main part asks nothing."""
+    """Split loops where a condition in them stops holding, so that the main part evaluates no condition."""
     forms = LinearForms()
 
     def go(node: Node) -> Node:

@@ -31,7 +31,7 @@ _MOST_PLACES = 1024  # of a statement: larger arrays are no registers
 
 @tir_pass("DropLaneMasks", gives=Stage.LOWERED)
 def whole_lanes(func: n.PrimFunc) -> n.PrimFunc:
-    """Drop the masks of what is only added up in places of local arrays."""
+    """Drop the masks of values that are only added to elements of local arrays."""
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):

@@ -13,7 +13,7 @@ from compiler.tir import nodes as n
 
 @relax_pass("AttachGlobalSymbol")
 def attach_global_symbol(mod: IRModule, context: PassContext) -> IRModule:
-    """Note in each function the name that the module has it under, as what is found from outside.
+    """Note in each function its name in the module, under which other programs find it.
 
     @R.function(private=True)          @R.function
     def helper(x): …             →     def helper(x):

@@ -14,7 +14,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("BindParams")
 def bind_params(mod: IRModule, context: PassContext | None, *, func_name: str, params: Mapping[Any, Any]) -> IRModule:
-    """Put values in the place of parameters of one function, given by name or variable.
+    """Replace parameters of one function, given by name or variable, by values.
 
         def main(x, w):                            def main(x):
             return R.matmul(x, w)     →                return R.matmul(x, R.const([[…]]))

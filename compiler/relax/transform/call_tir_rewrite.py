@@ -32,7 +32,7 @@ _CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad"
 
 @relax_pass("CallTIRRewrite")
 def call_tir_rewrite(mod: IRModule, context: PassContext) -> IRModule:
-    """Make the arrays that kernels write their results into, and call the kernels with them.
+    """Allocate the arrays that kernels write their results into, and call the kernels with them.
 
         lv = R.call_tir(cls.exp, (x,),      →    alloc = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), …)
                         R.Tensor((4,), …))       _ = cls.exp(x, alloc)

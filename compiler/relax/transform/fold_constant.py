@@ -26,7 +26,7 @@ MOST_GROWTH = 4
 
 @relax_pass("FoldConstant", opt_level=1)
 def fold_constant(mod: IRModule, context: PassContext, *, evaluate: Evaluate | None = None) -> IRModule:
-    """Compute what follows from constants alone when the graph is built.
+    """Compute values that depend on constants only when the graph is built.
 
         lv = R.call_tir(cls.transpose, (R.const(w),), …)    →    lv = R.const(w_transposed)
         lv1 = R.call_tir(cls.matmul, (x, lv), …)                 lv1 = R.call_tir(cls.matmul, (x, lv), …)

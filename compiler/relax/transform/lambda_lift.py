@@ -30,7 +30,7 @@ from compiler.relax.utils import copy_with_new_vars
 
 @relax_pass("LambdaLift")
 def lambda_lift(mod: IRModule, context: PassContext) -> IRModule:
-    """Make functions of the module of those inside of functions; values from around become more parameters.
+    """Move functions inside of functions to the module; captured values become parameters.
 
         def main(x, y):                        def main_inner(a, x): return R.add(a, x)
             def inner(a): return a + x    →    def main(x, y):

@@ -15,7 +15,7 @@ from compiler.relax.transform.passes import relax_pass, rewritten
 
 @relax_pass("LowerAllocTensor")
 def lower_alloc_tensor(mod: IRModule, context: PassContext) -> IRModule:
-    """Give memory of its own to each array that has none yet.
+    """Allocate memory for each array that has none yet.
 
     alloc = R.builtin.alloc_tensor(shape, dtype, 0)    →    storage = R.memory.alloc_storage(shape, 0, …, dtype)
                                                             alloc = R.memory.alloc_tensor(storage, 0, shape, dtype)

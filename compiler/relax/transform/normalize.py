@@ -11,7 +11,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("Normalize")
 def normalize(mod: IRModule, context: PassContext) -> IRModule:
-    """Give every nested value a name, and find what is known of it.
+    """Bind every nested value to a variable, and infer its StructInfo.
 
     gv = R.add(R.multiply(x, x), y)    →    lv = R.multiply(x, x)
                                             gv = R.add(lv, y)

@@ -16,7 +16,7 @@ _PACKED = ("relax.call_pure_packed", "relax.call_inplace_packed")
 
 @relax_pass("RemovePurityChecking")
 def remove_purity_checking(mod: IRModule, context: PassContext) -> IRModule:
-    """Take every function for one with side effects, as passes are about to put memory and checks into it.
+    """Mark every function as one with side effects, because later passes put memory and checks into it.
 
     lv = R.call_pure_packed("f", x, sinfo_args=…)    →    lv = R.call_packed("f", x, sinfo_args=…)
     """

@@ -20,7 +20,7 @@ from compiler.tir import nodes as n
 
 @relax_pass("RewriteDataflowReshape", opt_level=1)
 def rewrite_dataflow_reshape(mod: IRModule, context: PassContext) -> IRModule:
-    """Take the same memory in another shape in the place of a kernel that copies it.
+    """Use the same memory in another shape instead of a kernel that copies it.
 
         lv = R.call_tir(cls.reshape, (x,), out_sinfo=R.Tensor((8,), …))    →    lv = R.reshape(x, R.shape([8]))
 

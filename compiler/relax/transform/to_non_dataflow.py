@@ -11,7 +11,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("ToNonDataflow", over="function")
 def to_non_dataflow(func: Function, mod: IRModule, context: PassContext) -> Function:
-    """Make plain blocks of dataflow blocks, so that memory and side effects may be put into them.
+    """Turn dataflow blocks into plain blocks, so that memory and side effects may be put into them.
 
     with R.dataflow():            lv = R.exp(x)
         lv = R.exp(x)        →    gv = R.negative(lv)

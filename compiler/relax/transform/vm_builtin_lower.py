@@ -31,7 +31,7 @@ Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
 
 @relax_pass("VMBuiltinLower")
 def vm_builtin_lower(mod: IRModule, context: PassContext) -> IRModule:
-    """Call the machine's functions in the place of operators that no kernel computes.
+    """Call functions of the virtual machine for operators that no kernel computes.
 
     storage = R.memory.alloc_storage(…)    →    storage = R.call_builtin_with_ctx("vm.builtin.alloc_storage", …)
     lv = R.shape_of(x)                          lv = R.call_packed("vm.builtin.shape_of", x, …)
@@ -41,7 +41,7 @@ def vm_builtin_lower(mod: IRModule, context: PassContext) -> IRModule:
 
 @relax_pass("LowerRuntimeBuiltin")
 def lower_runtime_builtin(mod: IRModule, context: PassContext) -> IRModule:
-    """Do what `VMBuiltinLower` does, under the name that newer versions of TVM give it.
+    """Do what `VMBuiltinLower` does, under its name in newer versions of TVM.
 
     lv = R.shape_of(x)    →    lv = R.call_packed("vm.builtin.shape_of", x, …)
     """

@@ -22,8 +22,8 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 @primitive("block", attrs={"new_order": (tuple,)})
 def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, ...]) -> Effect:
-    """Put the axes of a block in another order: its first is then the one that was number `new_order[0]`. The loops
-    stay as they are.
+    """Put the axes of a block in another order: the new first axis is the old number `new_order[0]`. The loops stay as
+    they are.
 
         block C: vi = i, vj = j, vk = k   →   block C: vj = j, vk = k, vi = i        new_order = [1, 2, 0]
     """
@@ -39,10 +39,10 @@ def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, .
 
 @primitive("block", attrs={"index_map": (str,)})
 def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effect:
-    """Give a block other axes, at `index_map` of those it has, and new loops, one each. What it computes stays.
+    """Give a block new axes, at `index_map` of its old ones, and a new loop for each. What it computes stays.
 
-    The block must stand in loops of its own, one an axis. No two iterations may meet, and each place must have one.
-    An axis may not be made of data axes and reduction axes at once.
+    The block must stand in its own loops, one an axis. The map must send exactly one iteration to each place. A new
+    axis may not mix data axes and reduction axes.
 
         index_map = lambda i, j: (j // 4, i, j % 4)
 

@@ -29,10 +29,10 @@ from compiler.tir.visit import seq
 
 @primitive("block|loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="block", listed=True)
 def blockize(func: n.PrimFunc, *targets: n.Var | str, preserve_unit_iters: bool) -> Effect:
-    """Make one block of a loop, with all that is in it; or of neighbouring blocks, with the loops that hold only them.
+    """Make one block of a loop and all that is in it, or of neighbouring blocks and the loops that hold only them.
 
-    What the loop holds must be a single block, whose axes divide into a part outside and a part inside. A
-    reduction's init goes to the new block. Without `preserve_unit_iters` the new block has no axes of one iteration.
+    The loop must hold a single block, whose axes divide into a part outside and a part inside. A reduction's init
+    goes to the new block. Without `preserve_unit_iters` the new block has no axes of one iteration.
 
         for i_0, j_0 in 8, 8:             →   for i_0, j_0 in 8, 8:
           for i_1, j_1 in 4, 4:                 block C_o: vi_o = i_0, vj_o = j_0

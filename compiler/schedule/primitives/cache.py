@@ -54,8 +54,9 @@ def cache_read(
 ) -> Effect:
     """Copy a buffer that a block reads into a new one in memory `storage_scope`, and read that instead.
 
-    All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared, of what the
-    readers touch. It goes before the first reader; that of an argument before all blocks. Move it with compute_at.
+    All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared; it covers
+    what the readers touch. It goes before the first reader, or before all blocks for an argument. Move it with
+    compute_at.
 
         block C: reads A[vi, vk]          →   block A_shared: A_shared[v0, v1] = A[v0, v1]
                                               block C: reads A_shared[vi, vk]
@@ -86,9 +87,9 @@ def cache_write(
 ) -> Effect:
     """Compute into a new buffer in memory `storage_scope`, and copy the finished result to where it belongs.
 
-    The block keeps its name and writes C_local; the copy is the block C_local, right after it, or last where nothing
-    reads what was copied. Move either with compute_at or reverse_compute_at. The blocks `consumers` read the new
-    buffer, others what was copied.
+    The block keeps its name and writes C_local. The copy is the block C_local, right after it, or last if nothing
+    reads the copied buffer. Move either with compute_at or reverse_compute_at. The blocks `consumers` read the new
+    buffer; others read the old one.
 
         block C: C[vi] = C[vi] + A[vi, vk]    →   block C: C_local[vi] = C_local[vi] + A[vi, vk]
                                                   block C_local: C[v0] = C_local[v0]
@@ -115,7 +116,7 @@ def cache_write(
 def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
     """Let a block that reads and writes one buffer work on a copy of it in memory `storage_scope`.
 
-    What it touches is copied there before, and back after it: the blocks A_local and A_local_1, in this order. No
+    The block A_local copies the elements it touches there before it, and A_local_1 copies them back after it. No
     other block in the same loops may use the buffer.
 
         block C: A[vi] = A[vi] * 2        →   block A_local: A_local[v0] = A[v0]

@@ -30,11 +30,11 @@ from compiler.tir.visit import seq
 
 @primitive("block", attrs={"storage_scope": (str,), "cse_thresh": (int,)}, outputs="block*")
 def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: int) -> Effect:
-    """Compute the indices at which a block reads ahead of it, into buffers in memory `storage_scope`.
+    """Compute the indices of a block's reads before the block, into buffers in memory `storage_scope`.
 
     Each index that is more than an axis or a constant gets a buffer along the axes that it mentions, and a block that
-    fills it. These blocks, index_0, index_1, ..., are the result. With `cse_thresh` only those that occur so many
-    times. What the block itself writes stays as it is.
+    fills it. These blocks, index_0, index_1, ..., are the result. `cse_thresh` keeps to indices that occur at least so
+    many times. The indices of writes stay as they are.
 
         block C: C[vi] = A[vi * 3 % 7]    →   block index_0: index_var_0[v0] = v0 * 3 % 7
                                               block C: C[vi] = A[index_var_0[vi]]

@@ -44,7 +44,7 @@ from compiler.tir.visit import seq
 
 @primitive("block", "loop", attrs={"preserve_unit_loops": (bool,), "index": (int,)})
 def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> Effect:
-    """Compute, in each iteration of `loop`, just the part of a block's result that is read there.
+    """Compute a block inside `loop`: in each iteration, just the part of its result that is read there.
 
     All blocks that read the result must be in `loop`. Reduction loops stay inside. The block goes before the
     first statement that reads it (`index` -1), after the last that it depends on (-2), or before statement `index`
@@ -96,10 +96,10 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
 def reverse_compute_at(
     func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int
 ) -> Effect:
-    """Consume, in each iteration of `loop`, just what is made there.
+    """Compute a block inside the `loop` that makes its input: in each iteration, just what can be computed from it.
 
-    What the block reads of the blocks in `loop` must be complete in one iteration: no reduction of theirs may
-    run along `loop` or a loop around it. The block goes to the end of the loop (`index` -1), right after the
+    The values that the block reads must be complete in one iteration: no reduction that makes them may run along
+    `loop` or a loop around it. The block goes to the end of the loop (`index` -1), right after the
     last statement it depends on (-2), or before statement `index`.
 
         for i0 in 13:                     →   for i0 in 13:

@@ -23,10 +23,11 @@ AUTO_COPY = "auto_copy"  # the annotation of a block that only copies a box
 
 @primitive("loop", "block", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
 def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
-    """Copy what an iteration of `loop` reads of a buffer into a new one in memory `storage_scope`, and read that.
+    """Copy the part of a buffer that an iteration of `loop` reads into a new one in memory `storage_scope`, and read
+    that.
 
-    The copy A_shared is one block at the loop, its axes the loops that say where the box begins. What the loop reads
-    must lie inside the buffer, and nothing in the loop may write it.
+    The copy A_shared is one block at the loop. Its axes are the loops that decide where the copied part begins. All
+    reads must lie inside the buffer, and nothing in the loop may write it.
 
         for i in 4:                       →   for i in 4:
           for j in 8:                           block A_shared: v0 = i, for ax0 in 8: A_shared[v0*8+ax0] = A[v0*8+ax0]
@@ -45,9 +46,10 @@ def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, s
 
 @primitive("loop", "block", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
 def write_at(func: n.PrimFunc, loop: n.Var, block: str, write_buffer_index: int, storage_scope: str) -> Effect:
-    """Write in an iteration of `loop` to a new buffer in memory `storage_scope`, and copy from there what was written.
+    """Let an iteration of `loop` write to a new buffer in memory `storage_scope`, and copy the result from there.
 
-    The copy C_local is one block at the end of the loop. The iteration must finish what it writes, a whole box.
+    The copy C_local is one block at the end of the loop. The iteration must write whole results, and a whole
+    rectangle.
 
         for i in 4:                       →   for i in 4:
           for j in 8:                           for j in 8:

@@ -33,10 +33,11 @@ Bounds = dict[n.Var, tuple[int, int]]  # [low, high) of an axis
 
 @primitive("block", "loop", outputs="block")
 def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
-    """Write the constant of a block that pads first, right before `loop`, and then only what is inside.
+    """Let a block that pads write its constant first, right before `loop`, and then only the values inside.
 
-    The block must be one store of `T.if_then_else(inside, value, constant)`. It keeps its name, and axes and loops
-    that `inside` bounds by constants shrink to these; its other conditions stay. The block that fills is the result.
+    The block must be one store of `T.if_then_else(inside, value, constant)`. It keeps its name. Its axes and loops
+    shrink to the bounds that `inside` gives as constants; its other conditions stay. The result is the block that
+    writes the constant.
 
         for i in 10:                          →   for i in 10:
           block P: P[vi] = T.if_then_else(          block P_pad_const: P[vi] = 0

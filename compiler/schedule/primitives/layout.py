@@ -51,14 +51,14 @@ def transform_layout(
     func: n.PrimFunc, block: str, *sizes: int, buffer_index: int, buffer_index_type: str, index_map: str,
     pad_value: PadValue, assume_injective_transform: bool,
 ) -> Effect:  # fmt: skip
-    """Lay a buffer out anew: element [i, j] moves to `index_map`(i, j). The block only names the buffer, as the
+    """Change a buffer's layout: element [i, j] moves to `index_map`(i, j). The block only names the buffer, as the
     `buffer_index`-th one it reads or writes ("read", "write"); every access in the function follows. `sizes` are
-    further arguments of the map. No two elements may meet, which `assume_injective_transform` takes on trust;
-    arguments of the function stay as they are.
+    further arguments of the map. The map may not send two elements to one place; `assume_injective_transform` skips
+    this check. Arguments of the function keep their layout.
 
-    Where the map leaves places without an element they hold `pad_value`, a number or a map of the places, or
-    nothing of meaning (None). The block that writes the buffer fills them in new loops along the new dimensions, if
-    it is a plain one in loops of its own. Else a block of its own does, B_pad.
+    Places without an element hold `pad_value`, a number or a map of the places; with None their content is
+    undefined. The block that writes the buffer fills them in new loops along the new dimensions, if it is a plain
+    one in its own loops. Otherwise a new block does, B_pad.
 
     compute_at and reverse_compute_at follow plain indices, so move blocks first.
 

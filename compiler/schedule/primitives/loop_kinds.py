@@ -68,8 +68,8 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
     """Run each iteration of a loop on a device thread of its own.
 
     `thread_axis` is "blockIdx.x" to ".z", "threadIdx.x" to ".z" or "vthread". A reduction may run along threadIdx only:
-    lowering makes the threads of a block add up what each has. A loop inside one of the same threadIdx shares its work
-    among those threads. So what it makes must be the same for each of them, in memory that they share.
+    lowering makes the threads of a block add up what each has. A loop bound to the threadIdx of a loop around it shares
+    its work among those threads. So its results must be the same for each of them, in memory that they share.
 
         for i in 32: ...          →   for i in T.thread_binding(32, thread="threadIdx.x"): ...
     """

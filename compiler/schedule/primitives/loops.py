@@ -32,10 +32,10 @@ _MAX_EXTENT = 2**31 - 1
 def split(
     func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool, disable_predication: bool
 ) -> Effect:
-    """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is
-    then as large as needed. Where the product is larger than the extent, blocks get a predicate. Without
-    `preserve_unit_iters`, bindings do not mention loops of one iteration. `disable_predication` is the promise that
-    the factors divide an extent which is not known here: then there is no predicate. A known extent must keep it.
+    """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is then as
+    large as needed. Blocks get a predicate if the product is larger than the extent. Without `preserve_unit_iters`,
+    bindings do not mention loops of one iteration. `disable_predication` promises that the factors divide an extent
+    that is not known here, so there is no predicate. An extent that is known must keep this promise.
 
         for i in 10:              →   for i_0 in 3:
           block C: vi = i                 for i_1 in 4:

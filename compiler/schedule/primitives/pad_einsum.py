@@ -34,9 +34,10 @@ Padded = Mapping[n.Var, PrimExpr]  # the extent that an axis is padded to
 def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect:
     """Round the extents of a block's axes up to multiples of `padding`, one factor an axis.
 
-    What the block reads is copied with zeros around it, what it writes is copied back without them. The block must
-    store one element a point, in loops of its own, one an axis; a padded axis is an index by itself. Along a padded
-    reduction axis it must add up products of elements that all lie along that axis, so that the zeros add nothing.
+    The block's inputs are copied with zeros around them, and its result is copied back without them. The block must
+    store one element a point, in its own loops, one an axis; a padded axis must be an index by itself. Along a
+    padded reduction axis it must add up products of elements that all lie along that axis, so that the zeros add
+    nothing.
 
         for i, j, k in 13, 11, 10:        →   block A_pad: A_pad[v0, v1] = A[v0, v1] where v0 < 13 and v1 < 10, else 0
           block C:                            block B_pad: ...

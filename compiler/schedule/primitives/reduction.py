@@ -20,7 +20,7 @@ from compiler.tir.visit import seq
 
 @primitive("block", "loop", outputs="block")
 def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
-    """Take the init of a reduction out, into a block of its own right before `loop`.
+    """Move the init of a reduction into a separate block right before `loop`.
 
     No loop outside `loop` may run along a reduction axis. The blocks are then called C_init and C_update.
 

@@ -43,7 +43,8 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     """Let a block use a buffer through a copy whose indices are the block's own axes, those that the access mentions.
 
     The copy is a block of its own: before the block for one it reads ("read"), after it for one it writes ("write").
-    All accesses of the buffer in the block must be at one place; a write may not put two elements in one.
+    All accesses of the buffer in the block must have the same indices; a write may not put two elements in one
+    place.
 
         block C: ... A[vi + vr] ...       →   block A_reindex: A_reindex[vi, vr] = A[vi + vr]
                                               block C: ... A_reindex[vi, vr] ...
@@ -64,10 +65,10 @@ def reindex_cache_read(
 ) -> Effect:
     """Let a block read a buffer through a copy of its own in memory `storage_scope`.
 
-    The element for iteration v of the block lies in it at `index_map`(v), a map of all of the block's axes.
+    The copy holds the element for iteration v of the block at `index_map`(v), a map of all of the block's axes.
 
-    The copy is the block B_shared, before the block. All reads of the buffer in the block must be at one place, and
-    no two iterations of the axes that the copy goes along may meet.
+    The copy is the block B_shared, before the block. All reads of the buffer in the block must have the same
+    indices. The map may not send two iterations of the copied axes to one place.
 
         index_map = lambda i, j, k: (j, k)
 
@@ -83,10 +84,11 @@ def reindex_cache_write(
 ) -> Effect:
     """Let a block write a buffer of its own in memory `storage_scope`, and copy the result to where it belongs.
 
-    The element of iteration v of the block lies in it at `index_map`(v), a map of all of the block's axes.
+    The new buffer holds the element of iteration v of the block at `index_map`(v), a map of all of the block's
+    axes.
 
-    The copy is the block C_local, after the block. The map may not mention reduction axes, and no two elements may
-    meet in it.
+    The copy is the block C_local, after the block. The map may not mention reduction axes, nor send two elements to
+    one place.
 
         index_map = lambda i, j, k: (j // 4, i, j % 4)
 

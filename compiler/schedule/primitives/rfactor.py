@@ -41,12 +41,12 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
     defaults={"factor_first": False},
 )
 def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool = False) -> Effect:
-    """Reduce each iteration of `loop` apart, into a new buffer, and then reduce those partial results.
+    """Reduce each iteration of `loop` separately, into a new buffer, and then reduce those partial results.
 
-    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the first
-    axis of both blocks with `factor_first`, as in Apache TVM, else the one after the data axes. The combiner must be +,
-    *, min or max, and the loop run along reduction axes only. The partial results are the block C_rf, which is the
-    result.
+    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the
+    first axis of both blocks with `factor_first`, as in Apache TVM, and otherwise the one after the data axes. The
+    combiner must be +, *, min or max, and the loop must run along reduction axes only. Returns the block C_rf,
+    which makes the partial results.
 
         for i:                                →   for i:
           for ko:                                   for ko:

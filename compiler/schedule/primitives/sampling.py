@@ -176,8 +176,8 @@ def draw_tile(
 
 @primitive("loop", attrs={"n": (int,), "max_innermost_factor": (int,)}, outputs="int*", draw=draw_tile)
 def sample_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> Effect:
-    """`n` factors of a loop that cover its extent, dividing it or not; the decision is all but the first,
-    which is as large as needed. For extents with few divisors, such as 509.
+    """`n` factors of a loop that cover its extent and need not divide it. The decision is all but the first, which is
+    as large as needed. Meant for extents with few divisors, such as 509.
 
         for i in 509: ...   v0, v1, v2 = sample_tile(i, 3, 16, decision=[8, 6])   →   11, 8, 6
     """

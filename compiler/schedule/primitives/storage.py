@@ -42,9 +42,9 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
 
 @primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
 def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
-    """Keep the `buffer_index`-th buffer that a block writes in `dtype`. What is stored is cast to it, what is loaded is
-    cast back. (Not so where it is cast on and `dtype` holds every number it held.) Unsafe, as that changes the
-    result where `dtype` holds less. Arguments of the function keep theirs.
+    """Keep the `buffer_index`-th buffer that a block writes in `dtype`. Stored values are cast to it, and loaded
+    values are cast back. (A loaded value that is cast further is not cast back, if `dtype` holds every number of
+    its old dtype.) Unsafe: the result changes if `dtype` has fewer digits. Arguments of the function keep theirs.
 
         B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
         C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
@@ -81,9 +81,9 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
 def storage_align(func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int) -> Effect:
     """Align dimension `axis` (negative: counted from the end) of the `buffer_index`-th buffer that a block writes.
 
-    Neighbours along it lie a multiple of `factor` plus `offset` elements apart, the least that holds what is between.
-    Asked again for a dimension, the last wish counts. Lowering lays the buffer out once it shrank to what is
-    used of it.
+    Neighbours along it lie a multiple of `factor` plus `offset` elements apart, the smallest that holds the
+    elements between. The last call for a dimension counts. Lowering lays the buffer out after it has shrunk it to
+    the part in use.
 
         block B: B[vi, vj] = ...          →   block B: T.block_attr({"buffer_dim_align": ((0, 0, 8, 1),)})
         B = T.alloc_buffer((21, 18))          B[vi, vj] = ...   lowered, B has strides (25, 1)
@@ -119,8 +119,8 @@ def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
 
 @primitive("block", attrs={"buf_type": (str,), "buf_index_array": (tuple,)})
 def unsafe_hide_buffer_access(func: n.PrimFunc, block: str, buf_type: str, buf_index_array: tuple[int, ...]) -> Effect:
-    """Leave buffers out of what a block says that it reads (`buf_type` "read") or writes ("write"), by their positions.
-    Unsafe: later steps trust what a block says, and do not see that it uses them.
+    """Remove buffers from a block's list of reads (`buf_type` "read") or writes ("write"), by their positions. Unsafe:
+    later steps trust these lists, and do not see that the block uses the buffers.
 
         block C: reads A[vi], B[vi]       →   block C: reads A[vi]      ("read", [1])
     """

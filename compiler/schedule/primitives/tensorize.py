@@ -20,10 +20,10 @@ from compiler.tir.nodes import Stmt
 
 @primitive("block|loop", attrs={"tensor_intrin": (str,), "preserve_unit_iters": (bool,)})
 def tensorize(func: n.PrimFunc, target: n.Var | str, tensor_intrin: str, preserve_unit_iters: bool) -> Effect:
-    """Let a tensor intrinsic do what a loop, or a block that holds loops, does.
+    """Replace a loop, or a block that holds loops, by a tensor intrinsic that does the same.
 
-    The loop becomes a block first (`blockize`). Its body must be the intrinsic's description: the same loops, and the
-    same stores at the same places from some start on. The implementation takes its place; the init stays.
+    The loop becomes a block first (`blockize`). Its body must equal the intrinsic's description: the same loops,
+    and the same stores at the same distance from some start. The implementation replaces it; the init stays.
 
         for i_1, j_1, k_1 in 4, 4, 4:     →   block C_o: ...
           block C: C[vi, vj] += ...             body of the implementation, at C[vi_o*4:, vj_o*4:]

@@ -32,11 +32,11 @@ from compiler.tir.visit import seq
 def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) -> Effect:
     """Compute a convolution without strides in tiles of `tile` × `tile` results, each by a fast filter.
 
-    With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain. For r = 3 these are 16 for 36 with
-    tile 2, and 36 for 144 with tile 4. Results differ from the plain sum's by rounding, more so with larger tiles. A
-    number that is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in
-    one). Tiles are added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one
-    band more.
+    With r × r taps a tile takes (tile + r - 1)² products in place of tile² · r². For r = 3 these are 16 in place of
+    36 with tile 2, and 36 in place of 144 with tile 4. Results differ from the plain sum's by rounding, more so
+    with larger tiles. An infinity or NaN spreads over its tile. A band has `band` rows of tiles (0: one band has
+    all). Tiles are added until the number in a band is a multiple of `multiple`: each row gets more of them, and a
+    single band more rows.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
 
@@ -49,8 +49,8 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
             block C_lines:  C_lines[band, i, b, k, t, u] = Aᵀ along y    of C_tiles
             block C:        C[k, y, x] = Aᵀ along x                      of C_lines
 
-    The block must stand in loops of its own and add up, from 0, products of two elements in floating point. Two
-    neighbouring dimensions of its result are those of the window. Gives these eight blocks.
+    The block must stand in its own loops and add up, from 0, products of two elements in floating point. Two
+    neighbouring dimensions of its result are those of the window. Returns these eight blocks.
     """
     me, scope = scope_around(func, block)
     check_leaf(me)

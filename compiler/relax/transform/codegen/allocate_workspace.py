@@ -22,7 +22,7 @@ WORKSPACE = "WorkspaceSize"
 
 @relax_pass("AllocateWorkspace")
 def allocate_workspace(mod: IRModule, context: PassContext) -> IRModule:
-    """Make one array of bytes that all code of others works in, and pass it as the last argument.
+    """Make one array of bytes as the workspace of all external code, and pass it as the last argument.
 
         def mine(x, w):                       def mine(x, w, workspace: R.Tensor((1024,), "uint8")):
             R.func_attr({                         R.func_attr({"Codegen": "mine", "WorkspaceSize": 1024})

@@ -36,7 +36,7 @@ def run_codegen(
     target_options: Mapping[str, Mapping[str, Any]] | None = None,
     entry_functions: Sequence[str] | None = None,
 ) -> IRModule:
-    """Ask code generators for the code of the functions that are for them, and call that code in their place.
+    """Generate code for functions by the code generators that they name, and call that code instead.
 
         lv = cls.conv2d_relu_mine(x, w)   →   lv = R.call_dps_packed("conv2d_relu_mine", (x, w), R.Tensor(…))
 

@@ -46,7 +46,7 @@ SplitCodegen = Callable[[list[MatchResult]], Split | None]
 def split_call_tir_by_pattern(
     mod: IRModule, context: PassContext, *, patterns: Sequence[n.PrimFunc], fcodegen: SplitCodegen
 ) -> IRModule:
-    """Compute the first blocks of kernels by other code, where they are what patterns say.
+    """Compute the first blocks of kernels by other code where they match patterns.
 
         lv = call_tir(cls.matmul_relu, (x, w))    →    lv = call_dps_packed("library_matmul", (x, w))
                                                        lv1 = call_tir(cls.matmul_relu_rest, (lv,))

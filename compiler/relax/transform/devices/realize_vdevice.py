@@ -28,7 +28,7 @@ from compiler.relax.transform.passes import relax_pass, rewritten
 
 @relax_pass("RealizeVDevice")
 def realize_vdevice(mod: IRModule, context: PassContext) -> IRModule:
-    """Note the device of each value as hints say, and copy values where they are wanted on another.
+    """Note the device of each value as hints say, and copy values that are needed on another device.
 
         def main(x, y):                                     def main(x: …"cpu:0", y: …"cpu:1"):
             lv = R.exp(x)                                       lv = R.exp(x)

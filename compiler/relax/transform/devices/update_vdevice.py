@@ -22,7 +22,7 @@ from compiler.relax.transform.passes import relax_pass, rewritten
 
 @relax_pass("UpdateVDevice")
 def update_vdevice(mod: IRModule, context: PassContext, *, new_vdevice: VDevice | str, index: int) -> IRModule:
-    """Put a device in the place of number `index` of the module's devices, for all that lives there.
+    """Replace number `index` of the module's devices by another device, for all values on it.
 
     I.module_global_infos({"vdevice": [llvm, cuda]})    →    I.module_global_infos({"vdevice": [llvm, opencl]})
     x: R.Tensor((4,), "float32", "cuda:0")                   x: R.Tensor((4,), "float32", "opencl:0")

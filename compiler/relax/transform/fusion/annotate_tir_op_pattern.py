@@ -17,7 +17,7 @@ OP_PATTERN = "op_pattern"
 
 @relax_pass("AnnotateTIROpPattern", opt_level=1)
 def annotate_tir_op_pattern(mod: IRModule, context: PassContext) -> IRModule:
-    """Write down how each kernel may be fused, as its blocks tell: the attribute `op_pattern`.
+    """Find from each kernel's blocks how it may be fused, and note it as the attribute `op_pattern`.
 
         def relu(A, B):                  def relu(A, B):
             B[i, j] = max(A[i, j], 0)  →     T.func_attr({"op_pattern": 0})

@@ -61,7 +61,7 @@ MAX_DEPTH = register_option(
 def fuse_ops(
     mod: IRModule, context: PassContext, *, fuse_opt_level: int = -1, most_kernels: int | None = None
 ) -> IRModule:
-    """Make a function of kernels that should be one: `FuseTIR` makes it one.
+    """Make a function of kernels that should be fused; `FuseTIR` makes one kernel of it.
 
         lv = call_tir(cls.conv2d, (x, w))        def fused_conv2d_relu(x, w):     # Primitive
         lv1 = call_tir(cls.relu, (lv,))    →         lv = call_tir(cls.conv2d, (x, w))

@@ -20,7 +20,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("DecomposeOpsForInference", opt_level=1)
 def decompose_ops_for_inference(mod: IRModule, context: PassContext, *, func_name: str | None = None) -> IRModule:
-    """Take batch norm apart, with its moving mean and variance, whatever its `training` says.
+    """Decompose batch norm, with its moving mean and variance, whatever its `training` says.
 
     lv = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)    →    lv = (x - mean) / sqrt(var + epsilon)
     gv = lv[0]                                                      gv = lv * gamma + beta
@@ -32,7 +32,7 @@ def decompose_ops_for_inference(mod: IRModule, context: PassContext, *, func_nam
 
 @relax_pass("DecomposeOpsForTraining", opt_level=1)
 def decompose_ops_for_training(mod: IRModule, context: PassContext, *, func_name: str | None = None) -> IRModule:
-    """Take batch norm apart, with the data's own mean and variance where it is in training; layer norm, too.
+    """Decompose batch norm, in training with the data's own mean and variance, and layer norm.
 
     lv = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)    →    own = R.mean(x, axes but 1)
     gv = lv[0]                                                      lv = (x - own) / sqrt(R.variance(x) + epsilon)

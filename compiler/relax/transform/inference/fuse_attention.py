@@ -30,7 +30,7 @@ _HIDES = -1e30
 
 @relax_pass("FuseAttention", opt_level=1)
 def fuse_attention(mod: IRModule, context: PassContext) -> IRModule:
-    """Compute softmax(query key^T * scale + mask) value, written out, as one `R.nn.attention`.
+    """Replace softmax(query key^T * scale + mask) value, written as operators, by one `R.nn.attention`.
 
     lv = R.matmul(query, key)    # key is transposed    →    gv = R.nn.attention(query, key, value, mask, scale=0.125)
     lv1 = R.divide(lv, 8.0)

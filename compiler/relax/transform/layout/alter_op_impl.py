@@ -47,7 +47,7 @@ def alter_op_impl(
     op_buffer_axis_separators: Mapping[str, Any] | None = None,
     op_buffer_input_axis_separators: Mapping[str, Any] | None = None,
 ) -> IRModule:
-    """Call other kernels in the place of those whose attribute "operator_name" is in `op_impl_map`.
+    """Replace calls of kernels whose attribute "operator_name" is in `op_impl_map` by calls of other kernels.
 
         lv = R.call_tir(cls.product, (x, w), …)    →    lv = R.layout_transform(x, lambda i, j: (i // 4, j, i % 4))
                                                         lv1 = R.call_tir(cls.product_blocked, (lv, w), …)

@@ -41,7 +41,7 @@ _KINDS = (
 
 @relax_pass("ChannelsLastNarrow")
 def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
-    """Have convolutions of bytes and bfloat16, and what stands between them, work on channels last.
+    """Make convolutions of bytes and bfloat16, and the operators between them, work on channels last.
 
     lv = R.nn.conv2d(x, w, out_dtype="int32")    →    lv = R.permute_dims(x, [0, 2, 3, 1])
                                                       lv1 = R.nn.conv2d(lv, w1, data_layout="NHWC", …)

@@ -43,7 +43,7 @@ def convert_layout(
     desired_layouts: Desired,
     layout_cb: Callable[[Call], Desired | None] | None = None,
 ) -> IRModule:
-    """Have operators work on the layouts that are asked for, and what stands between them follow.
+    """Make operators work on the layouts that are asked for, and the operators between them follow.
 
         with R.dataflow():                         with R.dataflow():
             gv = R.nn.conv2d(x, w)                     lv = R.permute_dims(x, [0, 2, 3, 1])

@@ -14,7 +14,7 @@ from compiler.te.tensor import Tensor
 
 @relax_pass("FuseTransposeMatmul", opt_level=1)
 def fuse_transpose_matmul(mod: IRModule, context: PassContext) -> IRModule:
-    """Multiply by a matrix as it lies, in the place of transposing it first.
+    """Multiply by a matrix as it lies in memory instead of transposing it first.
 
     lv = R.permute_dims(w, [1, 0])    →    gv = R.call_tir(cls.NT_matmul, (x, w), …)
     gv = R.matmul(x, lv)

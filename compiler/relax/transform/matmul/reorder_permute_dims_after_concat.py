@@ -14,7 +14,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("ReorderPermuteDimsAfterConcat", opt_level=1)
 def reorder_permute_dims_after_concat(mod: IRModule, context: PassContext) -> IRModule:
-    """Put tensors together first and permute their dimensions then, where all are permuted alike.
+    """Concatenate tensors before their dimensions are permuted, where all are permuted alike.
 
     lv = R.permute_dims(A)              →    lv = R.concat((A, B), axis=0)
     lv1 = R.permute_dims(B)                  gv = R.permute_dims(lv)

@@ -19,7 +19,7 @@ from compiler.tir.nodes import PrimExpr
 
 @relax_pass("ReorderTakeAfterMatmul", opt_level=1)
 def reorder_take_after_matmul(mod: IRModule, context: PassContext) -> IRModule:
-    """Multiply with all columns, and choose those that are wanted from the result.
+    """Multiply with all columns, and then take the needed ones from the result.
 
     lv = R.take(weights, indices, axis=1)    →    lv = R.matmul(x, weights)
     gv = R.matmul(x, lv)                          gv = R.take(lv, indices, axis=1)

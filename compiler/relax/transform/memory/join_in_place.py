@@ -33,7 +33,7 @@ from compiler.tir import nodes as n
 
 @relax_pass("JoinInPlace", opt_level=1)
 def join_in_place(mod: IRModule, context: PassContext) -> IRModule:
-    """Mark the concatenations whose parts kernels can compute where they belong: StaticPlanBlockMemory lays them there.
+    """Mark concatenations whose parts can be computed in place; StaticPlanBlockMemory places the parts.
 
         lv = R.call_tir(cls.relu, (x,), …)                →    (the same, but nothing is fused with cls.concat)
         lv1 = R.call_tir(cls.relu, (y,), …)

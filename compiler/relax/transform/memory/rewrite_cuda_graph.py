@@ -55,7 +55,7 @@ USE_CUDA_GRAPH = register_option(
 
 @relax_pass("RewriteCUDAGraph")
 def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
-    """Keep memory of known size from call to call, and make functions of the kernels that work in nothing else.
+    """Keep memory of known size between calls, and make functions of the kernels that use no other memory.
 
         def main(x):                                  def cuda_graph_alloc():
             s = R.memory.alloc_storage([64], …)           s = R.memory.alloc_storage([64], …)

@@ -18,7 +18,7 @@ from compiler.tir import nodes as n
 
 @relax_pass("SplitLayoutRewritePreproc")
 def split_layout_rewrite_preproc(mod: IRModule, context: PassContext) -> IRModule:
-    """Pack the layout-free arguments of scheduled kernels in kernels of their own.
+    """Pack the layout-free arguments of scheduled kernels in separate kernels.
 
     gv = call_tir(cls.matmul, (x, w), …)    →    lv = call_tir(cls.matmul_weight_prepack, (w,), …)
                                                  gv = call_tir(cls.matmul_prepacked, (x, lv), …)

@@ -15,7 +15,7 @@ from compiler.relax.transform.private.internal import CallsFollow, internal_func
 
 @relax_pass("ExpandTupleArguments", opt_level=1)
 def expand_tuple_arguments(mod: IRModule, context: PassContext) -> IRModule:
-    """Give private functions their arguments one by one where they took tuples.
+    """Pass private functions the fields of tuples as separate arguments.
 
     def inner(pair):                 →    def inner(pair_0, pair_1):
         return pair[0] + pair[1]              pair = (pair_0, pair_1)

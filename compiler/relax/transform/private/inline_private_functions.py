@@ -20,7 +20,7 @@ from compiler.relax.utils import copy_with_new_vars
 
 @relax_pass("InlinePrivateFunctions", opt_level=1)
 def inline_private_functions(mod: IRModule, context: PassContext) -> IRModule:
-    """Compute what a private function does where it is called; functions that call themselves stay.
+    """Inline private functions where they are called; functions that call themselves stay.
 
     def inner(x): return R.exp(x)    →    def main(x):
     def main(x):                              lv = R.exp(x)

@@ -19,7 +19,7 @@ from compiler.relax.transform.private.internal import internal_functions
 
 @relax_pass("RemoveUnusedOutputs", opt_level=1)
 def remove_unused_outputs(mod: IRModule, context: PassContext) -> IRModule:
-    """Take results away from private functions where no caller uses them, and what is computed for them alone.
+    """Remove results of private functions that no caller uses, and what is computed only for them.
 
     def inner(x):                         →    def inner(x):
         return (R.exp(x), R.tanh(x))               return R.exp(x)

@@ -21,7 +21,7 @@ from compiler.tir import nodes as n
 
 @relax_pass("RemoveUnusedParameters", opt_level=1)
 def remove_unused_parameters(mod: IRModule, context: PassContext) -> IRModule:
-    """Take parameters away from private functions that do not use them.
+    """Remove parameters that private functions do not use.
 
     def inner(x, y):            →    def inner(x):
         return R.exp(x)                  return R.exp(x)

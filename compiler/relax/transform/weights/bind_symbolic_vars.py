@@ -19,7 +19,7 @@ from compiler.tir import nodes as n
 def bind_symbolic_vars(
     mod: IRModule, context: PassContext, *, binding_map: Mapping[Any, Any], func_name: str | None = None
 ) -> IRModule:
-    """Put numbers, or expressions, in the place of symbolic dimensions, given by variable or name.
+    """Replace symbolic dimensions, given by variable or name, by numbers or expressions.
 
     def main(x: R.Tensor(("n", 4))): …    →    def main(x: R.Tensor((16, 4))): …
 

@@ -14,7 +14,7 @@ from compiler.relax.transform.weights.inputs import inputs_and_weights
 def bundle_model_params(
     func: Function, mod: IRModule, context: PassContext, *, param_tuple_name: str | None = None
 ) -> Function:
-    """Take all weights as one tuple, "model_params" unless it is given another name.
+    """Pass all weights as one tuple, called "model_params" unless another name is given.
 
     def main(x, w, b):              →    def main(x, model_params):
         R.func_attr({"num_input": 1})        w = model_params[0]

@@ -49,7 +49,7 @@ def lazy_transform_params(
     extra_get_item_params: Sequence[Var] | None = None,
     extra_set_item_params: Sequence[Var] | None = None,
 ) -> IRModule:
-    """Have functions that transform weights load each when it is needed, and give each result away at once.
+    """Make functions that transform weights load each when it is needed, and pass on each result at once.
 
         def main_transform_params(params):        def main_transform_params():
             w = params[1]                             w = R.call_packed("get_item", 1)

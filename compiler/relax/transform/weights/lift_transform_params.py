@@ -44,7 +44,7 @@ SHARED = "transform_params"
 def lift_transform_params(
     mod: IRModule, context: PassContext, *, shared_transform: bool | Sequence[str] = False
 ) -> IRModule:
-    """Compute what follows from weights alone in a function of its own, whose results the function takes instead.
+    """Move what depends on weights only into a separate function, whose results are passed instead.
 
     def main(x, w):                     →    def main(x, lv):
         R.func_attr({"num_input": 1})            R.func_attr({"num_input": 1})

@@ -17,7 +17,7 @@ from compiler.relax.transform.passes import relax_pass
 def update_param_struct_info(
     mod: IRModule, context: PassContext, *, sinfo_func: Callable[[Var], StructInfo | None]
 ) -> IRModule:
-    """Have parameters be what `sinfo_func(parameter)` says; None leaves one. All that follows from them is found anew.
+    """Give parameters the StructInfo that `sinfo_func(parameter)` returns, unless None, and infer all others again.
 
     def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
         lv: R.Tensor((4,), "float32") = x + x            lv: R.Tensor((4,), "float16") = x + x
@@ -42,7 +42,7 @@ def update_param_struct_info(
 def update_param_type(
     mod: IRModule, context: PassContext, *, ty_func: Callable[[Var], StructInfo | None]
 ) -> IRModule:
-    """Do what `UpdateParamStructInfo` does, under the name that newer versions of TVM give it.
+    """Do what `UpdateParamStructInfo` does, under its name in newer versions of TVM.
 
     def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
     """
