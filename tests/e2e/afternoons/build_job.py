@@ -3,6 +3,7 @@
 import json
 
 from tests.e2e.afternoons.session import Terminal, afternoon
+from tests.kit.cli.farm import until
 
 KERNEL = "matmul:32,32,32:float32"
 QUICK = """
@@ -11,6 +12,26 @@ workloads = ["matmul:32,32,32:float32"]
 sample_ms = 2
 samples = 2
 max_samples = 2
+"""
+
+MISSING = "softmax:16,32:float32"
+OWN = """
+import tunefarm as tvm
+from tunefarm import te
+from tuner.kernels.kernel import FunctionKernel
+from tuner.kernels.space import KernelSpace
+
+A = te.placeholder((4096,), name="A")
+scaled = te.create_prim_func([A, te.compute((4096,), lambda i: A[i] * 3.0, name="B")])
+
+def make(config):
+    sch = tvm.tir.Schedule(scaled)
+    _, inner = sch.split(sch.get_loops(sch.get_block("B"))[0], [None, config["LANES"]])
+    sch.vectorize(inner)
+    return sch.mod["main"]
+
+kernel = FunctionKernel("scaled", make, KernelSpace({"LANES": [4, 8, 16]}), scaled)
+run = {"sample_ms": 2, "samples": 2, "max_samples": 2}
 """
 
 
@@ -37,6 +58,37 @@ def spend(at: Terminal, trials: int) -> None:
     at.write("kernels.toml", QUICK.replace("32,32,32", "16,16,16"))
     changed = at.type("build kernels.toml --locked build/kernels.lock", code=4)
     assert "matmul:16,16,16:float32 is new" in changed
+    _farm_tunes_what_is_missing(at, trials)
+    _own_kernel(at, trials)
+
+
+def _farm_tunes_what_is_missing(at: Terminal, trials: int) -> None:
+    """Two boxes of a tracker tune a kernel that nobody tuned, since a build asks for it."""
+    tracker = f"127.0.0.1:{at.serve('tracker', 'tracker')}"
+    for core, key in enumerate(("cpu", "edge")):
+        at.serve(f"box{core}", f"server --tracker {tracker} --name box{core} --cores {core} --key {key}")
+    api = f"--api http://127.0.0.1:{at.serve('farm-web', f'web --tracker {tracker}')}"
+    until(lambda: at.farm.run("devices", "--tracker", tracker).stdout.count("ready") == 2)
+    at.type(f"devices --tracker {tracker}")
+    build = f"build {MISSING} {api} --key edge --tracker {tracker}"
+    assert f"--key edge --tracker {tracker}" in at.type(f"{build} --require-tuned", code=3)
+    # the only device of this key both tunes and checks
+    tuned = at.type(f"{build} --require-tuned --check --tune-missing --tune-key edge --tune-trials {trials}")
+    assert "of the web app tunes 1 kernel" in tuned
+    assert ", output checked, " in tuned
+    again = at.type(f"{build} --require-tuned --tune-missing --tune-key edge")
+    assert "of the web app tunes" not in again  # it is not missing any more
+    assert str(trials) in at.type("runs")
+
+
+def _own_kernel(at: Terminal, trials: int) -> None:
+    """A kernel in Python, built by the name of its file, by its own and by its key."""
+    at.write("scaled.py", OWN)
+    at.type(f"tune scaled.py --trials {trials} --quiet")
+    key = json.loads(at.type("best scaled --json"))["workload_key"]
+    words = ("scaled.py:kernel", "scaled", key[:12])
+    built = [json.loads(at.type(f"build {word} --json"))[0]["artifact_digest"] for word in words]
+    assert len(set(built)) == 1
 
 
 def _target(at: Terminal) -> str:

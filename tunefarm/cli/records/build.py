@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -218,10 +219,17 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     lock = read_lock(given["locked"]) if given["locked"] else None
     wanted = given_target(given["target"]) if given["target"] else None
     tasks = [task_of(item, wanted or Target("llvm")) for item in items]  # bad names fail before anything starts
-    with (
-        Client(given["api"] or settings.api, token=settings.api_token) as client,
-        opened(make_fleet, wanted) as (target, session),
-    ):
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
+        if given["tune_missing"]:
+            with opened(make_fleet, wanted) as (target, session):  # given back: the run may be on this very device
+                plan = _planned(
+                    client, items, [replace(t, target=target) for t in tasks], class_of(session, given), given
+                )
+            if missing := [(k.item, k.task) for k in plan if not k.reply.tuned]:
+                how = {name: given[f"tune_{name}"] for name in ("key", "trials", "wait")}
+                tune_missing(client, missing, **how)
+        target, session = stack.enter_context(opened(make_fleet, wanted))
         tasks = [replace(t, target=target) for t in tasks]
         kernels = _planned(client, items, tasks, class_of(session, given), given)
         if given["cache_key"]:
@@ -260,30 +268,21 @@ def _planned(
     device_class: str | None,
     given: Mapping[str, Any],
 ) -> list[Planned]:
-    """The kernels with what the web app has for them, after it tuned those it had nothing for if that is asked."""
+    """The kernels with what the web app has for them."""
     names = given["names"] or [_name(item, t) for item, t in zip(items, tasks, strict=True)]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise TunefarmError(f"two kernels have the function {twice}", hint="give each its own name with --name")
-
-    def ask() -> list[Planned]:
-        replies = client.best_batch(
-            [t.func for t in tasks],
-            str(tasks[0].target),
-            device_class,
-            release=given["release"],
-            nearest=not given["no_adapt"],
-            objective=given["objective"],
-        )
-        found = zip(items, tasks, names, replies, strict=True)
-        return [Planned(item, task, name, _own(item, reply)) for item, task, name, reply in found]
-
-    kernels = ask()
-    missing = [(k.item, k.task) for k in kernels if not k.reply.tuned]
-    if given["tune_missing"] and missing:
-        tune_missing(client, missing, key=given["tune_key"], trials=given["tune_trials"], wait_s=given["tune_wait"])
-        kernels = ask()
-    return kernels
+    replies = client.best_batch(
+        [t.func for t in tasks],
+        str(tasks[0].target),
+        device_class,
+        release=given["release"],
+        nearest=not given["no_adapt"],
+        objective=given["objective"],
+    )
+    found = zip(items, tasks, names, replies, strict=True)
+    return [Planned(item, task, name, _own(item, reply)) for item, task, name, reply in found]
 
 
 def _cache_key(target: Target, kernels: Sequence[Planned], given: Mapping[str, Any]) -> str:
@@ -339,7 +338,8 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
     release = given["release"]
     where = f" in release {release}" if release else ""
     target = missing[0].task.target
-    tune = shlex.join(["tunefarm", "tune", *(_word(k) for k in missing), "--target", str(target)])
+    where_at = [word for flag in ("key", "tracker", "device") if given[flag] for word in (f"--{flag}", given[flag])]
+    tune = shlex.join(["tunefarm", "tune", *(_word(k) for k in missing), "--target", str(target), *where_at])
     hint = f"tune them, then make a release that has them: {tune}" if release else f"tune them: {tune}"
     if not given["target"] and not given["key"] and not given["device"]:
         cores = f", {counted(target.num_cores, 'core')}" if target.num_cores else ""

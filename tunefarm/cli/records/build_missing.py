@@ -24,9 +24,10 @@ def tune_missing(
     *,
     key: str,
     trials: int,
-    wait_s: float,
+    wait: float,
 ) -> None:
-    """Have the web app tune kernels for their target, and wait for it. What is measured stays, whatever happens here.
+    """Have the web app tune kernels for their target, and wait so many seconds for it. What is measured stays, whatever
+    happens here.
 
     Raises NotTunedError for kernels of files, which the web app cannot read, and where the run does not finish.
     """
@@ -39,11 +40,11 @@ def tune_missing(
     run = client.start_run([task.name for task in tasks], target=str(tasks[0].target), key=key, trials=trials)
     asked = f"{counted(len(tasks), 'kernel')}, {counted(trials, 'trial')} each"
     click.echo(f"run {run.id} of the web app tunes {asked}", err=True)
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + wait
     while not run.ended:
         if time.monotonic() > deadline:
             raise NotTunedError(
-                f"run {run.id} is {run.state} after {wait_s:.0f} s, with {run.trials} of {run.budget} trials",
+                f"run {run.id} is {run.state} after {wait:.0f} s, with {run.trials} of {run.budget} trials",
                 hint="it goes on; build again later, or wait longer with --tune-wait",
             )
         time.sleep(_POLL_S)
