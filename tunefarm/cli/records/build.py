@@ -129,7 +129,8 @@ class _Build(click.Command):
     type=click.Choice(FORMATS),
     multiple=True,
     default=["tunefarm"],
-    help="What is written: may be repeated.  [default: tunefarm]",
+    help="Files to write: tar is of objects, for load_module; C programs link the so. May be repeated.  "
+    "[default: tunefarm]",
 )
 @click.option(
     "--name",

@@ -19,7 +19,7 @@ from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
 from tuner.goals import Goal
-from tuner.number_text import duration, energy
+from tuner.number_text import amount, duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
@@ -141,7 +141,7 @@ def best(
         lookup = store.best.look_up(found.key, str(where), device_class, goal=Goal(objective))
         near = nearby(store, found.task.func, str(where), device_class) if found.task and not lookup.config else ()
     if as_json:
-        click.echo(json.dumps({"workload": found.name, "workload_key": found.key, **_lookup_json(lookup)}))
+        click.echo(json.dumps({**found.json, "target": str(where), **_lookup_json(lookup)}))
     elif lookup.config is None:
         looked_in = {"device class": device_class or "any", "record store": show_url(parse_url(address))}
         word = workload if found.item is not None and "file" in found.item.record else found.name
@@ -170,6 +170,10 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
     if config.joules is not None:
         low, high = config.bounds.low, config.bounds.high
         click.echo(f"  {energy(config.joules)} a call, between {energy(low)} and {energy(high)}")
+    if (cost := config.untuned_cost) is not None and not config.worse_than_untuned:
+        how = "as fast" if config.goal is Goal.TIME else "as frugal"
+        than = config.baseline or "the function as written"
+        click.echo(f"  {cost / config.bounds.median:.2f} times {how} as {than}, {amount(cost, config.goal.unit)}")
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
@@ -219,6 +223,7 @@ def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
         "config": None
         if config is None
         else {
+            "target": config.target,
             "digest": config.digest,
             "trace": json.loads(config.trace),
             "values": values_of(config.trace) or None,

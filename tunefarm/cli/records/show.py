@@ -129,7 +129,7 @@ def show(
         return
     facts = _facts(found, where, config.trace)
     if how["as_json"]:
-        click.echo(json.dumps({"workload": found.name, "workload_key": found.key, "digest": config.digest, **facts}))
+        click.echo(json.dumps({**found.json, "target": str(where), "digest": config.digest, **facts}))
         return
     print_config(found, str(where), lookup, config)
     for title, text in (

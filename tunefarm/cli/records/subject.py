@@ -40,6 +40,11 @@ class Subject:
     task: TuningTask | None = None
     item: Item | None = None
 
+    @property
+    def json(self) -> dict[str, str]:
+        """What `--json` says of it."""
+        return {"workload": self.name, "workload_key": self.key}
+
 
 def task_of(item: Item, target: Target) -> TuningTask:
     """The task of a workload or a kernel of one's own."""

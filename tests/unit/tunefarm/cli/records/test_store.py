@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from compiler.target.target import Target
 from tests.kit.cli.run import run_cli
+from tests.kit.records.farm import TOOLCHAIN, V3, Farm
 from tests.kit.records.runs import TARGET, Lab
+from tuner.records.model import NewRun, NewRunTask
 from tuner.records.models.facts import NewModelVersion
 from tuner.records.store import RecordStore
 
@@ -53,6 +56,24 @@ def test_tokens(database: str, typed: Typed) -> None:
     assert (listed["name"], listed["state"]) == ("ci", "revoked")
     assert secret not in typed("token", "list")
     assert "already" in typed("token", "new", "ci", code=1)
+
+
+@pytest.mark.parametrize(("baseline", "named"), [("OpenBLAS", "OpenBLAS"), ("", "the function as written")])
+def test_the_best_config_is_compared_with_the_baseline(
+    tmp_path: Path, typed: Typed, baseline: str, named: str
+) -> None:
+    db = str(tmp_path / "own.db")
+    with RecordStore.open(db, create=True) as store:
+        farm = Farm(store)
+        task = NewRunTask(workload_id=farm.workload.id, target_id=farm.v3.id, budget=1, baseline=baseline)
+        run = store.runs.start(NewRun(tasks=(task,), toolchain=TOOLCHAIN))
+        farm.baseline(run, 3e-3)
+        farm.trial(run, "best", 2e-3, 2e-3, 2e-3)
+    words = ("best", "matmul", "--target", V3, "--db", db)
+    assert f"1.50 times as fast as {named}, 3.00 ms" in typed(*words)
+    told = json.loads(typed(*words, "--json"))
+    assert (told["target"], told["config"]["target"]) == (str(Target(V3)), V3)
+    assert (told["config"]["baseline"], told["config"]["untuned_s"]) == (baseline or None, 3e-3)
 
 
 def test_a_miss_names_the_nearest_tuned_workloads_in_units_of_people(database: str, typed: Typed) -> None:
