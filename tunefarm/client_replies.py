@@ -140,7 +140,7 @@ class ModelCoverageReply:
     tuned: int
     seconds_s: float | None
     tuned_share: float | None
-    gain_s: float
+    gain_s: float | None
     kernels: tuple[CoveredKernelReply, ...]
     roofline_not_known: str | None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -82,9 +83,15 @@ class ModelCoverage:
         return sum(k.seconds or 0.0 for k in self.kernels if k.tuned) / whole if whole else None
 
     @property
-    def gain(self) -> float:
-        """The seconds of a run that tuning should still save."""
-        return sum(kernel.gain or 0.0 for kernel in self.kernels)
+    def untimed(self) -> int:
+        """How many kernels have no time on the device class."""
+        return sum(kernel.seconds is None for kernel in self.kernels)
+
+    @property
+    def gain(self) -> float | None:
+        """The seconds of a run that tuning should still save; None where it is known of no kernel."""
+        known = [kernel.gain for kernel in self.kernels if kernel.gain is not None]
+        return sum(known) if known else None
 
 
 def coverage_of(
@@ -105,8 +112,18 @@ def coverage_of(
         rest = max(0.0, time.cost - sum(share.seconds for share in shares if share.name in known))
     peaks = class_peaks(store, device_class) or peaks
     nbytes = bytes_of(store, keys) if peaks is not None else {}
-    kernels = covered(tasks, found, shares, least_seconds(tasks, peaks, nbytes))
+    elsewhere = {} if shares else _seconds_elsewhere(store, version, device_class)
+    kernels = covered(tasks, found, shares, least_seconds(tasks, peaks, nbytes), elsewhere)
     return ModelCoverage(version, target, device_class, kernels, rest, peaks)
+
+
+def _seconds_elsewhere(store: RecordStore, version: ModelVersion, device_class: str) -> dict[str, float]:
+    """The time of a call of workloads, as the newest profile of the model's other versions on the class has it."""
+    found: dict[str, list[KernelShare]] = defaultdict(list)
+    for share in store.models.newest_profile_of(version.model_id, device_class)[1]:
+        if share.workload is not None:
+            found[share.workload].append(share)
+    return {key: sum(s.seconds for s in shares) / sum(s.calls for s in shares) for key, shares in found.items()}
 
 
 def least_seconds(tasks: Sequence[ModelTask], peaks: Peaks | None, nbytes: Mapping[str, int]) -> dict[str, float]:
@@ -122,9 +139,11 @@ def covered(
     found: Mapping[str, BestLookup],
     shares: Sequence[KernelShare],
     least: Mapping[str, float] = MappingProxyType({}),
+    elsewhere: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[KernelCoverage, ...]:
-    """The kernels with what is known of each: from configs first, then from the profile `shares`. `least` is the
-    least time of a call by workload; without it, parts of rooflines are those of the profile.
+    """The kernels with what is known of each: from configs first, then from the profile `shares`, then from the times
+    of a call `elsewhere`, by workload. `least` is the least time of a call by workload; without it, parts of rooflines
+    are those of the profile.
 
     What tuning should save is what a kernel takes beyond the time that it would take at the part of the roofline which
     the model's tuned kernels reach (their median). Where no roofline is known, untuned kernels are expected to become
@@ -133,7 +152,9 @@ def covered(
     profiled: dict[str, tuple[float, float | None]] = {}
     for share in shares:
         profiled[share.name] = share.seconds, share.roofline
-    first = [_known(task, found[task.workload_key], profiled, least.get(task.workload_key)) for task in tasks]
+    first = [
+        _known(task, found[key := task.workload_key], profiled, least.get(key), elsewhere.get(key)) for task in tasks
+    ]
     reached = [k.roofline for k in first if k.tuned and k.roofline]
     usual = median(reached) if reached else REACHED
     faster = [k.untuned / k.seconds for k in first if k.tuned and k.untuned and k.seconds]
@@ -142,12 +163,17 @@ def covered(
 
 
 def _known(
-    task: ModelTask, lookup: BestLookup, profiled: Mapping[str, tuple[float, float | None]], least: float | None
+    task: ModelTask,
+    lookup: BestLookup,
+    profiled: Mapping[str, tuple[float, float | None]],
+    least: float | None,
+    elsewhere: float | None,
 ) -> KernelCoverage:
     config = lookup.config if lookup.match in ("exact", "compatible") else None
     measured = [profiled[name] for name in task.names if name in profiled]
     seen = sum(seconds for seconds, _ in measured) if len(measured) == len(task.names) and measured else None
-    seconds, untuned = seen, None
+    seconds = seen if seen is not None or elsewhere is None else task.calls * elsewhere
+    untuned = None
     how = "untuned"
     if config is not None:
         as_written = config.as_written and config.untuned is not None

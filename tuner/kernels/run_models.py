@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,17 @@ def model_name(record: Mapping[str, Any]) -> str:
     """The name of the model that a run's record is a kernel of, or ""."""
     file = Path(record.get("file", ""))
     return str(record.get("model", "")) or (file.stem if is_model(file) else "")
+
+
+def run_title(run: Run) -> str:
+    """What a run tunes: its models with how many kernels, and the names of its other kernels."""
+    records = [record for record in run.options.get("workloads", ()) if "family" not in record]
+    kernels = Counter(name for record in records if (name := model_name(record)))
+    titles = [task.workload.name for task in run.tasks]
+    for at, record in enumerate(records[: len(titles)]):
+        if kernels[name := model_name(record)] > 1:
+            titles[at] = f"{name} ({kernels[name]} kernels)"
+    return ", ".join(dict.fromkeys(titles))
 
 
 def has_models(run: Run) -> bool:

@@ -137,7 +137,7 @@ class CoverageReply(Reply):
     seconds_s: float | None
     rest_s: float | None
     tuned_share: float | None
-    gain_s: float
+    gain_s: float | None
     roofline_not_known: str | None
     kernels: list[KernelCoverage]
 

@@ -9,7 +9,13 @@ from tuner.records.models.facts import GraphCall
 
 BOX_WIDTH, BOX_HEIGHT = 172.0, 30.0
 _GAP_X, _GAP_Y, _MARGIN = 26.0, 26.0, 16.0
-_LETTERS = 25
+_TEXT_WIDTH = BOX_WIDTH - 10
+_LETTER = 12.0
+"""Size of the labels' letters, as in the style sheet."""
+_WIDTHS = {**dict.fromkeys("fijlrtI.,:;'|!()[] ", 0.38), **dict.fromkeys("_sck", 0.53), **dict.fromkeys("mwMW@%", 1.0)}
+"""About how wide letters are, in their size; others take 0.63, capitals 0.72."""
+_END = 7
+"""Last letters of a name that does not fit: there kernels of one operator differ."""
 HEATS = 5
 """Colours of boxes beside that of a kernel without a known time."""
 _STEPS = (0.02, 0.08, 0.2, 0.4)
@@ -78,9 +84,24 @@ def _middle(places: Sequence[float]) -> float:
 
 
 def _box(call: GraphCall, x: float, y: float, share: CallShare | None) -> CallBox:
-    label = call.name if len(call.name) <= _LETTERS else f"{call.name[: _LETTERS - 1]}…"
     heat = 0 if share is None else 1 + sum(share.share >= step for step in _STEPS)
-    return CallBox(x, y, label, heat, call.name if share is None else share.text, call.workload)
+    return CallBox(x, y, label_of(call.name), heat, call.name if share is None else share.text, call.workload)
+
+
+def label_of(name: str) -> str:
+    """The name, or as much of its beginning as fits in a box, and its end."""
+    if _width(name) <= _TEXT_WIDTH:
+        return name
+    end = f"…{name[-_END:]}"
+    begin = name[:-_END]
+    while begin and _width(begin + end) > _TEXT_WIDTH:
+        begin = begin[:-1]
+    return begin + end
+
+
+def _width(text: str) -> float:
+    """About how wide a label is, in user units."""
+    return sum(_LETTER * _WIDTHS.get(letter, 0.72 if letter.isupper() else 0.63) for letter in text)
 
 
 def _line(above: tuple[float, float], below: tuple[float, float]) -> str:

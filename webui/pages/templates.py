@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from compiler.errors import CompileError
 from compiler.schedule.core.trace import Trace
+from tuner.kernels.run_models import run_title
 from tuner.records.runs.resuming import may_resume, resume_command
 from webui import format as formats
 from webui.pages.conditions import NOISE, conditions, joules
@@ -83,6 +84,7 @@ ENVIRONMENT.filters.update(
     speed=formats.speed,
     stamp=formats.stamp,
     times=formats.times,
+    run_title=run_title,
     trace=trace_text,
     versions=versions,
     words=words,

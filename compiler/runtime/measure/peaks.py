@@ -18,7 +18,7 @@ from compiler.target.target import Target
 _ACCUMULATORS = 12  # enough to keep two units of four cycles busy
 _ROUNDS = 200_000
 _BYTES = 64 << 20
-_RUNS = 5
+_RUNS = 15  # other work on the machine disturbs some of them
 _ROWS_A_TASK = 1 << 20
 
 
@@ -43,7 +43,7 @@ class Peaks:
 
 @cache
 def measured_peaks(threads: int | None = None) -> Peaks:
-    """Measure this machine for some tens of milliseconds, once for each number of threads; by default as set now."""
+    """Measure this machine for about a tenth of a second, once for each number of threads; by default as set now."""
     count = native.threads() if threads is None else threads
     lanes = max(4, Target.host().vector_bits // 32)
     engine = _compiled(lanes)

@@ -159,6 +159,9 @@ def test_times_and_profiles(farm: Farm) -> None:
     assert store.models.device_classes(made.model_id) == tuple(sorted((ZEN3, SPR)))
     assert store.models.newest_profile(made.id, ZEN3) == (first, kernels)
     assert store.models.newest_profile(made.id, SPR) == (0, ())
+    newer = store.models.register(version(digest="e" * 64))
+    assert store.models.newest_profile(newer.id, ZEN3) == (0, ())
+    assert store.models.newest_profile_of(made.model_id, ZEN3) == (first, kernels)
     assert store.models.profile(second) == ()
     for wrong in (time(made.id, farm.zen3), time(made.id, farm.zen3, -1.0), time(made.id, 99, 1.0)):
         with pytest.raises(InvalidRecord):
@@ -295,6 +298,7 @@ def test_no_query_of_models_walks_a_growing_table(farm: Farm) -> None:
         store.models.device_classes(made.model_id)
         store.models.profile(added)
         store.models.newest_profile(made.id, ZEN3)
+        store.models.newest_profile_of(made.model_id, ZEN3)
         store.models.add_part(made.id, 0, FILE)
         list(store.models.file(made.id))
         store.models.set_readers(made.model_id, ["bob"], ADA)

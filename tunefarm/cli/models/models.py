@@ -156,7 +156,7 @@ def _print(
     click.echo(f"{coverage.tuned} of {len(coverage.kernels)} kernels tuned on {coverage.device_class}")
     if coverage.not_known:
         click.echo(f"parts of the roofline are not known: {coverage.not_known}")
-    if coverage.gain > 0:
+    if coverage.gain:
         click.echo(f"tuning should still save {duration(coverage.gain)} a run")
     if not times:
         click.echo(f"no end-to-end times yet: tunefarm run {model.name}.{version.form} --record")

@@ -19,6 +19,7 @@ from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
 from tuner.goals import Goal
+from tuner.kernels.run_models import run_title
 from tuner.number_text import amount, duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
@@ -72,7 +73,7 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
             f"{run.started_at:%Y-%m-%d %H:%M}",
             f"{run.trials}/{run.budget}",
             str(run.failed),
-            run.name,
+            run_title(run),
         )
     show_table(table, "workloads")
     stopped = [run for run in found if run.state in (RunState.INTERRUPTED, RunState.OUT_OF_QUOTA)]

@@ -249,10 +249,23 @@ def profile(connection: Connection, time_id: int) -> tuple[KernelShare, ...]:
 
 def newest_profile(connection: Connection, version_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
     """The kernels of the newest profiled run of a version on a device class, with the measurement's id; 0 for none."""
+    return _newest_profile(connection, ModelTimeRow.version_id == version_id, device_class)
+
+
+def newest_profile_of(
+    connection: Connection, model_id: int, device_class: str
+) -> tuple[int, tuple[KernelShare, ...]]:
+    """The same of whichever version of a model."""
+    return _newest_profile(connection, ModelTimeRow.model_id == model_id, device_class)
+
+
+def _newest_profile(
+    connection: Connection, which: ColumnElement[bool], device_class: str
+) -> tuple[int, tuple[KernelShare, ...]]:
     query = (
         select(ModelProfileRow.time_id, ModelProfileRow.kernels)
         .join(ModelTimeRow, ModelTimeRow.id == ModelProfileRow.time_id)
-        .where(ModelTimeRow.version_id == version_id, ModelTimeRow.device_class_id == _class(device_class))
+        .where(which, ModelTimeRow.device_class_id == _class(device_class))
         .order_by(ModelTimeRow.id.desc())
         .limit(1)
     )

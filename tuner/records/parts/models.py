@@ -123,6 +123,10 @@ class ModelRecords(StorePart):
         """The kernels of a version's newest profiled run on a device class, and that measurement's id (0: none)."""
         return self._read(lambda c: reading.newest_profile(c, version_id, device_class))
 
+    def newest_profile_of(self, model_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
+        """`newest_profile` of whichever version of a model."""
+        return self._read(lambda c: reading.newest_profile_of(c, model_id, device_class))
+
     # -- changes
 
     def register(self, new: NewModelVersion) -> ModelVersion:

@@ -1,6 +1,7 @@
 """How well a model is tuned: from configs, profiles and rooflines; and the picture of its graph."""
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
@@ -9,7 +10,7 @@ from compiler.runtime.measure.peaks import Peaks
 from compiler.target.target import Target
 from tunefarm import relax
 from tunefarm.script import relax as R
-from tuner.kernels.coverage import REACHED, covered, least_seconds
+from tuner.kernels.coverage import REACHED, ModelCoverage, covered, least_seconds
 from tuner.kernels.model_version import graph_calls, plan_of_module
 from tuner.records.model import BestConfig, BestLookup
 from tuner.records.models.facts import KernelShare, ModelTask
@@ -68,6 +69,17 @@ def test_the_roofline_of_a_kernel_is_of_the_class_and_of_what_a_build_chooses_to
     assert (tuned.roofline, small.roofline, unknown.roofline) == (0.25, 1.0, None)  # no more than all of it
     assert tuned.gain == pytest.approx(2 * 2.0 * (1 - 0.25 / 0.625))
     assert least_seconds(tasks, None, {}) == {}
+
+
+def test_kernels_of_a_version_that_nobody_profiled_take_what_they_took_in_another_one() -> None:
+    tasks = [task("same", 3), task("tuned"), task("new")]
+    found = {"same": MISS, "tuned": config(2.0, 4.0), "new": MISS}
+    same, tuned, new = covered(tasks, found, [], elsewhere={"same": 0.5, "tuned": 9.0})
+    assert (same.seconds, tuned.seconds, new.seconds) == (1.5, 2.0, None)
+    whole = ModelCoverage(cast(Any, None), "llvm", "zen", (same, tuned, new), None)
+    assert (whole.untimed, whole.seconds) == (1, None)
+    assert whole.gain == pytest.approx(1.5 / 2)
+    assert ModelCoverage(cast(Any, None), "llvm", "zen", (new,), None).gain is None
 
 
 def test_a_config_that_is_slower_than_the_function_is_built_as_written() -> None:

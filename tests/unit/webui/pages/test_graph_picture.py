@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.records.models.facts import GraphCall
-from webui.pages.graph_picture import BOX_HEIGHT, BOX_WIDTH, HEATS, CallShare, graph_picture
+from webui.pages.graph_picture import BOX_HEIGHT, BOX_WIDTH, HEATS, CallShare, graph_picture, label_of
 
 
 @st.composite
@@ -37,3 +37,12 @@ def test_the_more_time_the_stronger_the_colour() -> None:
     much, little, unknown = graph_picture(calls, shares).boxes
     assert (much.heat, little.heat, unknown.heat) == (HEATS, 1, 0)
     assert (much.text, unknown.text) == ("much: 90 %", "unknown")
+
+
+def test_a_name_that_does_not_fit_keeps_its_beginning_and_its_end() -> None:
+    assert label_of("fused_conv2d_add_relu17") == "fused_conv2d_add_relu17"
+    long = label_of("fused_conv2d_add_sigmoid_multiply17")
+    assert long.startswith("fused_conv2d_")
+    assert long.endswith("…tiply17")
+    wide = label_of("MaxMinMaxMinMaxMinMaxMin9")
+    assert len(wide) < len(long)
