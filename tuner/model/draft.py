@@ -25,6 +25,7 @@ _GATHER = 2.0
 _LINE = 64  # bytes of a line of the cache
 _LATE = 50.0  # cycles that the first line of a piece of memory is late, with others on their way
 _HANDED = 4.0  # bytes that come in a cycle from the cache of another core, which wrote them
+_BACK = 30.0  # bytes that come back in a cycle into the second level, where arithmetic goes on meanwhile
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,22 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
     return score
 
 
-def late(draft: Floats, pieces: Floats, handed: Floats, at_once: Floats) -> Floats:
-    """The time to add to a `draft`: an operation writes `pieces` of memory that are in no cache, and reads `handed`
-    bytes that other threads have written. All threads together do `at_once` operations."""
+@dataclass(frozen=True)
+class Waits:
+    """For an operation: `pieces` of memory in no cache that are written, bytes `handed` over by other threads, and
+    bytes `pushed_out` of the second-level cache before they were used again."""
+
+    pieces: Floats
+    handed: Floats
+    pushed_out: Floats
+
+
+def late(draft: Floats, waits: Waits, at_once: Floats) -> Floats:
+    """What `waits` add to a `draft`. All threads together do `at_once` operations."""
     cycles = np.exp2(-draft) * at_once
-    added: Floats = -np.log2(1.0 + (_LATE * pieces + handed / _HANDED) / cycles)
-    return added
+    added = _LATE * waits.pieces + waits.handed / _HANDED + waits.pushed_out / _BACK
+    score: Floats = -np.log2(1.0 + added / cycles)
+    return score
 
 
 def _largest(times: Sequence[Floats], overlap: float) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.model.draft import draft, late
+from tuner.model.draft import Waits, draft, late
 from tuner.model.machine import LINE_BYTES, MachineModel
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
@@ -47,6 +47,8 @@ NAMES = (
 )  # fmt: skip
 
 
+_SECOND = 3.0  # loads of a vector of every second element: two, and a shuffle of them
+_SHUFFLED_BYTES = 4  # of elements that are loaded so; smaller ones are gathered
 _WAYS = 16  # lines of a second-level cache that have the same low bits of their addresses
 
 
@@ -70,16 +72,16 @@ class SketchFeatures:
         return self.described(points)[0]
 
     def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
-        """The matrix, and the terms to add to a score of speed. One is for results that do not stay in a cache, the
-        other for values that other threads have written. No measurement shows the first: it writes to the same memory
-        again and again. The second is not among the features that models were trained with."""
+        """The matrix, and what to add to a score of speed for waits that are not among the features that models were
+        trained with. No measurement shows those for results that stay in no cache: it writes to the same memory again
+        and again."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
         columns["draft"] = draft(columns, self.nest, self.machine)
         matrix = np.stack([columns[name] for name in NAMES], axis=1)
-        pieces, handed = population.pieces_written(), population.handed_over()
-        return matrix, late(columns["draft"], pieces, handed, columns["balance"] * self.machine.threads)
+        waits = Waits(population.pieces_written(), population.handed_over(), population.pushed_out())
+        return matrix, late(columns["draft"], waits, columns["balance"] * self.machine.threads)
 
 
 def _log(values: Floats | Ints | float) -> Floats:
@@ -220,18 +222,20 @@ class _Population:
         }
 
     def _operands(self, start: int, along: set[int | None], steps: Floats) -> dict[str, Floats]:
-        """How the body's operands are loaded: along vectors, one value for all lanes, or gathered."""
+        """How the body's operands are loaded: along vectors, one value for all lanes, or gathered. Vectors of every
+        second element count as those along them, but for the loads they take."""
         loads, kinds = self._all(0.0), {"contiguous": 0, "broadcast": 0, "strided": 0}
         for access in self.nest.accesses:
             kind = _walk_of(access, along)
             if access.written:
                 stored = float(kind == "contiguous")
                 continue
-            kinds[kind] += 1
+            each = {"contiguous": 1.0, "second": _SECOND}.get(kind)
+            kinds["contiguous" if kind == "second" else kind] += 1
             touched = np.ones(self.count)
             for axis in {axis for dim in access.dims for axis, _ in dim.axes}:
                 touched = touched * self.tiles[start][axis]
-            loads = loads + (touched / self.machine.lanes if kind == "contiguous" else touched)
+            loads = loads + (touched if each is None else each * touched / self.machine.lanes)
         return {
             "loads_per_op": _log(loads / steps),
             "store_contiguous": self._all(stored),
@@ -379,6 +383,17 @@ class _Population:
         each = self._product([self.part[p.var] for loop in self.nest.loops for p in loop.parts if p.axis in axes])
         return each * float(np.prod([dim.extent for dim in written.kept.dims])) / self._ops
 
+    def pushed_out(self) -> Floats:
+        """Bytes for an operation that the second-level cache loads again because their sets are full, although what it
+        should hold takes less than `l2_bytes`."""
+        size = self.machine.l2_held
+        moved, held = self._all(0.0), self._all(0.0)
+        for depth, working in enumerate(self.working):
+            share = np.maximum(held, _held(working / size))
+            moved, held = moved + (share - held) * self._moved(depth), share
+        moved = moved + (1.0 - held) * self._moved(len(self.nest.loops))
+        return np.maximum(0.0, moved / self._ops - self._traffic(self.machine.l2_bytes))
+
     def _traffic(self, size: int) -> Floats:
         """Bytes an operation that come from beyond a cache of `size` bytes. The outermost tile that fits is loaded anew
         each time, except what the loop around it leaves in place."""
@@ -424,14 +439,29 @@ class _Population:
         return balance(whole, small, (work - whole) / np.maximum(small, 1.0), self.machine.threads)
 
 
+def _held(share: Floats) -> Floats:
+    """The part of a working set that stays in a cache of which it takes `share`. Pages lie anywhere, so a set of lines
+    is asked for by a Poisson number of them, and one with more than it has ways loads all of them again in each turn
+    (R. E. Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed Caches", ACM TOCS 10(4), 1992)."""
+    expected = np.minimum(share, 2.0) * _WAYS
+    term = np.exp(-expected)
+    total = term
+    for others in range(1, _WAYS):
+        term = term * expected / others
+        total = total + term
+    held: Floats = np.where(share <= 1.0, total, 0.0)
+    return held
+
+
 def _walk_of(access: NestAccess, along: set[int | None]) -> str:
     """How a buffer is walked when the axes `along` the vectors move on by one."""
     if not any(axis in along for dim in access.dims for axis, _ in dim.axes):
         return "broadcast"
-    last = access.dims[-1].axes
-    inner = any(axis in along and stride == 1 for axis, stride in last)
+    strides = [stride for axis, stride in access.dims[-1].axes if axis in along]
     outer = any(axis in along and stride >= 1 for dim in access.dims[:-1] for axis, stride in dim.axes)
-    return "contiguous" if inner and not outer else "strided"
+    if not outer and 1 in strides:
+        return "contiguous"
+    return "second" if not outer and strides == [2] and access.item_bytes >= _SHUFFLED_BYTES else "strided"
 
 
 def _row(access: NestAccess, along: set[int | None]) -> int:
