@@ -26,7 +26,7 @@ Exit status: 0 after SIGINT or SIGTERM, or with --once; 1 an error, 2 wrong usag
 @click.argument("rules", type=FILE)
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--once", is_flag=True, help="Look once, and tell of all that holds now.")
+@click.option("--once", is_flag=True, help="Check once, and report every alert that holds now.")
 @click.option("--json", "as_json", is_flag=True, help="Print each alert as a line of JSON.")
 @click.pass_obj
 def alerts(settings: Settings, /, rules: Path, tracker: str | None, db: str | None, once: bool, as_json: bool) -> None:

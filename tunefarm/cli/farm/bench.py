@@ -92,7 +92,7 @@ def suites(as_json_: bool) -> None:
 @click.option("--rounds", type=Whole(1, 100), default=3, show_default=True, help="Passes over the kernels.")
 @click.option("--repeat", type=Whole(1, 1000), default=3, show_default=True, help="Samples a pass.")
 @click.option("--wait", type=Number(0), default=600.0, show_default=True, help="Seconds to wait for each.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of the kernels.")
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
 @click.option("--webhook", metavar="FILE", help="POST confirmed changes as JSON to the address in this file.")
 @click.option("--retune", type=Whole(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
@@ -333,7 +333,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
 @_JSON
 @click.pass_obj
 def history(settings: Settings, kernel: str, device: str, limit: int, db: str | None, as_json_: bool) -> None:
-    """Show the times of KERNEL on a device, oldest first, and where they went to another level."""
+    """Show the times of KERNEL on a device, oldest first, and where their level changed."""
     import numpy as np
 
     with RecordStore.open(db or settings.db) as store:

@@ -65,7 +65,7 @@ def rename(settings: Settings, old: str, new: str, db: str | None) -> None:
 @_DB
 @click.pass_obj
 def remove(settings: Settings, name: str, reason: str, db: str | None) -> None:
-    """Take the box NAME off the farm: its key opens nothing any more. What it measured stays on record.
+    """Take the box NAME off the farm: its key is no longer valid. Its measurements stay on record.
 
     Type it on the tracker's machine. Leases that the box has end at once.
     """

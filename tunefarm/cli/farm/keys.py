@@ -37,7 +37,7 @@ def keys() -> None:
 
 @keys.command(epilog="\b\nExample:\n  tunefarm keys new --name box1")
 @click.option("--name", help="What this machine or person is called.  [default: the host name]")
-@click.option("--replace", is_flag=True, help="Replace the pair there is: whoever knows the old key must learn it.")
+@click.option("--replace", is_flag=True, help="Replace the existing pair; all who know the old key need the new one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def new(settings: Settings, name: str | None, replace: bool, as_json: bool) -> None:
@@ -123,7 +123,7 @@ Examples:
 @keys.command(epilog=_GROUP_EPILOG)
 @click.argument("name")
 @click.argument("expr", required=False)
-@click.option("--remove", is_flag=True, help="Take the group away: its clients get no devices.")
+@click.option("--remove", is_flag=True, help="Remove the group: its clients get no devices.")
 @click.pass_obj
 def group(settings: Settings, name: str, expr: str | None, remove: bool) -> None:
     """Say which devices the clients of group NAME may ask for: those that match EXPR. Running trackers notice at once.

@@ -23,7 +23,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.command(epilog=_EPILOG)
 @click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
 @click.option("--port", type=PORT, default=9290, show_default=True, help="Port; 0 takes a free one.")
-@click.option("--ports", metavar="A-B", help="Further ports it uses.  [default: the 64 after --port]")
+@click.option("--ports", metavar="A-B", help="More ports: the first for boxes.  [default: the 64 after --port]")
 @click.option("--port-file", type=FILE, help="Write the port here once it listens.")
 @click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
 @click.pass_obj

@@ -89,27 +89,29 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--port", type=PORT, default=9091, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--port-file", type=FILE, help="Write the port here once it listens.")
 @click.option("--tracker", metavar="HOST:PORT", help="Lend the device through this tracker, and only through it.")
-@click.option("--key", default="", help="Key the device is asked for by.  [default: cpu]")
-@click.option("--tag", "tags", multiple=True, help="A further word it can be asked for by; may be repeated.")
+@click.option("--key", default="", help="Key under which clients request the device.  [default: cpu]")
+@click.option("--tag", "tags", multiple=True, help="Another word that requests can name; may be repeated.")
 @click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
 @click.option("--address", "told", default="", metavar="HOST", help="Host clients dial.  [default: --host, --relay]")
-@click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
+@click.option("--relay", metavar="HOST:PORT", help="Let clients come through this relay; the box only dials out.")
 @click.option("--gpu", default="", metavar="UUID|N|all", help="Lend this GPU, or MIG instance, in place of the CPU.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
 @click.option("--processes", type=Whole(min=1), default=512, show_default=True, help="Processes of a session.")
-@click.option("--user", default="each", show_default=True, help="As root: who kernels run as; each: all another.")
+@click.option(
+    "--user", default="each", show_default=True, help="As root: the user of the kernels; each: one for each executor."
+)
 @click.option(
     "--isolation",
     type=click.Choice(["auto", "full", "partial", "none"]),
     default="auto",
     show_default=True,
-    help="How far sessions are kept apart; auto: as far as the system allows.",
+    help="Isolation of sessions; auto: the best that the system allows.",
 )
-@click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
-@click.option("--timezone", default="", metavar="ZONE", help="Where the hours count.  [default: the box's own]")
-@click.option("--end-at-close", is_flag=True, help="End leases at closing time.  [default: let them finish]")
+@click.option("--hours", default="", help='Lend it only at these times, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
+@click.option("--timezone", default="", metavar="ZONE", help="Time zone of the hours.  [default: the box's own]")
+@click.option("--end-at-close", is_flag=True, help="End leases at closing time.  [default: they may run to their end]")
 @click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
 @click.pass_obj
 def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -> None:

@@ -83,7 +83,7 @@ Examples:
 @click.option("--version", "digest", default="", help="The first digits of a version's digest.  [default: the newest]")
 @click.option("--target", help="Target to build for.  [default: that of the last time, or this machine's]")
 @click.option("--device-class", help="Device class.  [default: that of the last time, or this machine's]")
-@click.option("--time", "number", type=Whole(1), help="Show where the time of this measurement went, and no more.")
+@click.option("--time", "number", type=Whole(1), help="Show only where the time of this measurement went.")
 @_JSON
 @click.pass_obj
 def show(
@@ -245,7 +245,7 @@ Examples:
 @DB
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--name", help="What to call it.  [default: the file's name]")
-@click.option("--send", is_flag=True, help="Keep the file in the store, too, so that the dashboard can profile it.")
+@click.option("--send", is_flag=True, help="Also keep the file in the store, so that the dashboard can profile it.")
 @_JSON
 @click.pass_obj
 def add(
@@ -304,7 +304,7 @@ Examples:
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be repeated.")
 @DB
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout, progress so on stderr.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the result on stdout, progress on stderr.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def tune_stored(
@@ -335,7 +335,7 @@ def tune_stored(
 @models.command("remove", epilog="\b\nExamples:\n  tunefarm models remove old-net --yes")
 @click.argument("which", type=ModelName(), metavar="MODEL")
 @DB
-@click.option("--version", "digest", default="", help="Only the version whose digest begins so.")
+@click.option("--version", "digest", default="", help="Only the version whose digest begins with this.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def remove(settings: Settings, which: str, db: str | None, digest: str, yes: bool) -> None:

@@ -56,7 +56,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of random inputs.")
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
-@click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 times none.")
+@click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 for none.")
 @click.option("--out", type=FOLDER, help="Folder for the results, a .npy file each.")
 @click.option("--profile", is_flag=True, help="Show the time of each kernel.")
 @click.option("--energy", is_flag=True, help="Show the energy of a run in joules, and the mean clock.")

@@ -141,7 +141,7 @@ class _Build(click.Command):
 @click.option(
     "--library", metavar="NAME", help="Write one library with all kernels, of this name.  [default: a file each]"
 )
-@click.option("--release", type=WebReleaseName(), help="Build with the configs of this approved release alone.")
+@click.option("--release", type=WebReleaseName(), help="Build only with the configs of this approved release.")
 @OBJECTIVE
 @click.option("--lock", type=FILE, help="Write what was built to this file, as digests.")
 @click.option("--locked", type=FILE, help="Fail unless kernels, configs and code are what this lock file says.")
@@ -164,12 +164,12 @@ class _Build(click.Command):
     help="Sizes of a family that get a kernel of their own, besides tuned ones.",
 )
 @click.option(
-    "--tune-missing", is_flag=True, help="Have the web app tune kernels that have no config of their own, first."
+    "--tune-missing", is_flag=True, help="First let the web app tune kernels that have no config of their own."
 )
 @click.option("--tune-key", default="*", show_default=True, help="Devices of the tracker that --tune-missing tunes on.")
 @click.option("--tune-trials", type=Whole(1, 1_000_000), default=64, show_default=True, help="Trials of each of them.")
 @click.option("--tune-wait", type=Span(), default="1h", show_default=True, help="Wait this long for --tune-missing.")
-@click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
+@click.option("--no-adapt", is_flag=True, help="Don't adapt configs of similar workloads to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--bisect", is_flag=True, help="With --check of an ONNX model: name the first operator that differs.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")

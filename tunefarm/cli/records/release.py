@@ -171,7 +171,7 @@ def import_(settings: Settings, file: Path, db: str | None) -> None:
 
 @release.command(epilog="\b\nExample:\n  tunefarm release verify 2026.11.json")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--db", help="Record store: also check that it is what the store has under that name.")
+@click.option("--db", help="Record store: also compare with the release of that name there.")
 def verify(file: Path, db: str | None) -> None:
     """Say whether FILE is a whole release whose configs are those of its digest. Ends with status 1 when it is not."""
     read = _read(file)

@@ -41,7 +41,7 @@ class DemoError(TunefarmError):
 
 @click.command(epilog=_EPILOG)
 @click.option("--trials", type=Whole(4), default=16, show_default=True, help="Trials for each kernel.")
-@click.option("--serve", is_flag=True, help="Leave the farm and the dashboard up until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Leave the farm and the dashboard running until Ctrl-C.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records and logs here.")
 def demo(trials: int, serve: bool, folder: Path | None) -> None:
     """Start a tracker, two device servers and the web app on loopback; tune a small ONNX model; kill one server

@@ -52,7 +52,7 @@ _FIXED = (
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]")
 @click.option(
-    "--warm-start/--no-warm-start", default=None, help="Begin with configs of similar workloads.  [default: begin so]"
+    "--warm-start/--no-warm-start", default=None, help="Begin with configs of similar workloads.  [default: begin]"
 )
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
 @click.option("--total-trials", type=Whole(1), help="Trials of all workloads together.")
@@ -71,7 +71,7 @@ _FIXED = (
 @click.option(
     "--scheduler",
     type=click.Choice([str(policy) for policy in Policy]),
-    help="Which workload is next.  [default: gradient]",
+    help="How to choose the next workload.  [default: gradient]",
 )
 @click.option(
     "--shapes", multiple=True, metavar="M=1,16,128", help="The sizes of a SPEC with a symbol; may be repeated."
@@ -81,7 +81,7 @@ _FIXED = (
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option("--builders", metavar="N|dask+tls://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
-@click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
+@click.option("--resume", type=int, metavar="RUN", help="Continue an interrupted run; --trials may raise its budget.")
 @click.option("--if-queued", is_flag=True, hidden=True, help="With --resume: only a run that waits to be begun.")
 @click.option(
     "--json",

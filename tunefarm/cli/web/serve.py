@@ -30,9 +30,9 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
     "--tracker", metavar="HOST:PORT", help='Tracker whose devices to show, or "none".  [default: the setting]'
 )
 @click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
-@click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too: behind a proxy, for one.")
-@click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer: one a core.")
-@click.option("--proxy", "proxies", multiple=True, metavar="IP", help="Believe this proxy's X-Forwarded-For.")
+@click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too, for example behind a proxy.")
+@click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer; best one a core.")
+@click.option("--proxy", "proxies", multiple=True, metavar="IP", help="Trust this proxy's X-Forwarded-For.")
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(

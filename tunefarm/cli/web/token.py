@@ -40,7 +40,7 @@ def token() -> None:
     show_default=True,
     help="read: look things up; tune: also begin and stop runs, make releases; admin: also approve them.",
 )
-@click.option("--expires", type=Span(), help="How long it opens anything: 12h, 90d.  [default: until revoked]")
+@click.option("--expires", type=Span(), help="Lifetime of the token, such as 12h or 90d.  [default: until revoked]")
 @click.option(
     "--area",
     "areas",
@@ -55,7 +55,7 @@ def token() -> None:
 def new(
     settings: Settings, /, name: str, role: str, expires: float | None, db: str | None, **held: tuple[str, ...]
 ) -> None:
-    """Make a token called NAME and print it. It is shown this once: the store keeps only a hash of it.
+    """Make a token called NAME and print it. It cannot be printed again: the store keeps only a hash of it.
 
     A token for models or releases opens those and nothing else.
     """
