@@ -31,7 +31,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 )
 @click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
 @click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too, for example behind a proxy.")
-@click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer; best one a core.")
+@click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer.")
 @click.option("--proxy", "proxies", multiple=True, metavar="IP", help="Trust this proxy's X-Forwarded-For.")
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
