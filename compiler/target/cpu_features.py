@@ -351,3 +351,24 @@ def host_cpu() -> HostCPU:
         triple=llvm.get_default_triple(),
         features=frozenset(name for name, present in features.items() if present),
     )
+
+
+@lru_cache(maxsize=1)
+def told_features() -> frozenset[str]:
+    """The features that Linux says programs may use, by LLVM's names. Nothing is asked of LLVM, which takes memory.
+
+    What is missing here may be there all the same: `host_cpu` knows. Empty where Linux does not tell.
+    """
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            flags = next((line.partition(":")[2].split() for line in file if line.startswith("flags")), [])
+    except OSError:
+        flags = []
+    return frozenset(_LLVM_NAMES.get(flag) or _llvm_name(flag) for flag in flags)
+
+
+_LLVM_NAMES = {"pni": "sse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "abm": "lzcnt", "bmi1": "bmi"}
+
+
+def _llvm_name(flag: str) -> str:
+    return flag.replace("_", "-" if flag.startswith("amx_") else "")

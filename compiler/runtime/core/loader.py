@@ -1,15 +1,20 @@
-"""Load an object file into this process: an empty MCJIT links and maps it, no linker needed."""
+"""Load object files into this process, no linker needed.
+
+The objects of kernels are linked by `object_linker`, so that running a built model needs no LLVM. Others, such as
+static libraries with exceptions, and objects for other processors than x86-64, go to an empty MCJIT.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 from collections import Counter
 from collections.abc import Iterable, Sequence
-
-import llvmlite.binding as llvm
+from functools import lru_cache
+from typing import Protocol
 
 from compiler.errors import ArtifactError
 from compiler.runtime.core import native
+from compiler.runtime.core.object_linker import TABLE, UnknownObject, link
 from compiler.runtime.files.elf import read_object
 from compiler.target.cpu_features import architecture
 
@@ -17,15 +22,19 @@ from compiler.target.cpu_features import architecture
 _MATH_LIBRARIES = ("libm.so.6", "libmvec.so.1")
 
 
+class _Code(Protocol):
+    def address(self, symbol: str) -> int: ...
+
+
 class LoadedObject:
     """An object's code in memory, mapped until this is collected."""
 
-    def __init__(self, engine: llvm.ExecutionEngine) -> None:
-        self._engine = engine
+    def __init__(self, code: _Code) -> None:
+        self._code = code
 
     def address(self, symbol: str) -> int:
         """The address of a symbol the object defines."""
-        return int(self._engine.get_function_address(symbol))
+        return self._code.address(symbol)
 
 
 class NotLoaded:
@@ -56,24 +65,36 @@ def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = 
     own = Counter(name for read in symbols for name in read.defined - read.weak)
     if twice := sorted(name for name, count in own.items() if count > 1):
         raise ArtifactError(f"more than one object defines {', '.join(twice)}")
-    _resolve(frozenset().union(*(read.undefined for read in symbols)) - defined)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), native.target_machine())
-    for code in objects:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return LoadedObject(engine)
+    _check_known(frozenset().union(*(read.undefined for read in symbols)) - defined)
+    try:
+        return LoadedObject(link(objects, _address))
+    except UnknownObject:
+        return LoadedObject(_ByLLVM(objects))
 
 
-def _resolve(names: frozenset[str]) -> None:
-    """Make sure each name can be linked; otherwise the linker would end the process."""
-    if any(name in native.EXPORTS for name in names):
-        native.load()
-    missing = [name for name in names if not _is_known(name)]
-    if missing:
+class _ByLLVM:
+    """Objects that LLVM has linked."""
+
+    def __init__(self, objects: Sequence[bytes]) -> None:
+        import llvmlite.binding as llvm
+
+        for name, address in native.load().exports.items():
+            llvm.add_symbol(name, address)
         for library in _MATH_LIBRARIES:
-            with contextlib.suppress(RuntimeError):  # not on this machine: the name stays missing
+            if _opened(library) is not None:
                 llvm.load_library_permanently(library)
-        missing = [name for name in missing if not _is_known(name)]
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), native.target_machine())
+        for code in objects:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        return int(self._engine.get_function_address(symbol))
+
+
+def _check_known(names: frozenset[str]) -> None:
+    """Make sure each name can be linked; otherwise LLVM's linker would end the process."""
+    missing = [name for name in names if name != TABLE and not _address(name)]  # the linker makes the table
     if missing:
         raise ArtifactError(
             f"the object needs functions this machine does not have: {', '.join(sorted(missing))}",
@@ -82,6 +103,21 @@ def _resolve(names: frozenset[str]) -> None:
         )
 
 
-def _is_known(name: str) -> bool:
-    # The global offset table's base is made by the linker itself.
-    return name == "_GLOBAL_OFFSET_TABLE_" or bool(llvm.address_of_symbol(name))
+def _address(name: str) -> int:
+    """The address of a function that this process has; 0 where it has none of that name."""
+    if name in native.EXPORTS:
+        return native.load().exports[name]
+    for library in (None, *_MATH_LIBRARIES):
+        found = getattr(_opened(library), name, None) if name.isidentifier() else None
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value or 0
+    return 0
+
+
+@lru_cache(maxsize=8)
+def _opened(library: str | None) -> ctypes.CDLL | None:
+    """A library; None if this machine has none of that name. `library` None is what the process has loaded."""
+    try:
+        return ctypes.CDLL(library)
+    except OSError:
+        return None

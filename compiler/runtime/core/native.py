@@ -1,21 +1,28 @@
-"""The runtime's own machine code (native.ll), compiled once per process when first needed."""
+"""The runtime's own machine code (native.ll), linked into the process when first needed.
+
+LLVM compiles it, unless a built model that was loaded before has it along: then the process needs no LLVM at all.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.resources import files
 from string import Template
-from typing import Any
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import DeviceError
+from compiler.runtime.core.object_linker import UnknownObject, link
 from compiler.target.cpu_features import architecture
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
 # Functions that objects may call.
 EXPORTS = frozenset(
@@ -49,6 +56,8 @@ class NativeLibrary:
     alloc: Any
     free: Any
     time: Any
+    exports: Mapping[str, int]
+    """The addresses of `EXPORTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +98,14 @@ _threads: int | None = None  # as set before the native code was there
 _cores: tuple[int, ...] = ()  # of the pools' threads
 _callback: int | None = None  # the address of what calls Python's functions
 _pools: list[NativeLibrary | Pool] = []
+_offered: bytes | None = None  # the native functions, compiled before
 
 
 def target_machine(opt: int = 0) -> llvm.TargetMachine:
     """A fresh target machine for this process (an execution engine consumes the one it gets)."""
     global _initialised
+    import llvmlite.binding as llvm  # not needed to run a built model
+
     if not _initialised:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -184,24 +196,48 @@ def source_text(arch: str) -> str:
     return Template(source).substitute(ARCHITECTURES[arch])
 
 
+@cache
+def blob_name(arch: str) -> str:
+    """Return the name in an artifact of the native functions, compiled. It changes with what they are compiled from."""
+    return f"native.{hashlib.sha256(source_text(arch).encode()).hexdigest()[:32]}"
+
+
+def offer(blobs: Mapping[str, bytes]) -> None:
+    """Take the native functions from an artifact's blobs when they are needed, if they are this version's."""
+    global _offered
+    arch = architecture(None)
+    if _native is None and arch in ARCHITECTURES:
+        _offered = blobs.get(blob_name(arch), _offered)
+
+
+@lru_cache(maxsize=8)
+def compiled(triple: str | None) -> bytes:
+    """The native functions as an object for any program to link. Raises DeviceError where they are not written for."""
+    import llvmlite.binding as llvm
+
+    arch = architecture(triple)
+    if arch not in ARCHITECTURES:
+        raise DeviceError(f"a library for {arch} cannot be made self-contained", hint='export to a ".tar" file')
+    text = source_text(arch)
+    target_machine()  # initialises LLVM
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
+    machine = target.create_target_machine(opt=2, reloc="pic")
+    return bytes(machine.emit_object(llvm.parse_assembly(text)))
+
+
 def _build() -> NativeLibrary:
     arch = architecture(None)
     if platform.system() != "Linux" or arch not in ARCHITECTURES:
         raise DeviceError(f"kernels run on Linux (x86_64, aarch64, riscv64), not on {platform.system()} {arch}")
-    module = llvm.parse_assembly(source_text(arch))
-    # The text is in the shape it should run in: no optimiser, which keeps this to a few milliseconds.
-    code = target_machine().emit_object(module)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    for name in EXPORTS:
-        llvm.add_symbol(name, engine.get_function_address(name))
+    address = _linked(_offered or _compiled_here(arch))
     pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
     def function(name: str, result: Any, *arguments: Any) -> Any:
-        return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(f"tunefarm_{name}"))
+        return ctypes.CFUNCTYPE(result, *arguments)(address(f"tunefarm_{name}"))
 
-    native = NativeLibrary(
+    return NativeLibrary(
         parallel_for=function("parallel_for", i32, pointer, pointer, i64),
         set_threads=function("set_threads", None, i32),
         get_threads=function("get_threads", i32),
@@ -211,7 +247,32 @@ def _build() -> NativeLibrary:
         alloc=function("alloc", pointer, i64),
         free=function("free", None, pointer),
         time=function("time", i64, pointer, pointer, i64),
+        exports={name: address(name) for name in EXPORTS},
     )
-    # Worker threads run this code until the process ends, so it is never unmapped.
-    engine.detach()
-    return native
+
+
+def _compiled_here(arch: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    # The text is in the shape it should run in: no optimiser, which keeps this to a few milliseconds.
+    machine = target_machine()
+    return bytes(machine.emit_object(llvm.parse_assembly(source_text(arch))))
+
+
+def _linked(code: bytes) -> Callable[[str], int]:
+    """Map the code for good, as worker threads run it until the process ends. Returns what gives the addresses."""
+    libc = ctypes.CDLL(None)
+    try:
+        return link([code], lambda name: _address_in(libc, name), for_good=True).address
+    except UnknownObject:
+        import llvmlite.binding as llvm
+
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        engine.detach()
+        return lambda name: int(engine.get_function_address(name))
+
+
+def _address_in(library: ctypes.CDLL, name: str) -> int:
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0

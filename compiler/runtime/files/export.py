@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import llvmlite.binding as llvm
-
 from compiler.artifact import LINKED, Artifact
-from compiler.errors import ArtifactError, DeviceError
+from compiler.errors import ArtifactError
 from compiler.runtime.core import native
 from compiler.runtime.files.checksum import seal_library
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described, described_object
@@ -120,7 +117,7 @@ def export_library(
         code = _TEXTS[suffix](module) if as_text else described_object(whole if linked_later else alone)
         files = {f"lib0.{suffix}": code}
         if not linked_later:
-            support = support_object(Target(whole.target).mtriple)
+            support = native.compiled(Target(whole.target).mtriple)
             built = whole.blobs["object"]
             support = with_flags_of(support, built) if elf_kind(built) is not None else support
             files[f"devc.{o}"] = described(support, alone) if as_text else support
@@ -140,27 +137,15 @@ def _source(module: Exported, fmt: str) -> str:
     return str(get_source(fmt))
 
 
+def _bitcode(text: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    return bytes(llvm.parse_assembly(text).as_bitcode())
+
+
 _TEXTS: dict[str, Callable[[Exported], bytes]] = {
     "ll": lambda module: _source(module, "ll").encode(),
-    "bc": lambda module: bytes(llvm.parse_assembly(_source(module, "ll")).as_bitcode()),
+    "bc": lambda module: _bitcode(_source(module, "ll")),
     "s": lambda module: _source(module, "asm").encode(),
 }
 """What a module's code can be written as for a compiler, instead of an object."""
-
-
-@lru_cache(maxsize=8)
-def support_object(triple: str | None) -> bytes:
-    """The runtime's native part as an object, so that a library needs nothing of tunefarm beside it.
-
-    Raises DeviceError for a machine that it is not written for.
-    """
-    arch = architecture(triple)
-    if arch not in native.ARCHITECTURES:
-        raise DeviceError(f"a library for {arch} cannot be made self-contained", hint='export to a ".tar" file')
-    text = native.source_text(arch)
-    native.target_machine()  # initialises LLVM
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
-    machine = target.create_target_machine(opt=2, reloc="pic")
-    return bytes(machine.emit_object(llvm.parse_assembly(text)))

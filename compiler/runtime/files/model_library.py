@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from compiler.artifact import CONSTANTS, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core import native
 from compiler.runtime.files.elf_section import find_section, with_flags_of
-from compiler.runtime.files.export import support_object
 from compiler.runtime.files.linker import create_shared
 from compiler.target.target import Target
 
@@ -55,7 +52,7 @@ def export_model(
     with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
         folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        small = {"lib0.o": objects, "devc.o": with_flags_of(support_object(triple), objects)}
+        small = {"lib0.o": objects, "devc.o": with_flags_of(native.compiled(triple), objects)}
         small |= {f"linked{index}.o": more for index, more in enumerate(code.linked)}
         if code.constants:
             small["start.o"] = with_flags_of(start_object(triple, code.constants, arrays), objects)
@@ -69,6 +66,8 @@ def export_model(
 
 def start_object(triple: str | None, count: int, arrays: Mapping[int, int]) -> bytes:
     """Code that fills in the table of `count` constants when the library is loaded: `arrays` are offsets by number."""
+    import llvmlite.binding as llvm
+
     offsets = ", ".join(f"i64 {arrays.get(number, -1)}" for number in range(count))
     text = f"""
 @{CONSTANTS} = external hidden global [{count} x ptr]

@@ -6,14 +6,17 @@ import ctypes
 import time
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from compiler.errors import ArgumentError
 from compiler.runtime.core import native
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
 _ACCUMULATORS = 12  # enough to keep two units of four cycles busy
 _ROUNDS = 200_000
@@ -68,6 +71,8 @@ def _fastest(run: object) -> float:
 
 
 def _compiled(lanes: int) -> llvm.ExecutionEngine:
+    import llvmlite.binding as llvm
+
     native.target_machine()  # initialises LLVM
     cpu = host_cpu()
     features = ",".join(f"+{name}" for name in sorted(cpu.features))

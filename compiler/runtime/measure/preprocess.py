@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from compiler.runtime.core import native
@@ -128,7 +127,8 @@ def _line_flusher() -> Any:
     source = _SOURCE.format(line=text[0], fence=text[1])
     if platform.machine() != "x86_64":
         source = "\n".join(line for line in source.splitlines() if not line.startswith("declare"))
-    native.load()  # initialises LLVM's native target
+    import llvmlite.binding as llvm
+
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(source), native.target_machine())
     engine.finalize_object()
     address = engine.get_function_address("flush")

@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.artifact import CONSTANT, Artifact
 from compiler.errors import ArtifactError, DeviceError
+from compiler.runtime.core import native
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
@@ -19,6 +20,18 @@ from compiler.runtime.files.model_library import export_model
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from compiler.runtime.vm import executable, model_file
 from compiler.runtime.vm.executable import Program
+from compiler.target.cpu_features import architecture
+from compiler.target.target import Target
+
+
+def _with_native(code: Artifact) -> Artifact:
+    """Kernels with the runtime's native functions along, compiled for their machine."""
+    target = Target(code.target)
+    arch = architecture(target.mtriple)
+    if not target.is_cpu or arch not in native.ARCHITECTURES or native.blob_name(arch) in code.blobs:
+        return code
+    blobs = {**code.blobs, native.blob_name(arch): native.compiled(target.mtriple)}
+    return Artifact(code.target, code.cpu_features, code.entries, blobs, code.meta)
 
 
 class VMModule(Module):
@@ -95,8 +108,13 @@ class VMModule(Module):
         model_file.write(self._whole(), path)
 
     def _whole(self) -> Program:
-        """The program with the modules that are imported. Raises ArtifactError for one that cannot be written."""
-        return replace(self.program, modules=tuple([bundle(module) for module in self.imported_modules]))
+        """The program with the modules that are imported, and what runs it without LLVM.
+
+        Raises ArtifactError for a module that cannot be written.
+        """
+        kernels = {device: _with_native(code) for device, code in self.program.kernels.items()}
+        modules = tuple([bundle(module) for module in self.imported_modules])
+        return replace(self.program, kernels=kernels, modules=modules)
 
     def export_library(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.artifact import CONSTANT, CONSTANTS, PYTHON, Artifact
 from compiler.errors import ArtifactError
+from compiler.runtime.core import native
 from compiler.runtime.core.backends import DeviceBackend
 from compiler.runtime.core.code.artifact_module import ArtifactModule
 from compiler.runtime.core.code.cpu_function import Code, CPUFunction
@@ -24,7 +25,7 @@ from compiler.runtime.core.threads import set_num_threads
 from compiler.runtime.files.described_object import described_object
 from compiler.runtime.files.export import static_objects
 from compiler.runtime.files.header import header
-from compiler.target.cpu_features import architecture, host_cpu
+from compiler.target.cpu_features import architecture, host_cpu, told_features
 from compiler.target.target import Target
 
 
@@ -147,8 +148,11 @@ def check_runnable(artifact: Artifact) -> None:
     here, wanted = architecture(None), architecture(target.mtriple)
     if wanted != here:
         raise ArtifactError(f"the artifact is for {wanted}; this machine is {here}")
+    asked = set(artifact.cpu_features) - told_features()
+    if not asked:
+        return
     cpu = host_cpu()
-    missing = sorted(set(artifact.cpu_features) - cpu.features)
+    missing = sorted(asked - cpu.features)
     if missing:
         raise ArtifactError(
             f"the artifact needs CPU features this machine lacks: {', '.join(missing)} (this CPU: {cpu.name})",
@@ -163,6 +167,7 @@ def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObje
     code = artifact.blobs.get("object")
     if code is None:
         raise ArtifactError("the artifact holds no object code")
+    native.offer(artifact.blobs)
     required = [name for e in artifact.entries for name in (e.symbol, f"{e.symbol}_packed")]
     return load_object(code, required, (*artifact.linked, *libraries))
 

@@ -170,8 +170,7 @@ def test_the_system_is_asked_for_the_unit_before_it_is_used():
 
 
 def test_the_runtime_asks_linux():
-    native.load()
-    tiles = ctypes.CFUNCTYPE(ctypes.c_int32)(llvm.address_of_symbol("tunefarm_tiles"))
+    tiles = ctypes.CFUNCTYPE(ctypes.c_int32)(native.load().exports["tunefarm_tiles"])
     assert tiles() == ("amx-tile" in host_cpu().features)
 
 
