@@ -7,12 +7,12 @@ they are.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from compiler import hooks
 from compiler.driver.backend import backend_of
 from compiler.driver.sized_kernels import SizedKernels
 from compiler.ir.base import GlobalVar
@@ -53,11 +53,12 @@ class KernelSchedules:
     sized: Callable[[n.PrimFunc, Target], SizedKernels | None] = _no_sizes
 
 
-_in_use: list[KernelSchedules | str] = [KernelSchedules()]
+_NOTHING = KernelSchedules()
+_in_use: list[KernelSchedules | None] = [None]  # None: whom `hooks` names
 
 
-def use_kernel_schedules(schedules: KernelSchedules | str) -> None:
-    """Ask `schedules` from now on: an object, or "package.module:NAME" for one that is imported when first asked."""
+def use_kernel_schedules(schedules: KernelSchedules) -> None:
+    """Ask `schedules` from now on."""
     _in_use[0] = schedules
 
 
@@ -74,11 +75,9 @@ def kernel_schedules(schedules: KernelSchedules) -> Iterator[None]:
 def asked() -> KernelSchedules:
     """Whom builds ask now."""
     found = _in_use[-1]
-    if isinstance(found, str):
-        module, _, name = found.partition(":")
-        found = getattr(importlib.import_module(module), name)
+    if found is None:
+        found = hooks.answer(hooks.SCHEDULES) or _NOTHING
         assert isinstance(found, KernelSchedules)
-        _in_use[-1] = found
     return found
 
 

@@ -80,9 +80,7 @@ class Pool:
         if hasattr(library, "tunefarm_set_callback"):  # else it is a library of before there were any
             set_callback = library.tunefarm_set_callback
             set_callback.argtypes, set_callback.restype = [ctypes.c_void_p], None
-        return Pool(
-            library.tunefarm_set_threads, library.tunefarm_set_cores, set_callback, library.tunefarm_after_fork
-        )
+        return Pool(library.tunefarm_set_threads, library.tunefarm_set_cores, set_callback, library.tunefarm_after_fork)
 
 
 def _no_callback(hook: int) -> None:

@@ -102,7 +102,7 @@ def _read(data: bytes) -> _Object:
     tables: list[tuple[int, memoryview]] = []
     symbols: list[tuple[str, int, int, int, int]] = []
     for number, section in enumerate(sections):
-        _, kind, flags, _, offset, size, link_to, changed, align, _ = section
+        _, kind, flags, _, _, size, link_to, changed, align, _ = section
         if kind == _SYMBOLS:
             names = _content(view, sections[link_to])
             symbols = [_symbol(entry, names) for entry in _SYMBOL.iter_unpack(_content(view, section))]

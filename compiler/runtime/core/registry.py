@@ -25,9 +25,7 @@ def register_func(func_name: AnyFunction, f: None = None, override: bool = False
 @overload
 def register_func(func_name: str, f: AnyFunction, override: bool = False) -> PackedFunc: ...
 @overload
-def register_func(
-    func_name: str, f: None = None, override: bool = False
-) -> Callable[[AnyFunction], PackedFunc]: ...
+def register_func(func_name: str, f: None = None, override: bool = False) -> Callable[[AnyFunction], PackedFunc]: ...
 def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
     """Register a global function: `@register_func`, `@register_func("name")` or `register_func("name", f)`.
 

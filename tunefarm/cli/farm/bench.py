@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from compiler.driver.kernel_schedules import use_kernel_schedules
+from compiler import hooks
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address
@@ -103,7 +103,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     """Run SUITE (a name, or a TOML file) on devices: those of the tracker that match --devices, the servers given
     with --device, or this machine."""
     found = find_suite(suite)
-    use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
+    hooks.name_answer(hooks.SCHEDULES, "tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
     _check_report(given["report"])
     _check_webhook(given["webhook"])
     devices = _devices(settings, given["devices"], given["tracker"], addresses)

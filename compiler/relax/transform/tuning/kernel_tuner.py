@@ -5,12 +5,12 @@ The tuner's answers are in `tuner/faces/kernel_tuner.py`. Without a tuner there 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
+from compiler import hooks
 from compiler.errors import TunefarmError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
@@ -39,11 +39,12 @@ class KernelTuner:
     choose: Callable[[n.PrimFunc, Target, int, bool], n.PrimFunc | None] = _nobody
 
 
-_in_use: list[KernelTuner | str] = [KernelTuner()]
+_NOTHING = KernelTuner()
+_in_use: list[KernelTuner | None] = [None]  # None: whom `hooks` names
 
 
-def use_kernel_tuner(tuner: KernelTuner | str) -> None:
-    """Ask `tuner` from now on: an object, or "package.module:NAME" for one that is imported when first asked."""
+def use_kernel_tuner(tuner: KernelTuner) -> None:
+    """Ask `tuner` from now on."""
     _in_use[0] = tuner
 
 
@@ -60,11 +61,9 @@ def kernel_tuner(tuner: KernelTuner) -> Iterator[None]:
 def asked() -> KernelTuner:
     """Whom passes ask now."""
     found = _in_use[-1]
-    if isinstance(found, str):
-        module, _, name = found.partition(":")
-        found = getattr(importlib.import_module(module), name)
+    if found is None:
+        found = hooks.answer(hooks.TUNER) or _NOTHING
         assert isinstance(found, KernelTuner)
-        _in_use[-1] = found
     return found
 
 
