@@ -1,4 +1,4 @@
-"""A process that loads and runs a built model imports neither the compiler nor the tuner nor LLVM, and shares weights."""
+"""A process that runs a built model imports neither the compiler nor the tuner nor LLVM, and shares its weights."""
 
 from __future__ import annotations
 
