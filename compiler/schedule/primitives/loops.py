@@ -165,15 +165,13 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
     dtype = "int64" if any(var.dtype == "int64" for var in loops) else loops[0].dtype
     fused = n.Var("_".join(v.name for v in loops) + "_fused", dtype)
     mapping: dict[n.Var, PrimExpr] = {}
-    rest: PrimExpr = fused
-    total: PrimExpr = ops.const(1, fused.dtype)
+    total: PrimExpr = ops.const(1, dtype)  # iterations of the loops inside the one at hand
     for position in range(len(chain) - 1, -1, -1):
         loop = chain[position]
-        total = ops.mul(loop.extent, total)
+        inside, total = total, ops.mul(loop.extent, total)
         unit = not preserve_unit_iters and ops.is_const(loop.extent, 1)
-        value = rest if position == 0 else ops.floormod(rest, loop.extent)
+        value = ops.floordiv(fused if position == 0 else ops.floormod(fused, total), inside)
         mapping[loop.loop_var] = ops.cast(loop.loop_var.dtype, ops.const(0, dtype) if unit else value)
-        rest = ops.floordiv(rest, loop.extent)
     iterations = math.prod(ops.as_int(loop.extent) or 0 for loop in chain)
     if fused.dtype == "int32" and iterations >= 1 << 31:
         raise Illegal(

@@ -219,6 +219,17 @@ def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimEx
     return found if found.dtype == wanted else n.Call(wanted, Op.get(f"tir.{name}"), found.args)  # type: ignore[attr-defined]
 
 
+def _dtype_named(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    """`function`, whose first argument is a dtype, as older texts call it, too: with `dtype=` after the operands."""
+
+    def call(*args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
+        first = () if dtype is None else (dtype,)
+        typed, *rest = (*first, *args)
+        return function(typed.dtype if isinstance(typed, TypeName) else typed, *rest)
+
+    return call
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{kind.__name__: partial(binary, kind) for kind in _BINARY},
     "min": _fold(n.Min),
@@ -243,13 +254,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "StringImm": _string,
     "IntImm": _int_imm,
     "FloatImm": _float_imm,
-    "Call": _call,
-    "call_intrin": _call,
-    "call_extern": intrin.call_extern,
+    "Call": _dtype_named(_call),
+    "call_intrin": _dtype_named(_call),
+    "call_extern": _dtype_named(intrin.call_extern),
     "call_packed": intrin.call_packed,
-    "call_pure_extern": foreign.call_pure_extern,
-    "call_llvm_intrin": foreign.call_llvm_intrin,
-    "call_llvm_pure_intrin": foreign.call_llvm_pure_intrin,
+    "call_pure_extern": _dtype_named(foreign.call_pure_extern),
+    "call_llvm_intrin": _dtype_named(foreign.call_llvm_intrin),
+    "call_llvm_pure_intrin": _dtype_named(foreign.call_llvm_pure_intrin),
     "address_of": foreign.address_of,
     "acosh": composed.acosh,
     "asinh": composed.asinh,
