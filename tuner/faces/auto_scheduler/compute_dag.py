@@ -14,6 +14,7 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.text.print_func import workload_key
 from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
 from tuner.task import count_flops
@@ -62,12 +63,16 @@ class ComputeDAG:
         return count_flops(self.func)
 
     @property
-    def init_state(self) -> State:
+    def init_state(self) -> LoopState:
         """Nothing scheduled."""
-        return State(self.func)
+        return LoopState(self)
 
-    def get_init_state(self) -> State:
+    def get_init_state(self) -> LoopState:
         return self.init_state
+
+    def infer_bound_from_state(self, state: State) -> State:
+        """Return the state with the range of every iterator. Ranges of a state that a search found are always known."""
+        return state.with_bounds() if isinstance(state, LoopState) else state
 
     def workload_key(self) -> str:
         """A key of the computation and its shapes; names do not matter."""
@@ -81,10 +86,14 @@ class ComputeDAG:
         """The schedule of `state` and the arguments, as `tvm.lower` and `tvm.build` take them. Raises ScheduleError
         when the state is of another computation, SchedulerError for a layout rewrite, which there is none."""
         no_layout_rewrite(layout_rewrite)
+        if isinstance(state, LoopState):
+            return LoopState(self, state.transform_steps).replay().schedule, self.tensors
         return State(self.func, state.trace).schedule, self.tensors
 
     def print_python_code_from_state(self, state: State) -> str:
         """The state as the Python calls that make it."""
+        if isinstance(state, LoopState):
+            return "\n".join(state.replay().lines) + "\n\n"
         return State(self.func, state.trace).trace.to_python()
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from compiler.errors import ScheduleError
 from compiler.target.target import Target
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.measure_types import MeasureInput
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.state import State
@@ -107,16 +108,23 @@ class ApplyHistoryBest(DispatchContext):
         entry = table.get(name, {}).get(function, {})
         if args in entry:
             state = entry[args][0]
-            return state if dag is None else State(dag.func, state.trace)
+            return state if dag is None else _moved(state, dag)
         if not self.include_compatible:
             return None
         known = sorted((args_distance(args, other) * cost, place, state)
                        for place, (other, (state, cost)) in enumerate(entry.items()))  # fmt: skip
-        func = (dag or ComputeDAG(workload_key)).func
+        own = dag or ComputeDAG(workload_key)
         for far, _, state in known:
-            if math.isfinite(far) and _applies(moved := State(func, state.trace)):
+            if math.isfinite(far) and _applies(moved := _moved(state, own)):
                 return moved
         return None
+
+
+def _moved(state: State, dag: ComputeDAG) -> State:
+    """Return `state` as one of the computation `dag`."""
+    if isinstance(state, LoopState):
+        return LoopState(dag, state.transform_steps)
+    return State(dag.func, state.trace)
 
 
 def _applies(state: State) -> bool:

@@ -1,8 +1,9 @@
 """Tuning records as lines of JSON.
 
-A line is `{"i": [[workload_key, target, hardware, target_host, layout_rewrite, inputs], trace], "r": [costs,
+A line of our own is `{"i": [[workload_key, target, hardware, target_host, layout_rewrite, inputs], trace], "r": [costs,
 error_no, all_cost, timestamp], "v": "tunefarm-1"}`: the frame that the field's logs have, around a schedule trace.
-Their states are steps of another compiler, so their lines cannot be read here, nor ours there.
+A line of version "v0.6" has the steps of a loop state in the trace's place, as Apache TVM writes it; states that a
+program made step by step are written so, and read by both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.hardware import HardwareParams
+from tuner.faces.auto_scheduler.loop_state import LoopState
+from tuner.faces.auto_scheduler.loop_steps import read_step
 from tuner.faces.auto_scheduler.measure_callback import PythonBasedMeasureCallback
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.search_task import SearchTask
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tuner.faces.auto_scheduler.search_policy import SearchPolicy
 
 LOG_VERSION = "tunefarm-1"
+TVM_LOG_VERSION = "v0.6"
 _FAILED_COST = 1e10  # what the format has for the time of a failed trial
 
 
@@ -84,12 +88,19 @@ def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
     host = "" if task.target_host is None else str(task.target_host)
     head = [task.workload_key, str(task.target), task.hardware_params.to_json(), host, 0, []]
     costs = res.costs if res.error_no == 0 else [_FAILED_COST]
+    state = inp.state
+    steps = isinstance(state, LoopState)
     row = {
-        "i": [head, json.loads(inp.state.trace.to_json())],
+        "i": [head, state_rows(state) if isinstance(state, LoopState) else json.loads(state.trace.to_json())],
         "r": [costs, int(res.error_no), res.all_cost, res.timestamp],
-        "v": LOG_VERSION,
+        "v": TVM_LOG_VERSION if steps else LOG_VERSION,
     }
     return json.dumps(row)
+
+
+def state_rows(state: LoopState) -> list[list[Any]]:
+    """Return a state made of steps as logs of version `TVM_LOG_VERSION` have it."""
+    return [[], [step.row() for step in state.transform_steps]]
 
 
 def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
@@ -104,10 +115,10 @@ def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, Meas
         version = row["v"]
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
-    if version != LOG_VERSION:
+    if version not in (LOG_VERSION, TVM_LOG_VERSION):
         raise RecordError(
-            f"a record of version {str(version)[:20]!r}, whose state is steps of another compiler",
-            hint=f"only version {LOG_VERSION!r} is read here; tune again",
+            f"a record of version {str(version)[:20]!r}, which is not known here",
+            hint=f"versions: {LOG_VERSION}, {TVM_LOG_VERSION}",
         )
     try:
         head, trace = row["i"]
@@ -115,7 +126,11 @@ def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, Meas
         known = json.dumps(head)
         task = tasks.get(known) or _task(head)
         tasks[known] = task
-        state = State(lambda: task.compute_dag.func, Trace.from_json(json.dumps(trace)))
+        state: State
+        if version == TVM_LOG_VERSION:
+            state = LoopState(task.compute_dag, [read_step(row) for row in trace[1]])
+        else:
+            state = State(lambda: task.compute_dag.func, Trace.from_json(json.dumps(trace)))
         times = tuple(float(c) for c in costs) if error_no == 0 else ()
         return MeasureInput(task, state), MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
     except ScheduleError as error:

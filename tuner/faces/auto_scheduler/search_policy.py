@@ -10,6 +10,7 @@ from typing import Any
 from compiler.schedule.core.trace import Trace
 from tuner.engine.plan import TaskSearch, sketch_search, trace_source
 from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.records.lookup.keys import candidate_digest
@@ -161,9 +162,12 @@ def make_policy(
 
 
 def measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | None]]:
-    """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed."""
+    """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed. States made of steps
+    have no trace, and are left out."""
     found = []
     for inp, result in load_records(log):
+        if isinstance(inp.state, LoopState):
+            continue
         if inp.task.workload_key == task.workload_key and str(inp.task.target) == str(task.target):
             text = inp.state.trace.to_json()
             found.append((candidate_digest(text), text, result.cost if result.error_no == 0 else None))
