@@ -3,11 +3,20 @@
 from tunefarm.tracker_runner import WithOwnKeys
 from tuner.faces.auto_scheduler import measure_methods as _methods
 from tuner.faces.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
-from tuner.faces.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
-from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.measure_methods import (
+    LocalBuilder,
+    LocalRPCMeasureContext,
+    LocalRunner,
+    ProgramBuilder,
+    ProgramMeasurer,
+    ProgramRunner,
+)
+from tuner.faces.auto_scheduler.measure_types import BuildResult, MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.record import recover_measure_input
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
+    "BuildResult",
     "LocalBuilder",
     "LocalRPCMeasureContext",
     "LocalRunner",
@@ -15,8 +24,12 @@ __all__ = [
     "MeasureErrorNo",
     "MeasureInput",
     "MeasureResult",
+    "ProgramBuilder",
+    "ProgramMeasurer",
+    "ProgramRunner",
     "PythonBasedMeasureCallback",
     "RPCRunner",
+    "recover_measure_input",
 ]  # fmt: skip
 
 

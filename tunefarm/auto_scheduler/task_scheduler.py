@@ -1,8 +1,15 @@
 """Several tasks tuned together."""
 
-from tuner.faces.auto_scheduler.task_scheduler import TaskScheduler, TaskSchedulerCallback
+from tuner.faces.auto_scheduler.task_scheduler import (
+    LogEstimatedLatency,
+    PrintTableInfo,
+    TaskScheduler,
+    TaskSchedulerCallback,
+)
 
 __all__ = [
+    "LogEstimatedLatency",
+    "PrintTableInfo",
     "TaskScheduler",
     "TaskSchedulerCallback",
 ]  # fmt: skip

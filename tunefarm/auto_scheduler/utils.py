@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tunefarm.autotvm.utils import get_const_int, get_const_tuple, get_func_name
+from tuner.faces.auto_scheduler.workload_registry import args_distance
+from tuner.faces.common.arguments import tuples
 
 __all__ = [
     "array_mean",
+    "calc_workload_dis_factor",
     "decode_workload_key",
     "get_const_int",
     "get_const_tuple",
@@ -47,3 +50,11 @@ def decode_workload_key(workload_key: str) -> tuple[str | None, list[Any] | None
     except (ValueError, TypeError):
         return None, None
     return str(name), args
+
+
+def calc_workload_dis_factor(
+    target_workload_pair: tuple[str | None, Sequence[Any]], workload_pair: tuple[str | None, Sequence[Any]]
+) -> float:
+    """Tell how far apart two workloads are, each a name and arguments: 1 for equal ones, infinity for strangers."""
+    (name, args), (other, other_args) = target_workload_pair, workload_pair
+    return args_distance(tuples(args), tuples(other_args)) if name == other else float("inf")

@@ -93,7 +93,7 @@ class ComputeDAG:
     def print_python_code_from_state(self, state: State) -> str:
         """The state as the Python calls that make it."""
         if isinstance(state, LoopState):
-            return "\n".join(state.replay().lines) + "\n\n"
+            return "\n".join(state.replay().lines) + "\n"
         return State(self.func, state.trace).trace.to_python()
 
     def __str__(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.te.operation import thread_axis
 from compiler.te.schedule.schedule import Schedule, Stage, create_schedule
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from compiler.te.operation import thread_axis
 from compiler.tir.nodes import IterVar
 from tuner.faces.auto_scheduler import loop_steps as steps
 from tuner.faces.auto_scheduler.errors import SchedulerError
@@ -59,7 +59,7 @@ class Replay:
         assert isinstance(op, ComputeOp)
         axes = [*op.axis, *op.reduce_axis]
         self._axes[stage] = axes
-        self._names.update({axis: _clean(axis.var.name) for axis in axes})
+        self._names.update({axis: shown_name(axis.var.name) for axis in axes})
         name = _clean(op.name)
         names = ", ".join(self._named(stage, axis) for axis in axes) + ("," if len(axes) == 1 else "")
         self.lines.append(f"{names} = tuple({name}.op.axis) + tuple({name}.op.reduce_axis)")
@@ -131,9 +131,7 @@ class Replay:
             outer, inner = stage.split(rest, **{word: length})
             self._names[outer], self._names[inner] = f"{self._names[rest]}_o", f"{self._names[rest]}_i"
             made = f"{self._named(stage, outer)}, {self._named(stage, inner)}"
-            self.lines.append(
-                f"{made} = s[{_clean(stage.op.name)}].split({self._named(stage, rest)}, {word}={length})"
-            )
+            self.lines.append(f"{made} = s[{_clean(stage.op.name)}].split({self._named(stage, rest)}, {word}={length})")
             if inner_to_outer:
                 parts.insert(0, inner)
                 rest = outer
@@ -218,6 +216,11 @@ def _behind(op: Operation) -> list[Tensor]:
             found.append(tensor)
             left.extend(tensor.op.input_tensors)
     return found
+
+
+def shown_name(name: str) -> str:
+    """Return a name without what an identifier has not, the parts of a split in short."""
+    return name.replace(".", "_").replace("@", "_").replace("outer", "o").replace("inner", "i")
 
 
 def _clean(name: str) -> str:

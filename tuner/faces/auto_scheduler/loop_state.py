@@ -6,7 +6,7 @@ A state that the search found is a trace (`state`). One of these is a list of st
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from compiler.tir.nodes import IterType, IterVar, Range
 from compiler.tir.ops import as_int, const
 from tuner.faces.auto_scheduler import loop_steps as steps
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.auto_scheduler.loop_schedule import KINDS, THREADS, Replay, outputs_of
+from tuner.faces.auto_scheduler.loop_schedule import KINDS, THREADS, Replay, outputs_of, shown_name
 from tuner.faces.auto_scheduler.loop_steps import LoopStep
 from tuner.faces.auto_scheduler.state import State
 
@@ -75,15 +75,26 @@ class LoopState(State):
 
     ANNOTATION_TRANS_TABLE = ANNOTATIONS
 
-    def __init__(self, dag: ComputeDAG, taken: Sequence[LoopStep] = ()) -> None:
-        super().__init__(lambda: dag.func)
-        self.dag = dag
-        self._steps: tuple[LoopStep, ...] = ()
-        self._stages = [_fresh(stage.op) for stage in Replay(outputs_of(dag.tensors)).stages]
+    def __init__(self, dag: ComputeDAG | Callable[[], ComputeDAG], taken: Sequence[LoopStep] = ()) -> None:
+        super().__init__(lambda: self.dag.func)
+        self._dag = dag
+        self._steps: tuple[LoopStep, ...] = tuple(taken)
+
+    @cached_property
+    def _stages(self) -> list[Stage]:
+        """The stages, made when they are first looked at: a record's computation may be made late."""
+        taken, self._steps = self._steps, ()
+        self.__dict__["_stages"] = [_fresh(stage.op) for stage in Replay(outputs_of(self.dag.tensors)).stages]
         for step in taken:
             self._take(step)
+        return self.__dict__["_stages"]  # type: ignore[no-any-return]
 
     # ------------------------------------------------------------------------------ what it is
+
+    @cached_property
+    def dag(self) -> ComputeDAG:
+        """The computation."""
+        return self._dag() if callable(self._dag) else self._dag
 
     @property
     def stages(self) -> list[Stage]:
@@ -381,7 +392,7 @@ class LoopState(State):
             "".join(f"{part.name}@" for part in parts), _range(whole), kinds.pop() if len(kinds) == 1 else _MIXED
         )
         after = [*iters[: positions[0]], fused, *iters[positions[-1] + 1 :]]
-        self._set_iters(index, after, {part: fused for part in parts})
+        self._set_iters(index, after, dict.fromkeys(parts, fused))
 
     def _add(self, step: LoopStep) -> None:
         """Take a step that adds a stage: the operations that read others from now on are new, too."""
@@ -416,7 +427,7 @@ def _fresh(op: Operation) -> Stage:
         op,
         tuple(
             Iterator(
-                axis.var.name,
+                shown_name(axis.var.name),
                 Range(const(0), const(as_int(axis.dom.extent) or 0)) if axis.dom is not None else None,
                 int(axis.iter_type is IterType.COMM_REDUCE),
             )

@@ -2,22 +2,127 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from compiler.artifact import Artifact
+from compiler.errors import TunefarmError
 from rpc_server.box.server import Server
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.trial_messages import MeasureRequest
 from tracker.client import connect_tracker
 from tracker.server import Tracker
+from tuner.build import worker
+from tuner.devices.fleet import DeviceSession
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.common.engine import FaceBuilder, MeasureOptionError, OnThisMachine, OnTracker
+from tuner.faces.auto_scheduler.loop_state import LoopState
+from tuner.faces.auto_scheduler.measure_callback import PythonBasedMeasureCallback
+from tuner.faces.auto_scheduler.measure_types import BuildResult, MeasureInput, MeasureResult
+from tuner.faces.common.engine import FaceBuilder, FaceRunner, MeasureOptionError, OnThisMachine, OnTracker
+from tuner.faces.common.measure_error import MeasureErrorNo
+from tuner.untuned import device_type
 
 _LOCALHOST = "127.0.0.1"
 _REGISTERED_S = 30.0
+_OPEN_WAIT_S = 60.0
 
 
-class LocalBuilder(FaceBuilder):
+class ProgramBuilder(FaceBuilder):
+    """Base of the builders."""
+
+    def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
+        """Build states, and return where their artifacts are. The files are the caller's to remove."""
+        workers = self.open()
+        try:
+            waiting = [workers.submit(self._request(given)) for given in measure_inputs]
+            return [_built(given, future.result()) for given, future in zip(measure_inputs, waiting)]
+        finally:
+            workers.close()
+
+    def _request(self, given: MeasureInput) -> worker.BuildRequest:
+        state = given.state
+        func = worker.pack_func(state.schedule.func if isinstance(state, LoopState) else given.task.compute_dag.func)
+        source: worker.Source = worker.FuncSource(func)
+        if not isinstance(state, LoopState):
+            source = worker.TraceSource(func, state.trace.to_json())
+        return worker.BuildRequest(source, str(given.task.tuning_task.target), "main", self.timeout)
+
+
+def _built(given: MeasureInput, built: worker.BuildResult) -> BuildResult:
+    args = tuple(given.task.compute_dag.tensors)
+    if built.artifact is None:
+        return BuildResult(None, args, MeasureErrorNo.of(built.failure), built.text, built.seconds)
+    path = Path(tempfile.mkdtemp(prefix="tunefarm-build-"), "main.tunefarm")
+    path.write_bytes(built.artifact)
+    return BuildResult(str(path), args, 0, "", built.seconds)
+
+
+class ProgramRunner(FaceRunner):
+    """Base of the runners."""
+
+    def run(
+        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
+    ) -> list[MeasureResult]:
+        """Measure what was built, one after the other, on one device."""
+        fleet = self.open()
+        try:
+            session = fleet.open(0, _OPEN_WAIT_S)
+            try:
+                return [self._measured(session, built) for built in build_results]
+            finally:
+                session.close()
+        finally:
+            fleet.close()
+
+    def _measured(self, session: DeviceSession, built: BuildResult) -> MeasureResult:
+        start = time.perf_counter()
+        number, text, costs = MeasureErrorNo(built.error_no), built.error_msg, ()
+        if built.filename is not None:
+            number, text, costs = self._timed(session, Path(built.filename))
+        return MeasureResult(costs, number, text, built.time_cost + time.perf_counter() - start, time.time())
+
+    def _timed(self, session: DeviceSession, path: Path) -> tuple[MeasureErrorNo, str, tuple[float, ...]]:
+        try:
+            artifact = Artifact.from_bytes(path.read_bytes())
+            kind = device_type(artifact)
+            request = MeasureRequest(artifact.digest, self.evaluator(), self.timeout, device_type=kind)
+            found = session.measure(request, (artifact,))
+        except (TunefarmError, OSError) as error:
+            return MeasureErrorNo.UNKNOWN_ERROR, str(error), ()
+        return MeasureErrorNo.of(found.failure), found.text, () if found.failure is not None else tuple(found.costs)
+
+
+class ProgramMeasurer:
+    """A builder and a runner together, and the callbacks that are told of results."""
+
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        runner: ProgramRunner,
+        callbacks: Sequence[PythonBasedMeasureCallback],
+        verbose: int = 1,
+        max_continuous_error: int | None = None,
+    ) -> None:
+        self.builder, self.runner, self.callbacks, self.verbose = builder, runner, list(callbacks), verbose
+        self.max_continuous_error = max_continuous_error
+
+    def measure(self, task: object, policy: Any, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
+        """Build and measure states. Raises SchedulerError when more than `max_continuous_error` in a row fail."""
+        results = self.runner.run(inputs, self.builder.build(inputs, self.verbose), self.verbose)
+        failed = 0
+        for result in results:
+            failed = failed + 1 if result.error_no else 0
+            if self.max_continuous_error is not None and failed > self.max_continuous_error:
+                raise SchedulerError(f"{failed} states in a row failed: {result.error_msg}")
+        for callback in self.callbacks:
+            callback.callback(policy, inputs, results)
+        return results
+
+
+class LocalBuilder(ProgramBuilder):
     """Builds states in `n_parallel` processes (None: one a core) within `timeout` seconds each. `build_func`, which
     names or is a linker, changes nothing: states are sent to devices as artifacts."""
 
@@ -30,7 +135,7 @@ class LocalBuilder(FaceBuilder):
         self.build_func = build_func
 
 
-class LocalRunner(OnThisMachine):
+class LocalRunner(ProgramRunner, OnThisMachine):
     """Measures states in an isolated process of this machine, one at a time; see `FaceRunner` for the options."""
 
     def __init__(
@@ -46,7 +151,7 @@ class LocalRunner(OnThisMachine):
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
 
 
-class RPCRunner(OnTracker):
+class RPCRunner(ProgramRunner, OnTracker):
     """Measures states on the devices that the tracker at `host`:`port` lends for `key` (or a capability expression),
     up to `n_parallel` at once. Of those who wait for a device, a higher `priority` is served first. `keys` are this
     machine's where the farm uses them; see `FaceRunner` for the other options."""

@@ -18,6 +18,16 @@ class MeasureInput(NamedTuple):
     state: State
 
 
+class BuildResult(NamedTuple):
+    """The file of an artifact, or why there is none: `error_no` is not 0 then. `time_cost` is in seconds."""
+
+    filename: str | None
+    args: tuple[object, ...]
+    error_no: int
+    error_msg: str
+    time_cost: float
+
+
 class MeasureResult(NamedTuple):
     """`costs`: seconds per call, one a repeat, none when `error_no` is not 0 and `error_msg` says why. `all_cost`:
     seconds that building and measuring took; `timestamp`: when it was done, in seconds since 1970."""

@@ -128,7 +128,7 @@ def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, Meas
         tasks[known] = task
         state: State
         if version == TVM_LOG_VERSION:
-            state = LoopState(task.compute_dag, [read_step(row) for row in trace[1]])
+            state = LoopState(lambda: task.compute_dag, [read_step(row) for row in trace[1]])
         else:
             state = State(lambda: task.compute_dag.func, Trace.from_json(json.dumps(trace)))
         times = tuple(float(c) for c in costs) if error_no == 0 else ()
@@ -147,6 +147,21 @@ def _task(head: list[Any]) -> SearchTask:
     key, target, hardware, host = head[:4]
     made_for = Target(target, host=host) if host else Target(target)
     return SearchTask.recorded(str(key), made_for, HardwareParams.from_json(hardware))
+
+
+def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
+    """Return a record's input with a task of its own, made of the workload; `rebuild_state` makes the state anew, too.
+
+    Raises SchedulerError when the workload is not registered.
+    """
+    old = inp.task
+    task = SearchTask(workload_key=old.workload_key, target=old.target, hardware_params=old.hardware_params)
+    state = inp.state
+    if isinstance(state, LoopState):
+        state = LoopState(task.compute_dag, state.transform_steps)
+    elif rebuild_state:
+        state = State(task.compute_dag.func, state.trace)
+    return MeasureInput(task, state)
 
 
 def load_records(filename: str | Path) -> Iterator[tuple[MeasureInput, MeasureResult]]:

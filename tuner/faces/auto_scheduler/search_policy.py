@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from compiler.schedule.core.trace import Trace
 from tuner.engine.plan import TaskSearch, sketch_search, trace_source
+from tuner.faces.auto_scheduler.cost_model import CostModel, RandomModel, XGBModel, check_options
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.loop_state import LoopState
+from tuner.faces.auto_scheduler.measure_methods import ProgramMeasurer
+from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.search_task import SearchTask
+from tuner.faces.auto_scheduler.state import State
 from tuner.records.lookup.keys import candidate_digest
-from tuner.search.base import Proposal, Recorded
-
-
-class CostModel:
-    """Base of the cost models: which strategy searches with it."""
-
-    strategy = "evolutionary"
-
-
-class RandomModel(CostModel):
-    """No model: points are drawn at random."""
-
-    strategy = "random"
-
-
-MODEL_OPTIONS = ("verbose_eval", "num_warmup_sample", "seed", "model_file", "adaptive_training")
-"""Options of the field's model. They are accepted and change nothing: the model here is another."""
+from tuner.search.base import Candidate, Proposal, Recorded
+from tuner.space.generate import generate
 
 SEARCH_OPTIONS = (
     "eps_greedy",
@@ -47,20 +38,6 @@ SEARCH_OPTIONS = (
     "disable_change_compute_location",
 )
 """Parameters of the field's search. They are accepted and change nothing: the search here decides them itself."""
-
-
-def check_options(what: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise SchedulerError for an option that the field does not have either."""
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise SchedulerError(f"{what} has no {', '.join(unknown)}", hint=f"known: {', '.join(known)}")
-
-
-class XGBModel(CostModel):
-    """The model that ranks candidates, named as in the field; `MODEL_OPTIONS` change nothing."""
-
-    def __init__(self, **options: Any) -> None:
-        check_options("the model", options, MODEL_OPTIONS)
 
 
 class PreloadMeasuredStates:
@@ -86,6 +63,26 @@ class SearchPolicy(ABC):
     @abstractmethod
     def search(self, weight: float = 1.0) -> TaskSearch:
         """The search in the engine's terms."""
+
+    verbose = 1
+    _search: TaskSearch | None = None
+
+    def set_verbose(self, verbose: int) -> None:
+        """Say how much is printed."""
+        self.verbose = verbose
+
+    def continue_search_one_round(
+        self, num_measure: int, measurer: ProgramMeasurer
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """Measure up to `num_measure` states that were not before, and learn from them."""
+        if self._search is None:
+            self._search = self.search()
+        proposals = self._search.strategy.ask(num_measure)
+        inputs = [MeasureInput(self.task, _state(self.task, proposal)) for proposal in proposals]
+        results = measurer.measure(self.task, self, inputs)
+        for proposal, result in zip(proposals, results):
+            self._search.strategy.tell(proposal, None if result.error_no else result.cost)
+        return inputs, results
 
 
 class SketchPolicy(SearchPolicy):
@@ -121,6 +118,34 @@ class SketchPolicy(SearchPolicy):
             if candidate is not None:
                 made.strategy.tell(candidate, cost)
         return TaskSearch(made.task, made.strategy, made.recognise, made.source, weight)
+
+    def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
+        """Return a state of each family of schedules that is searched, at a point drawn at random."""
+        task = self.task.tuning_task
+        rng = np.random.default_rng(self.seed)
+        drawn = [(sketch, sketch.random(rng)) for sketch in generate(task.func, task.target)]
+        found = [Candidate(sketch, point) for sketch, point in drawn if point is not None]
+        states = [_state(self.task, candidate) for candidate in found]
+        if print_for_debug:
+            print("\n".join(map(str, states)))
+        return states
+
+    def sample_initial_population(self) -> list[State]:
+        """Return states drawn at random."""
+        drawn = sketch_search(self.task.tuning_task, "random", self.seed).strategy.ask(_POPULATION)
+        return [_state(self.task, proposal) for proposal in drawn]
+
+    def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
+        """Return states that should be fast. The search begins where its model says, not at `init_populations`."""
+        drawn = sketch_search(self.task.tuning_task, "evolutionary", self.seed).strategy.ask(out_size)
+        return [_state(self.task, proposal) for proposal in drawn]
+
+
+_POPULATION = 50
+
+
+def _state(task: SearchTask, proposal: Proposal) -> State:
+    return State(task.compute_dag.func, Trace.from_json(proposal.trace_json))
 
 
 class EmptyPolicy(SearchPolicy):

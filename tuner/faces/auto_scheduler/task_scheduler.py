@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,35 @@ class TaskSchedulerCallback:
 
     def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
         """After each trial of a task."""
+
+
+class PrintTableInfo(TaskSchedulerCallback):
+    """Prints a table of the tasks after each trial: seconds, speed and trials."""
+
+    def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
+        print("|  ID  | Latency (ms) | Speed (GFLOPS) | Trials |")
+        print("-" * 49)
+        for index, (task, cost) in enumerate(zip(task_scheduler.tasks, task_scheduler.best_costs)):
+            known = cost < _UNKNOWN
+            latency = f"{1e3 * cost:.3f}" if known else "-"
+            speed = f"{task.compute_dag.flop_ct / cost / 1e9:.2f}" if known else "-"
+            print(f"| {index:4d} | {latency:>12} | {speed:>14} | {task_scheduler.task_cts[index]:6d} |")
+        print("-" * 49, flush=True)
+
+
+class LogEstimatedLatency(TaskSchedulerCallback):
+    """Appends a line to a file after each trial: the objective in milliseconds and the number of trials, with tabs."""
+
+    def __init__(self, log_file: str | Path) -> None:
+        self.log_file = Path(log_file)
+        self.log_file.unlink(missing_ok=True)
+
+    def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
+        if all(cost < _UNKNOWN for cost in task_scheduler.best_costs):
+            line = f"ElapsedTime(s)\t{time.time() - task_scheduler.begun:.0f}\t"
+            line += f"EstimatedLatency(ms)\t{1e3 * task_scheduler.cur_score:.3f}\tTrials\t{task_scheduler.ct}\n"
+            with self.log_file.open("a", encoding="utf-8") as file:
+                file.write(line)
 
 
 class TaskScheduler:
@@ -80,6 +110,7 @@ class TaskScheduler:
         self.best_costs = [_best_cost(task, log) if log is not None else _UNKNOWN for task in self.tasks]
         self.task_cts = [0] * len(self.tasks)
         self.ct = 0
+        self.begun = time.time()
 
     def count(self, task_id: int, best_cost: float) -> None:
         """A trial of a task is over, and its best cost so far is this (infinity: none yet)."""
