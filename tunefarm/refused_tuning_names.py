@@ -128,8 +128,7 @@ TUNING: list[tuple[str, str]] = [
     (
         ("an internal of TVM's measuring; builders and devices are started by the tuning run, see docs/tuning.md"),
         """
-        auto_scheduler.measure.BuildFunc auto_scheduler.measure.BuildResult auto_scheduler.measure.ProgramBuilder
-        auto_scheduler.measure.ProgramMeasurer auto_scheduler.measure.ProgramRunner
+        auto_scheduler.measure.BuildFunc
         auto_scheduler.measure.local_build_worker auto_scheduler.measure.prepare_input_map
         auto_scheduler.measure.prepare_runner_args auto_scheduler.utils.PropagatingThread
         auto_scheduler.utils.call_func_with_thread auto_scheduler.utils.call_func_with_timeout
@@ -194,7 +193,7 @@ TUNING: list[tuple[str, str]] = [
     (
         "a whole search state is a trace here; `SearchTask` and `TaskScheduler` find and apply it",
         """
-        auto_scheduler.loop_state auto_scheduler.measure.recover_measure_input
+        auto_scheduler.loop_state.StateObject
         auto_scheduler.search_policy.SearchCallback
         """,
     ),
@@ -220,7 +219,7 @@ TUNING: list[tuple[str, str]] = [
         "schedules of a graph's kernels come from the store, see docs/relax.md",
         """
         auto_scheduler.ApplyHistoryBestOrSample auto_scheduler.dispatcher.FallbackContext
-        auto_scheduler.is_auto_scheduler_enabled auto_scheduler.utils.calc_workload_dis_factor
+        auto_scheduler.is_auto_scheduler_enabled
         autotvm.apply_fixed_config autotvm.register_topi_compute autotvm.register_topi_schedule
         autotvm.task.clear_fallback_cache autotvm.task.get_workload
         """,

@@ -36,12 +36,18 @@ def InferBound(sch: Schedule) -> Map:
 
 
 def _shorten_inner_loops(ranges: dict[n.IterVar, n.Range], stage: Stage) -> None:
-    """Let the inner loop of a split be no longer than the axis that was split."""
+    """Let the inner loop of a split be no longer than the axis that was split; and so where its outer loop was split
+    again."""
+    leaves = set(stage.leaves)
     for split in (relation for relation in stage.relations if isinstance(relation, Split)):
         whole, inner = ranges[split.parent].extent, ranges[split.inner].extent
-        longest = ops.as_int(whole)
-        if longest is not None and (ops.as_int(inner) or 0) > longest:
+        longest, length = ops.as_int(whole), ops.as_int(inner)
+        if longest is None or not length:
+            continue
+        if length > longest:
             ranges[split.inner] = n.Range(ranges[split.inner].min, whole)
+        if split.outer not in leaves:
+            ranges[split.outer] = n.Range(ranges[split.outer].min, ops.const(-(-longest // min(length, longest))))
 
 
 def ScheduleOps(sch: Schedule, bounds: object = None, debug_keep_trivial_loop: bool = False) -> n.Stmt:

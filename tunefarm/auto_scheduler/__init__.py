@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tunefarm.auto_scheduler import (
     compute_dag,
     dispatcher,
+    loop_state,
     measure,
     measure_record,
     search_policy,
@@ -19,13 +20,13 @@ from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.cost_model import RandomModel, XGBModel
 from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
 from tuner.faces.auto_scheduler.hardware import HardwareParams
-from tuner.faces.auto_scheduler.loop_state import LoopState as State
 from tuner.faces.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
 from tuner.faces.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.record import RecordReader, RecordToFile, load_best_record, load_records, save_records
 from tuner.faces.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SketchPolicy
 from tuner.faces.auto_scheduler.search_task import SearchTask, extract_tasks
+from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.task_scheduler import TaskScheduler
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions
 from tuner.faces.auto_scheduler.workload_registry import make_workload_key, register_workload
@@ -61,6 +62,7 @@ __all__ = [
     "extract_tasks",
     "load_best_record",
     "load_records",
+    "loop_state",
     "make_workload_key",
     "measure",
     "measure_record",

@@ -223,8 +223,7 @@ def _dtype_named(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     """`function`, whose first argument is a dtype, as older texts call it, too: with `dtype=` after the operands."""
 
     def call(*args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
-        first = () if dtype is None else (dtype,)
-        typed, *rest = (*first, *args)
+        typed, *rest = args if dtype is None else (dtype, *args)
         return function(typed.dtype if isinstance(typed, TypeName) else typed, *rest)
 
     return call

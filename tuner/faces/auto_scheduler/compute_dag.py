@@ -14,6 +14,7 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.text.print_func import workload_key
 from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.expression_text import c_text
 from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
@@ -127,9 +128,9 @@ def _lines(op: Operation) -> list[str]:
     for tensor, body in zip((op.output(i) for i in range(op.num_outputs)), op.body):
         if isinstance(body, n.Reduce):
             source = body.source[body.value_index]
-            lines.append(f"{tensor.name}({axes}) {_update(body)} {source}")
+            lines.append(f"{tensor.name}({axes}) {_update(body)} {c_text(source)}")
         else:
-            lines.append(f"{tensor.name}({axes}) = {body}")
+            lines.append(f"{tensor.name}({axes}) = {c_text(body)}")
     return lines
 
 

@@ -123,15 +123,20 @@ class Replay:
     def _split(self, stage: Stage, position: int, lengths: Sequence[int | None], inner_to_outer: bool) -> None:
         axes = self.axes(stage)
         rest = axes[position]
+        shown = self._named(stage, rest)
         parts: list[IterVar] = []
-        for length in reversed(lengths) if inner_to_outer else lengths:
+        word, of_stage = "factor" if inner_to_outer else "nparts", _clean(stage.op.name)
+        for left, length in zip(range(len(lengths) - 1, -1, -1), reversed(lengths) if inner_to_outer else lengths):
             if length is None:
                 raise SchedulerError("a split without a length is of a sketch, not of a whole state")
-            word = "factor" if inner_to_outer else "nparts"
-            outer, inner = stage.split(rest, **{word: length})
+            outer, inner = stage.split(rest, length) if inner_to_outer else stage.split(rest, nparts=length)
             self._names[outer], self._names[inner] = f"{self._names[rest]}_o", f"{self._names[rest]}_i"
-            made = f"{self._named(stage, outer)}, {self._named(stage, inner)}"
-            self.lines.append(f"{made} = s[{_clean(stage.op.name)}].split({self._named(stage, rest)}, {word}={length})")
+            whole = shown
+            names = [self._named(stage, outer), self._named(stage, inner)]
+            if left:  # what is split next is called as the part of it that stays
+                names[0 if inner_to_outer else 1] += "_i" if inner_to_outer else "_o"
+            shown = names[0 if inner_to_outer else 1]
+            self.lines.append(f"{names[0]}, {names[1]} = s[{of_stage}].split({whole}, {word}={length})")
             if inner_to_outer:
                 parts.insert(0, inner)
                 rest = outer

@@ -87,7 +87,8 @@ class LoopState(State):
         self.__dict__["_stages"] = [_fresh(stage.op) for stage in Replay(outputs_of(self.dag.tensors)).stages]
         for step in taken:
             self._take(step)
-        return self.__dict__["_stages"]  # type: ignore[no-any-return]
+        made: list[Stage] = self.__dict__["_stages"]  # steps that add a stage put another list here
+        return made
 
     # ------------------------------------------------------------------------------ what it is
 
@@ -126,7 +127,9 @@ class LoopState(State):
         return self._stages[self._id(key)]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LoopState) and self._steps == other._steps and self._alike(other)
+        if isinstance(other, LoopState):
+            return self._steps == other._steps and self._alike(other)
+        return isinstance(other, State) and not self._steps and not other.transform_steps
 
     def _alike(self, other: LoopState) -> bool:
         pairs = list(zip(self._stages, other._stages))
@@ -136,7 +139,7 @@ class LoopState(State):
         )
 
     def __hash__(self) -> int:
-        return hash(self._steps)
+        return hash(self._steps) if self._steps else hash(Trace().to_json())
 
     def __repr__(self) -> str:
         return f"State({len(self._steps)} steps)"
@@ -173,12 +176,17 @@ class LoopState(State):
         return Replay(outputs_of(self.dag.tensors)).run(self._steps)
 
     @cached_property
-    def schedule(self) -> Schedule:  # type: ignore[override]
+    def schedule(self) -> Schedule:
         """The scheduled function, with nothing more done to it."""
+        if not self._steps:
+            return Schedule(self.func)
         return Schedule(schedule_to_func(self.replay().schedule, self.dag.tensors, name="main"))
 
     @property
     def trace(self) -> Trace:
+        """The empty trace of a state without steps. Raises SchedulerError for another."""
+        if not self._steps:
+            return Trace()
         raise SchedulerError(
             "a state made of steps has no trace", hint="apply it with ComputeDAG.apply_steps_from_state"
         )

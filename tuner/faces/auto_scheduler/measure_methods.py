@@ -79,7 +79,8 @@ class ProgramRunner(FaceRunner):
 
     def _measured(self, session: DeviceSession, built: BuildResult) -> MeasureResult:
         start = time.perf_counter()
-        number, text, costs = MeasureErrorNo(built.error_no), built.error_msg, ()
+        costs: tuple[float, ...] = ()
+        number, text = MeasureErrorNo(built.error_no), built.error_msg
         if built.filename is not None:
             number, text, costs = self._timed(session, Path(built.filename))
         return MeasureResult(costs, number, text, built.time_cost + time.perf_counter() - start, time.time())
@@ -87,8 +88,12 @@ class ProgramRunner(FaceRunner):
     def _timed(self, session: DeviceSession, path: Path) -> tuple[MeasureErrorNo, str, tuple[float, ...]]:
         try:
             artifact = Artifact.from_bytes(path.read_bytes())
-            kind = device_type(artifact)
-            request = MeasureRequest(artifact.digest, self.evaluator(), self.timeout, device_type=kind)
+            request = MeasureRequest(
+                artifact=artifact.digest,
+                options=self.evaluator(),
+                timeout_s=self.timeout,
+                device_type=device_type(artifact),
+            )
             found = session.measure(request, (artifact,))
         except (TunefarmError, OSError) as error:
             return MeasureErrorNo.UNKNOWN_ERROR, str(error), ()

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.engine.scheduling import GradientOptions, Objective
+from tuner.faces.auto_scheduler.cost_model import check_options
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.auto_scheduler.search_policy import SEARCH_OPTIONS, SearchPolicy, check_options, make_policy, measured
+from tuner.faces.auto_scheduler.search_policy import SEARCH_OPTIONS, SearchPolicy, make_policy, measured
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions
 from tuner.records.store import RecordStore

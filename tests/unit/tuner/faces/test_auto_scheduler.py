@@ -35,9 +35,9 @@ def test_a_dag_prints_a_line_an_operation():
     assert str(dag).splitlines() == [
         "A = PLACEHOLDER [64, 64]",
         "B = PLACEHOLDER [64, 64]",
-        "matmul(i, j) += A[i, k] * B[k, j]",
+        "matmul(i, j) += (A[i, k]*B[k, j])",
         "C = PLACEHOLDER [64, 64]",
-        "out(i, j) = matmul[i, j] + C[i, j]",
+        "out(i, j) = (matmul[i, j] + C[i, j])",
     ]
     assert dag.flop_ct == 2 * 64**3 + 64**2
     A = te.placeholder((4, 8), name="A")
@@ -127,7 +127,7 @@ def test_a_failed_trial_is_recorded_as_one():
     ("line", "says"),
     [
         ("hello", "not a record"),
-        ('{"i": [], "r": [], "v": "v0.6"}', "version 'v0.6', whose state is steps of another compiler"),
+        ('{"i": [], "r": [], "v": "v0.2"}', "version 'v0.2', which is not known here"),
         ('{"i": [], "r": [], "v": "tunefarm-1"}', "not a record"),
         ('{"i": [["[]", "quantum", [], ""], {}], "r": [[], 0, 0, 0], "v": "tunefarm-1"}', "target that is not known"),
     ],
