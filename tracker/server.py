@@ -275,11 +275,11 @@ class TrackerLoop:
                 return
         if isinstance(message, Query | Admin):
             if header.kind is not MessageKind.REQUEST:
-                raise ProtocolError(f"{type(message).__name__} comes as a request")
+                raise ProtocolError(f"{type(message).__name__} must be sent as a request")
             self._ask(route, holder, message, header.request_id)
             return
         if header.kind is not MessageKind.NOTE:
-            raise ProtocolError(f"{type(message).__name__} comes as a note")
+            raise ProtocolError(f"{type(message).__name__} must be sent as a note")
         if isinstance(message, BoxHello):
             try:
                 message = _with_address(message, first)
@@ -365,7 +365,7 @@ class TrackerLoop:
             case Query("events", after, limit):
                 events, more = self._log.page(int(after) if after.isdecimal() else 0, limit)
                 return EventPage(events, self._log.first, more)
-        raise ProtocolError(f"nothing to ask for is called {message.what!r}")
+        raise ProtocolError(f"there is no question called {message.what!r}")
 
     def _obey(self, commands: list[Command]) -> None:
         for command in commands:

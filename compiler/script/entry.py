@@ -71,7 +71,7 @@ def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:
     where = source.of_code(members[0].__code__)
     node = source.enclosing_class(where, members[0].__code__)
     if node is None:
-        raise ScriptError(f"the source of class {cls.__name__} is not at hand")
+        raise ScriptError(f"the source of class {cls.__name__} is not available")
     for member in members:
         captured.update(_cells(member))
     return module.module(where, node, captured)

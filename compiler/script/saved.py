@@ -54,7 +54,7 @@ def _decoded(saved: Any) -> dict[str, Any]:
             dialect.find(kind.partition(".")[0])  # which registers how its objects are saved
         return {name: _codecs[kind].decode(data) for name, (kind, data) in saved.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise IRError(f"load_json: what stands beside the text cannot be read: {error}") from None
+        raise IRError(f"load_json: the data beside the text cannot be read: {error}") from None
 
 
 def save_json(node: BaseFunc | IRModule) -> str:

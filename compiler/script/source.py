@@ -104,7 +104,7 @@ def of_code(code: CodeType) -> Source:
     text = "".join(linecache.getlines(code.co_filename))
     if not text:
         raise ScriptError(
-            f"the source of {code.co_name} is not at hand ({code.co_filename})",
+            f"the source of {code.co_name} is not available ({code.co_filename})",
             hint="write it in a file, or give the text to tvm.script.from_source",
         )
     return replace(parse(code.co_filename, text), of_program=True)

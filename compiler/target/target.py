@@ -325,7 +325,7 @@ class Target:
         Raises TargetError for a device that is elsewhere, is absent, or has no target of its own.
         """
         if _device_reader is None:
-            raise TargetError("no runtime is here that could ask a device", hint="`import tunefarm` brings it")
+            raise TargetError("no runtime is loaded that could query a device", hint="`import tunefarm` brings it")
         return _device_reader(device)
 
     @staticmethod

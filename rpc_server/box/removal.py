@@ -51,7 +51,7 @@ def _empty(folder: Path) -> None:
         left: set[str] = set()
         while names := [entry for entry in _names(top) if entry not in left]:
             if time.monotonic() > give_up:
-                raise TimeoutError(errno.ETIMEDOUT, "something goes on writing there, or it is too much")
+                raise TimeoutError(errno.ETIMEDOUT, "something still writes there, or there is too much to remove")
             for name in names:
                 try:
                     if not _is_folder(top, name):

@@ -270,7 +270,7 @@ def _registered(
     if leases is None:
         if options.relay and not options.key:
             raise ServerStartError(
-                "a relay leads to boxes that a tracker lends, or that serve a key", hint="name a tracker, or a key"
+                "a box behind a relay needs a tracker, or a key that it serves", hint="name a tracker, or a key"
             )
         alone = _relay_link(options, name, port, None, ring, lambda: None)
         with contextlib.nullcontext() if alone is None else alone:

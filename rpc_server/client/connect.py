@@ -39,7 +39,7 @@ def connect(
     """
     if session_constructor_args:
         raise SessionRefused(
-            "session_constructor_args starts another kind of session on the box, which tunefarm has not",
+            "session_constructor_args starts another kind of session on the box, which tunefarm does not have",
             hint="leave it out",
         )
     return open_session(url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging, keys=keys)

@@ -83,7 +83,7 @@ class RemoteMachine(VirtualMachine):
         memory = memory_cfg or ""
         if isinstance(memory, Mapping):
             if len(set(memory.values())) > 1:
-                raise ArgumentError("a remote machine keeps memory in one way on all devices", hint='pass "naive"')
+                raise ArgumentError("a remote machine uses one memory allocator on all devices", hint='pass "naive"')
             memory = next(iter(memory.values()), "")
         places = tuple((place.device_type, place.device_id) for place in devices)
         opened = expect(MachineOpened, self._session.request(OpenMachine(rt_mod.handle, places, memory)).body)

@@ -86,7 +86,7 @@ class Memory:
 
     def _check(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
-            raise ProtocolError(f"bytes {offset} to {offset + nbytes} of a memory of {self.nbytes}")
+            raise ProtocolError(f"bytes {offset} to {offset + nbytes} are outside a memory of {self.nbytes} bytes")
 
     def _stage(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         if self._staging is None:

@@ -335,7 +335,7 @@ class RelayLoop:
         waiting = self._expected.get(answer.id)
         called = None if waiting is None else waiting.called
         if waiting is None or called is None or not called.proves(BOX, stranger.greeting.nonce, answer.proof):
-            logger.warning("turned away %s, which called back with no good pass", stranger.host)
+            logger.warning("turned away %s, which called back with an invalid pass", stranger.host)
             stranger.sock.close()
             return
         del self._expected[answer.id]

@@ -80,7 +80,7 @@ def pass_of_text(text: str) -> RelayPass:
     except ValueError:
         whole = b""
     if len(whole) != _ID_BYTES + _SECRET_BYTES:
-        raise ProtocolError("that is no pass for a relay")
+        raise ProtocolError("this is not a pass of a relay")
     return _split(whole)
 
 
@@ -109,7 +109,7 @@ class Greeting:
     def from_bytes(cls, data: bytes) -> Greeting:
         """Raises ProtocolError when no relay of this version is speaking."""
         if len(data) != GREETING_SIZE or not data.startswith(MAGIC):
-            raise ProtocolError("what listens there is no tunefarm relay", hint="check host and port")
+            raise ProtocolError("no tunefarm relay listens there", hint="check host and port")
         _, version, port, nonce = _GREETING.unpack(data)
         if version != _VERSION:
             raise ProtocolError(

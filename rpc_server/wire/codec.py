@@ -198,8 +198,8 @@ def expect(kind: type[U], said: object) -> U:
     if isinstance(said, kind):
         return said
     raise ProtocolError(
-        f"the peer answered with {type(said).__name__} where {kind.__name__} is due",
-        hint="it is not what it should be, or of another version",
+        f"the peer answered with {type(said).__name__} instead of {kind.__name__}",
+        hint="it may be another program, or another version of tunefarm",
     )
 
 
@@ -207,7 +207,7 @@ def only_buffer(message: Message[Any], nbytes: int | None = None) -> memoryview:
     """The one buffer of an answer, which has `nbytes` bytes. Raises ProtocolError where it has not."""
     if len(message.buffers) != 1 or nbytes not in (None, len(message.buffers[0])):
         sizes = ", ".join(str(len(buffer)) for buffer in message.buffers) or "no"
-        raise ProtocolError(f"the peer's answer has {sizes} bytes where {'some' if nbytes is None else nbytes} are due")
+        raise ProtocolError(f"the peer's answer has {sizes} bytes instead of {'some' if nbytes is None else nbytes}")
     return message.buffers[0]
 
 

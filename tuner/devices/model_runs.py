@@ -67,6 +67,6 @@ def _inputs(interface: Interface, device: Device) -> list[Any]:
     for param in interface.params:
         shape = param.shape
         if shape is None or not all(isinstance(size, int) for size in shape):
-            raise ArgumentError(f"the sizes of the input {param.name!r} are open", hint="fix them in the model's file")
+            raise ArgumentError(f"the input {param.name!r} has symbolic sizes", hint="fix them in the model's file")
         values.append(array(random_values([int(size) for size in shape], param.dtype, rng), device))
     return values

@@ -74,7 +74,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         negative = [f.name for f in fields(self) if isinstance(v := getattr(self, f.name), int | float) and v < 0]
         if negative:
-            raise TuningError(f"{negative[0]} is not negative, got {getattr(self, negative[0])}")
+            raise TuningError(f"{negative[0]} must not be negative, got {getattr(self, negative[0])}")
         if not (self.trials or self.total_trials or self.seconds or self.task_seconds or self.device_hours):
             raise TuningError(
                 "a run needs a limit", hint="give trials, total_trials, seconds, task_seconds or device_hours"

@@ -63,7 +63,7 @@ class HybridFunction(Inlined):
             lines, first = inspect.getsourcelines(self.func)
         except OSError as error:
             raise source.ScriptError(
-                f"the source of {self.func.__name__} is not at hand: {error}",
+                f"the source of {self.func.__name__} is not available: {error}",
                 hint="write it in a file, or give its text to te.hybrid.source_to_op",
             ) from None
         text = "\n" * (first - 1) + textwrap.dedent("".join(lines))

@@ -142,7 +142,7 @@ def _nest(path: Path, depth: int) -> list[n.For]:
     var = loop_at(path).loop_var
     for node in path[depth:]:
         if not isinstance(node, n.For):
-            raise Illegal(f"between loop {var.name!r} and where the nests part stands more than loops", var)
+            raise Illegal(f"between loop {var.name!r} and where the nests differ stands more than loops", var)
         check_plain(node, "merge")
         loops.append(node)
     return loops

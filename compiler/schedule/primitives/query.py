@@ -51,7 +51,7 @@ def _beside(func: n.PrimFunc, name: str) -> tuple[n.Block, list[n.Block]]:
     path = block_path(func, name)
     scope = path[tree.scope_of(path)]
     if len(path) == 1 or not isinstance(scope, n.BlockRealize):
-        raise Illegal("the root block stands beside no other", name)
+        raise Illegal("the root block has no other block beside it", name)
     siblings = [r.block for r in tree.realizes(scope.block.body)]
     return realize_at(path).block, [b for b in siblings if b.name_hint != name]
 

@@ -54,7 +54,7 @@ def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
     speaks plain HTTP. With the default address only this machine is reached.
     """
     if not yes and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError("there is nobody to ask: give --yes, and what differs from the defaults")
+        raise click.UsageError("there is no terminal to ask on: give --yes, and what differs from the defaults")
     plan = _plan(folder, given, ask=not yes)
     if not yes:
         click.echo(f"\nA farm in {plan.folder}: tracker {plan.tracker}, web app {plan.api}, admin {plan.admin},")
@@ -94,7 +94,7 @@ def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
         web_port=given["web_port"],
     )
     if plan.box == plan.admin:
-        raise click.BadParameter("box and admin have names of their own", param_hint="--box")
+        raise click.BadParameter("box and admin need different names", param_hint="--box")
     return plan
 
 

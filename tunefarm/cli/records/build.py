@@ -210,7 +210,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         if given["objective"] != "time":
             raise click.UsageError("--objective energy is for kernels and models: families are chosen by time")
         if items:
-            raise click.UsageError("families and kernels of one size are built apart: name one with FILE:NAME")
+            raise click.UsageError("build families and kernels of one size separately: name one with FILE:NAME")
         build_families(settings, makers, given)
         return
     if given["shapes"]:
@@ -427,7 +427,8 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
                 made = kernel.make(config)
         case _:
             if trace is not None and values_of(trace):
-                raise TunefarmError(f"what tunes {task.name} stands in its file", hint="name it: FILE:NAME")
+                told = f"only the file that defines {task.name} says how to build it"
+                raise TunefarmError(told, hint="name it: FILE:NAME")
             made = task.func if trace is None else apply_trace(task.func, Trace.from_json(trace)).func
     if isinstance(made, Artifact):
         return made

@@ -138,7 +138,7 @@ def show(
         if text:
             click.echo(f"{title}:\n" + "\n".join(f"  {line}" for line in text.splitlines()))
     if found.item is None and facts["values"]:
-        click.echo(f"how it is compiled stands in its file: tunefarm show FILE:{found.name}")
+        click.echo(f"its file says how it is compiled: tunefarm show FILE:{found.name}")
 
 
 def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:

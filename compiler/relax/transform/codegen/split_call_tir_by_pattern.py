@@ -69,7 +69,7 @@ class _Pattern:
     def of(func: object) -> _Pattern:
         nests = nests_of(func) if isinstance(func, n.PrimFunc) else None
         if not isinstance(func, n.PrimFunc) or nests is None or len(nests) != 1 or len(nests[0].block.writes) != 1:
-            raise ArgumentError("a pattern of blocks is a kernel of one block that writes one array")
+            raise ArgumentError("a pattern of blocks must be a kernel of one block that writes one array")
         return _Pattern(func, nests[0])
 
     def matched(self, nest: Nest, whole: n.PrimFunc) -> MatchResult | None:

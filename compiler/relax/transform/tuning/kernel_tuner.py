@@ -22,7 +22,7 @@ SCHEDULED = "tir.is_scheduled"
 
 
 def _nobody(*args: object) -> NoReturn:
-    raise TunefarmError("no tuner is there to ask", hint="import tunefarm.relax, or set one with use_kernel_tuner")
+    raise TunefarmError("no tuner is registered", hint="import tunefarm.relax, or set one with use_kernel_tuner")
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,7 @@ def test_what_a_text_leaves_out_is_saved_beside_it() -> None:
     saved = save_json(made)
     assert json.loads(saved)["kept"] == {"0": ["toy.film", "616263"], "1": ["toy.film", ""]}
     assert_structural_equal(load_json(saved), made)
-    with pytest.raises(IRError, match="what stands beside the text cannot be read"):
+    with pytest.raises(IRError, match="the data beside the text cannot be read"):
         load_json(saved.replace("616263", "no hex"))
 
 

@@ -142,5 +142,5 @@ def test_an_error_in_a_decorated_function_points_into_the_file():
 
 def test_a_function_without_source():
     space = {"T": T}
-    with pytest.raises(ScriptError, match="the source of f is not at hand"):
+    with pytest.raises(ScriptError, match="the source of f is not available"):
         exec("@T.prim_func\ndef f():\n    pass", space)

@@ -91,7 +91,7 @@ def test_units_are_taken_by_systemd(typed: Typed, tmp_path: Path) -> None:
         (("farm", "init", "--yes", "--address", "a b"), "is no host"),
         (("farm", "init", "--yes", "--admin", "a b"), "letters, digits"),
         (("farm", "init", "--yes", "--admin", "web"), "the farm's own web has that name"),
-        (("farm", "init", "--yes", "--admin", "box1", "--box", "box1"), "names of their own"),
+        (("farm", "init", "--yes", "--admin", "box1", "--box", "box1"), "different names"),
     ],
 )
 def test_what_is_refused_makes_nothing(typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
