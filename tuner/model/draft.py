@@ -116,7 +116,7 @@ class Waits:
 
 
 def late(draft: Floats, waits: Waits, at_once: Floats) -> Floats:
-    """What `waits` add to a `draft`. All threads together do `at_once` operations."""
+    """Return what `waits` add to a `draft`. All threads together do `at_once` operations."""
     cycles = np.exp2(-draft) * at_once
     added = _LATE * waits.pieces + waits.handed / _HANDED + waits.pushed_out / _BACK
     score: Floats = -np.log2(1.0 + added / cycles)

@@ -441,8 +441,8 @@ class _Population:
 
 def _held(share: Floats) -> Floats:
     """The part of a working set that stays in a cache of which it takes `share`. Pages lie anywhere, so a set of lines
-    is asked for by a Poisson number of them, and one with more than it has ways loads all of them again in each turn
-    (R. E. Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed Caches", ACM TOCS 10(4), 1992)."""
+    is used by a Poisson number of them. A set with more of them than ways loads all of them again in each turn (R. E.
+    Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed Caches", ACM TOCS 10(4), 1992)."""
     expected = np.minimum(share, 2.0) * _WAYS
     term = np.exp(-expected)
     total = term

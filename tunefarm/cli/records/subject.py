@@ -42,7 +42,7 @@ class Subject:
 
     @property
     def json(self) -> dict[str, str]:
-        """What `--json` says of it."""
+        """The fields that `--json` prints."""
         return {"workload": self.name, "workload_key": self.key}
 
 
