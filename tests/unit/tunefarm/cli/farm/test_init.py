@@ -86,7 +86,7 @@ def test_units_are_taken_by_systemd(typed: Typed, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("farm", "init"), "nobody to ask"),
+        (("farm", "init"), "no terminal to ask on"),
         (("farm", "init", "a b", "--yes"), "letters, digits"),
         (("farm", "init", "--yes", "--address", "a b"), "is no host"),
         (("farm", "init", "--yes", "--admin", "a b"), "letters, digits"),
