@@ -1,4 +1,4 @@
-"""What other packages answer for the compiler, by name, so that naming it imports nothing.
+"""Answers of other packages for the compiler, by name, so that naming it imports nothing.
 
 `tunefarm.relax` names the tuner's answers about schedules when it is imported, which programs that only run a built
 model do, too.

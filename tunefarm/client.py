@@ -128,8 +128,10 @@ class Client:
         *,
         release: str | None = None,
     ) -> FamilyReply | None:
-        """The newest record of a family such as "dense:M,3072,768" or of a family's key, or the one in a release; None
-        where nobody has tuned it for the target (by default this machine's)."""
+        """The newest record of a family, such as "dense:M,3072,768" or a family's key, or the one in a release.
+
+        None where nobody has tuned it for the target (by default this machine's).
+        """
         asked = {"family": family, "target": _target(target), "device_class": device_class, "release": release}
         query = {name: value for name, value in asked.items() if value}
         response = self._send("GET", "/api/v1/families/best", params=query)

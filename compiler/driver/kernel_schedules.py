@@ -144,8 +144,10 @@ def _is_picked_for(func: n.PrimFunc) -> bool:
 
 
 def schedulable_work(func: n.PrimFunc) -> float | None:
-    """The operations of a call; None for a kernel that somebody scheduled, that is not made of plain blocks, or that a
-    build does not call because its parts are computed in place."""
+    """The operations of a call; None for a kernel that is scheduled already or not made of plain blocks.
+
+    None also for one that a build does not call, because its parts are computed in place.
+    """
     if JOINED_PARTS in func.attrs:
         return None
     nests = nests_of(func)

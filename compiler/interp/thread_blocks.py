@@ -1,9 +1,11 @@
 """Running the threads of a kernel in lock step: each is a generator that stops where it waits for others.
 
-A thread yields `("barrier", site)` to wait for its block, `("warp", site)` for its warp, and
-`(shuffle, site, value, argument, width)` to exchange a value within its warp, for which it is sent another thread's;
-`("mbarrier", site, barrier, parity)` to wait for a phase of a barrier in memory,
-`("warpgroup", site, sums, at, operands)` to begin a product with its warpgroup.
+A thread yields one of these:
+
+* `("barrier", site)` waits for its block, `("warp", site)` for its warp.
+* `(shuffle, site, value, argument, width)` exchanges a value within its warp: it is sent another thread's.
+* `("mbarrier", site, barrier, parity)` waits for a phase of a barrier in memory.
+* `("warpgroup", site, sums, at, operands)` begins a product with its warpgroup.
 """
 
 from __future__ import annotations

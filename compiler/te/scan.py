@@ -1,7 +1,11 @@
 """Recurrences: tensors whose rows are computed from rows before them.
 
-A state is one tensor under four names: its placeholder, which the update reads; the first rows, which `init` computes;
-the other rows, which `update` computes one after another; and the scan's output, which everything else reads.
+A state is one tensor under four names:
+
+* its placeholder, which the update reads
+* the first rows, which `init` computes
+* the other rows, which `update` computes one after another
+* the scan's output, which everything else reads
 """
 
 from __future__ import annotations

@@ -34,9 +34,12 @@ class When(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`match` is a pattern, with wild cards, of devices, kernels or expressions. `for_s`: how long a box is silent;
-    `longer_than_s`: how long the first in the queue waits; `factor`: a kernel's time over its usual one;
-    `free_below`: the share of the disk of `path` that is free."""
+    """A rule: what to watch, and from where on to report it.
+
+    `match` is a pattern, with wild cards, of devices, kernels or expressions. `for_s` is how long a box is silent, and
+    `longer_than_s` how long the first in the queue waits. `factor` is a kernel's time over its usual one. `free_below`
+    is the share of the disk of `path` that is free.
+    """
 
     name: str
     when: When

@@ -321,8 +321,10 @@ def _slides(spec: AnySpec) -> bool:
 
 
 def drafted_general(spec: AnySpec, target: Target, like: SizeList) -> n.PrimFunc:
-    """The function for any size with a schedule that nobody measured: the one that looks best at the first size of
-    `like` and fits any; as it is written where none does."""
+    """The function for any size, with an unmeasured schedule: the one with the best draft at the first size of `like`.
+
+    The schedule must fit any size; the function is as written where none does.
+    """
     func, size = spec.general(), like.sizes[0]
     with suppress(TunefarmError):
         there = spec.func_at(like, size)

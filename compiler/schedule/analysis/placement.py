@@ -113,8 +113,10 @@ def _all_of(size: PrimExpr) -> n.Range:
 
 
 def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
-    """`side` cut at the ends of `dom` where all is constant; all of `dom`, if it may be made larger (`widen`), where
-    it is as large and reaches outside or not."""
+    """Return `side` cut at the ends of `dom`, where all is constant.
+
+    If it may be made larger (`widen`), one that is as large as `dom` becomes all of `dom`.
+    """
     low, extent = ops.as_int(side[0]), ops.as_int(side[1])
     first, whole = ops.as_int(dom.min), ops.as_int(dom.extent)
     if extent is None or first is None or whole is None:

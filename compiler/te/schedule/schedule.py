@@ -178,9 +178,9 @@ class Schedule:
         """Put the operations between `inputs` and `outputs` in a group, a stage of its own that is placed as one.
         `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise.
 
-        The members are the operations on a path from one of `inputs` to one of `outputs`, the inputs themselves only
-        when `include_inputs`; one that is in a group already comes with that group. Raises ScheduleError when there
-        are none.
+        The members are the operations on a path from one of `inputs` to one of `outputs`, with the inputs only when
+        `include_inputs`. A member that is in a group already brings that group. Raises ScheduleError when there are
+        none.
         """
         members = [self[op] for op in between(self._ops(outputs), self._ops(inputs), include_inputs)]
         if not members:

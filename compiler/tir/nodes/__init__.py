@@ -5,9 +5,9 @@ identity; its children sit in tuples; a pass returns the same object when it cha
 `compiler.ir.visit`). Names and constructor arguments follow the field (Apache TVM's TensorIR).
 The expression operators (`a + b`, `a < b`, ...) live in `compiler.tir.nodes.operators`.
 
-Life of a function: made by te or a script with *blocks* (`BlockRealize`/`Block`: a computation
-with its own iteration variables, reads, writes and reduction init); scheduled; then lowered, after which
-no blocks are left, buffers are one-dimensional and `Allocate` makes the temporary ones.
+te or a script makes a function of *blocks* (`BlockRealize`/`Block`): computations with their own iteration
+variables, reads, writes and reduction init. The function is scheduled, and then lowered. A lowered one has no
+blocks, its buffers are one-dimensional, and `Allocate` makes the temporary ones.
 """
 
 from compiler.tir.nodes.axis import (

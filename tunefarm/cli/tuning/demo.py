@@ -44,8 +44,10 @@ class DemoError(TunefarmError):
 @click.option("--serve", is_flag=True, help="Leave the farm and the dashboard running until Ctrl-C.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records and logs here.")
 def demo(trials: int, serve: bool, folder: Path | None) -> None:
-    """Start a tracker, two device servers and the web app on loopback; tune a small ONNX model; kill one server
-    meanwhile; let a build job fetch the best configs over HTTP, build the model with them and check its results.
+    """Start a tracker, two device servers and the web app on loopback, and tune a small ONNX model.
+
+    One server is killed during the run. A build job then fetches the best configs over HTTP, builds the model with
+    them and checks its results.
     """
     console = common.console()
     with ExitStack() as stack:

@@ -32,8 +32,10 @@ def log_to_file(file_out: str | Path | IO[str], protocol: str = "json") -> Callb
 
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback:
-    """Show speeds and the count of trials out of `total`: a line that is written over on a terminal; elsewhere a line
-    for each new best and one at the end. `si_prefix`: the unit of speeds."""
+    """Show speeds and the count of trials out of `total`; `si_prefix` is the unit of speeds.
+
+    On a terminal one line is written over. Elsewhere each new best gets a line, and the end another.
+    """
     unit = check_si_prefix(si_prefix)
     began = time.monotonic()
     done = failed = 0

@@ -28,8 +28,10 @@ _KNOWN_KWARGS = ("build_option", "checks")
 
 
 class OwnBuilder(FaceBuilder):
-    """Base of builders. One that overrides `build`, links with a function of its own or has `build_kwargs` is called
-    with the inputs of each round; others build in processes while earlier configs are measured.
+    """Base of builders: they build in processes while earlier configs are measured.
+
+    One that overrides `build`, links with its own function or has `build_kwargs` is called with the inputs of each
+    round instead.
 
     `build_kwargs`: `build_option` is the `config` of the PassContext to build in; `checks` has for a kind of GPU
     ("gpu") what a kernel may use at most, as `tir.analysis.verify_gpu_code` takes it.

@@ -1,7 +1,7 @@
 """Which of the configs there are for a workload may be given here, and why that one. Pure.
 
-From best to worst: the target and device class asked for; a *compatible* config, whose code runs here and which is of
-this device class or of one declared to serve it; none.
+From best to worst: a config of the target and device class asked for, a *compatible* config, none. The code of a
+compatible one runs here, and its device class is this one or one declared to serve it.
 """
 
 from __future__ import annotations

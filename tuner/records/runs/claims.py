@@ -233,9 +233,11 @@ _RESULTS = (
 
 
 def _results(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """Return what earlier trials of the candidates say: the first verified time on this tuning key; a failure there or
-    before any device; a box taken down anywhere, with this toolchain. What a device measured that failed its next
-    health check says nothing."""
+    """Return what earlier trials of the candidates say.
+
+    That is the first verified time on this tuning key, a failure there or before any device, or a box taken down
+    anywhere with this toolchain. Measurements of a device that failed its next health check are left out.
+    """
     of = {"workload": site.workload_id, "target": site.target_id}
     rows = connection.execute(_RESULTS, {**of, "digests": digests})
     found: dict[str, ClaimAnswer] = {}

@@ -65,9 +65,11 @@ def _reads_few_rows(info: BlockInfo, operand: BlockAccess, roles: Roles) -> bool
 
 @dataclass(frozen=True)
 class Flat:
-    """`flatten`'s result: the block that makes the columns; whether these are its operand as it lies
-    in memory, and nothing need be copied; and whether the block runs along pixels, so that panels can be made of what
-    it reads."""
+    """`flatten`'s result: the block that makes the columns, and two facts about it.
+
+    One is whether the columns are its operand as it lies in memory, so that nothing need be copied. The other is
+    whether the block runs along pixels, so that panels can be made of what it reads.
+    """
 
     columns: str
     dense: bool
