@@ -24,7 +24,7 @@ _CUDA = re.compile(r"nvidia[-_.].*|cuda[-_.].*|triton|pycuda", re.IGNORECASE)
 
 
 def requirements() -> list[str]:
-    """What the extra names."""
+    """Return the packages that the extra names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: list[str] = project["optional-dependencies"]["test-models"]
     return found

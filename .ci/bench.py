@@ -51,7 +51,7 @@ QUICK = {
     "vm": "--rounds 1 --megabytes 1",
     "tuning": "--size 64 --trials 4 --rounds 1",
 }
-"""What each is given in its shortest form. Files go to `{folder}`, which is there for the time being."""
+"""Arguments of each benchmark in its shortest form. Files go to `{folder}`, a temporary folder."""
 
 RECORDERS = {"record_series", "record_spaces", "shipped_model"}
 """They write what is kept in the tree, so they are run on purpose only."""

@@ -29,7 +29,7 @@ _LEAST_S = 20.0
 
 
 class Missing(Exception):
-    """What is not here, in a line."""
+    """Return a line that says what is missing here."""
 
 
 def main() -> int:

@@ -116,7 +116,7 @@ def requires(wheel: Path) -> list[str]:
 
 
 class LargeDictionary:
-    """What `zipfile.LZMACompressor` does, looking back as far as a large library needs: a tenth smaller."""
+    """Compress as `zipfile.LZMACompressor` does, with a window as long as a large library needs: a tenth smaller."""
 
     def __init__(self) -> None:
         settings = {"dict_size": _DICTIONARY, "lc": 3, "lp": 0, "pb": 2}
@@ -154,7 +154,7 @@ def repack(wheel: Path, to: Path, quick: bool) -> None:
 
 
 def stripped(library: bytes) -> bytes:
-    """Without its symbols for a debugger; as it is where there is no strip."""
+    """Return a library without its symbols for a debugger; as it is where there is no strip."""
     if shutil.which("strip") is None:
         return library
     with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -165,7 +165,7 @@ def stripped(library: bytes) -> bytes:
 
 
 def pack_tree(to: Path, quick: bool) -> None:
-    """What git knows or does not ignore."""
+    """Return the files that git knows or does not ignore."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     with tarfile.open(to, "w:xz", preset=0 if quick else 6) as tar:

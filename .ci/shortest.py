@@ -30,7 +30,7 @@ TARGETS = {
     "gpu-pack": f"QUICK=1 PACK_PYTHON={HERE}",
     "gpu": f"SHORTEST=1 PYTHON={sys.executable}",  # after gpu-pack, whose folder it installs from
 }
-"""What each is given. They run in this order."""
+"""The commands, with their arguments. They run in this order."""
 
 APART = {
     "help": "prints this file's targets",

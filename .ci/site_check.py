@@ -15,7 +15,7 @@ _FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "sou
 
 
 class Page(HTMLParser):
-    """What a page links to, fetches and holds inline; `ids` are its anchors."""
+    """The links, fetched files and inline code of a page; `ids` are its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

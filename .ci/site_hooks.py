@@ -1,4 +1,4 @@
-"""What `mkdocs` does besides for the site: pages from outside docs/, and files instead of inline code.
+"""Hooks of `mkdocs` for the site: pages from outside docs/, and files instead of inline code.
 
 The web app's Content-Security-Policy allows no inline script, no inline style and no `data:` image. So what the theme
 writes inline becomes files of the site here. `site_check.py` fails the build if something is left.

@@ -1,4 +1,4 @@
-"""What a call from Python costs: a kernel that does next to nothing, with three array arguments, all checks on.
+"""The cost of a call from Python: a kernel that does next to nothing, with three array arguments, all checks on.
 
     python benchmarks/call.py
     python benchmarks/call.py --peer /path/to/peer/bin/python

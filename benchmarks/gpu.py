@@ -69,7 +69,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def measure(case: Case, place: Any, trials: int, builders: int) -> dict[str, Any]:
-    """What each reached, in GFLOP/s of products and GB/s of the others, and `part` of the best of the others."""
+    """Return the speeds of all, in GFLOP/s of products and GB/s of the others, and `part` of the best of the others."""
     from compiler.runtime.core.ndarray import array, empty
 
     func = function(case)

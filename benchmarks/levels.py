@@ -1,4 +1,4 @@
-"""What the inner loop of a product makes, by which cache its columns come from, beside products of the libraries.
+"""The speed of a product's inner loop, by the cache that its columns come from, beside products of the libraries.
 
     python benchmarks/levels.py [--threads 1|all] [--rounds 15] [--json]
 

@@ -164,7 +164,7 @@ def round_of(call: Callable[[], Any]) -> float:
 
 
 def kernel(case: Case) -> PrimFunc:
-    """What the operator becomes."""
+    """Return what the operator becomes."""
     params = [Var(f"x{i}", TensorStructInfo(a.shape, str(a.dtype))) for i, a in enumerate(case.arrays)]
     bb = BlockBuilder()
     with bb.function("main", params):

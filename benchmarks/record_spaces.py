@@ -52,7 +52,7 @@ DRAWN = (
     "conv2d:1,64,28,28,64,3,3", "conv2d:1,256,14,14,256,1,1,1,0", "depthwise_conv2d:1,64,28,28,3,3",
     "conv2d:1,192,56,56,64,1,1,1,0", "conv2d:1,384,28,28,128,1,1,1,0", "conv2d:1,768,14,14,512,1,1,1,0",
 )  # fmt: skip
-"""What no small product tells of."""
+"""Workloads that no small product stands for."""
 _CALLS = 60
 _DRAWN_CALLS = 12
 _SLOW = 1e9  # operations of a workload whose slow points would take most of the time
@@ -105,7 +105,7 @@ def record(
 
 
 def processor() -> str:
-    """What the processor calls itself."""
+    """Return the processor's own name."""
     about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()

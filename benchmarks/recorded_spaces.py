@@ -62,7 +62,7 @@ class RecordedSpace:
         return tuple((Candidate(by_name[name], point), cost) for (name, point), cost in self.costs.items())
 
     def results(self) -> dict[str, MeasureResult]:
-        """What a replay fleet answers, by the candidate's digest; the untuned function is made up, as a slow one."""
+        """A replay fleet's answers, by the candidate's digest; the untuned function is made up, as a slow one."""
         failed = MeasureResult(failure=FailureKind.LAUNCH, text="it failed when the space was recorded")
         untuned = {UNTUNED: MeasureResult(costs=(10 * max(cost for cost in self.costs.values() if cost is not None),))}
         return untuned | {c.digest: failed if t is None else MeasureResult(costs=(t,)) for c, t in self.candidates}

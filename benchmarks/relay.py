@@ -1,4 +1,4 @@
-"""What boxes that nobody uses cost a relay, and how long it takes to join a client to a box beside them.
+"""The cost of idle boxes for a relay, and how long it takes to join a client to a box beside them.
 
     python benchmarks/relay.py
     python benchmarks/relay.py --boxes 1000 4000

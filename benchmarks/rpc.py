@@ -136,7 +136,7 @@ def sleeps(pids: Sequence[int]) -> dict[str, int]:
 
 
 def cpu_s(pids: Sequence[int]) -> float:
-    """What the threads of these processes, and of those they started, have run."""
+    """Return the processor time of the threads of these processes, and of those they started."""
     spent = 0.0
     for pid in pids:
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -89,7 +89,7 @@ class Ready:
 
 
 class Times(NoWatcher):
-    """When each search trial was recorded."""
+    """The times at which search trials were recorded."""
 
     def __init__(self) -> None:
         self.stamps: list[float] = []

@@ -1,4 +1,4 @@
-"""What the search itself costs: asking, telling, scoring candidates without building them, and the engine's own work.
+"""The cost of the search itself: asking, telling, scoring candidates without building them, and the engine's own work.
 
     python benchmarks/search.py
 

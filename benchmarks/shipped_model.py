@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def group_of_space(space: RecordedSpace) -> Group | None:
-    """What a model learns from a space; None where nothing in it can be described."""
+    """Return what a model learns from a space; None where nothing in it can be described."""
     costs = {candidate.trace_json: cost for candidate, cost in space.candidates if cost is not None}
     return group_of(space.workload, space.task.func, space.task.target, costs)
 

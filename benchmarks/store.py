@@ -50,7 +50,7 @@ from tuner.task import TuningTask
 from tuner.transfer.nearest import best_or_nearest
 
 Line = tuple[str, float, str]
-"""What was done, a number, its unit."""
+"""A measurement: its name, a number, its unit."""
 
 
 def main() -> None:

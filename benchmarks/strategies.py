@@ -78,7 +78,7 @@ class Curve(NoWatcher):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one strategy: the trials that each space took to within 5 % of its best, and the best so far by trials."""
+    """Results of a strategy: the trials that each space took to within 5 % of its best, and the best by trials."""
 
     needed: tuple[float, ...]
     shares: Mapping[int, float]

@@ -1,4 +1,4 @@
-"""What the virtual machine costs beside its kernels: a call of a kernel, a call from Python, loading, memory.
+"""The cost of the virtual machine beside its kernels: a call of a kernel, a call from Python, loading, memory.
 
     python benchmarks/vm.py
     python benchmarks/vm.py --peer onnxruntime --peer openvino --tvm PEER/bin/python
@@ -177,7 +177,7 @@ def layers(count: int, size: int) -> Any:
 
 
 def profiles(rounds: int) -> None:
-    """What share of a model's own time the times of its kernels add up to, and what the watched run costs."""
+    """Return the kernels' share of a model's time, and the cost of profiling."""
     vm = machine(layers(8, 256), "compiled")
     x = tvm.nd.array(np.ones((256, 256), "float32"))
     shares, ratios = [], []

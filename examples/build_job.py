@@ -1,4 +1,4 @@
-"""What a build job does: ask for the best config of a kernel, replay it, build, and say what was used.
+"""The steps of a build job: ask for the best config of a kernel, replay it, build, and say what was used.
 
 Tune the kernel and start the web app first:
     tunefarm tune matmul:64,64,64:float32

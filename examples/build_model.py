@@ -1,4 +1,4 @@
-"""What a build job of a model does: register it, ask for all of its configs at once, build, check, and tell its time.
+"""The steps of a model's build job: register it, ask for all of its configs at once, build, check, and tell its time.
 
 Start the web app first, and tune the model if it has no configs yet:
     tunefarm web

@@ -32,7 +32,7 @@ def weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def part(workers: int) -> tvm.IRModule:
-    """What one of `workers` computes, in two functions: its part of the attention and of the perceptron."""
+    """Return what one of `workers` computes, in two functions: its part of the attention and of the perceptron."""
     bb, heads, inner = BlockBuilder(), HEADS // workers, INNER // workers
 
     def param(name: str, *shape: int) -> Var:

@@ -87,7 +87,7 @@ def function(case: Case) -> Any:
 
 
 def shapes(case: Case) -> list[tuple[int, ...]]:
-    """Of the inputs."""
+    """Return the shapes of the inputs."""
     match case.name:
         case "matmul":
             m, n, k = case.sizes
@@ -119,7 +119,7 @@ def data(case: Case) -> list[Array]:
 
 
 def wrong(case: Case, inputs: list[Array], got: Array) -> str:
-    """What is wrong with some rows (images, matrices) of a result, by numpy in float64; "" for nothing."""
+    """Return what is wrong with some rows (images, matrices) of a result, by numpy in float64; "" for nothing."""
     rows = np.random.default_rng(1).integers(0, got.shape[0], _CHECKED_ROWS)
     wanted = _wanted(case, inputs, rows)
     scale = np.sqrt(np.mean(wanted**2)) or 1.0

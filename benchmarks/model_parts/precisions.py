@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 TOLERANCES = {"float32": 1e-4, "bfloat16": 5e-2, "int8": 5e-2}
-"""Of the largest result: how far a precision may be from what its model says in float64 (int8: in its own integers)."""
+"""The part of the largest result by which a precision may differ from float64 (int8: from its own integers)."""
 
 
 def quantised(model: Any, given: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 _RUNS = 7
 _LONGEST = 10
 _NEAR = 0.6
-"""Of the roofline: from here on the machine limits a kernel, not its code."""
+"""The part of the roofline from which on the machine limits a kernel, not its code."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a call of a small kernel costs with Apache TVM; prints microseconds with and without the look-up.
+"""The cost of a small kernel's call with Apache TVM; prints microseconds with and without the look-up.
 
 How to make the peer's environment is said in benchmarks/peers/metaschedule.py.
 """

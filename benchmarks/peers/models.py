@@ -74,7 +74,7 @@ def torch(model, threads):
 
 
 def tvm(model, threads):
-    """What `relax.build` makes without tuning."""
+    """Return what `relax.build` makes without tuning."""
     import onnx
     import tvm as apache
     from tvm.relax.frontend.onnx import from_onnx

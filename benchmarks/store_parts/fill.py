@@ -46,7 +46,7 @@ _TRIALS = (
 
 @dataclass(frozen=True)
 class Contents:
-    """What the store is filled with: matmuls of many sizes, the first of which has candidates of its own space."""
+    """The content of the store: matmuls of many sizes, the first of which has candidates of its own space."""
 
     target: str = field(default_factory=lambda: str(Target.host()))
 
@@ -57,7 +57,7 @@ class Contents:
 
     @staticmethod
     def spec(number: int) -> str:
-        """Of the `number`-th workload."""
+        """Return the text of the `number`-th workload."""
         return f"matmul:{64 + 16 * (number % 10)},{64 + 16 * (number // 10 % 10)},{64 + 16 * (number // 100)}"
 
 

@@ -16,9 +16,9 @@ VERSIONS = 2
 KERNELS = 30
 CALLS = 120
 TIMES = 20
-"""Of each version: half of them on each of two device classes, every fifth with a profile."""
+"""Times of each version: half of them on each of two device classes, every fifth with a profile."""
 _LARGEST = 60
-"""As many times more has the first model, as one that was measured daily for years."""
+"""The first model has so many times more, like one that was measured daily for years."""
 
 
 def fill_models(address: str, contents: Contents, count: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What a token may be used for, and what a user may take: scopes of tokens, quotas, runs by user.
+"""Limits of tokens and users: scopes of tokens, quotas, runs by user.
 
 Revision: 0010, after 0009
 """

@@ -16,6 +16,8 @@ from tests.kit.docs_pages import PAGES
 from tests.kit.places import DOCS, ROOT
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
+SCRIPTS = (".ci", "benchmarks", "examples", "migrations", "deploy")
+"""Folders of scripts, whose docstrings open as those of the packages do."""
 LONGEST = 30
 """Words of a sentence."""
 TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
@@ -93,7 +95,9 @@ def docstrings() -> Iterator[tuple[str, str]]:
 
 
 def test_no_docstring_opens_with_a_condition() -> None:
-    found = [f"{where}: {text[:60]}" for where, text in docstrings() if CONDITION.match(text)]
+    scripts = [path for folder in SCRIPTS for path in sorted((ROOT / folder).rglob("*.py"))]
+    texts = [*docstrings(), *(found for path in scripts for found in read(path).docstrings)]
+    found = [f"{where}: {text[:60]}" for where, text in texts if CONDITION.match(text)]
     assert not found, "\n".join(found)
 
 

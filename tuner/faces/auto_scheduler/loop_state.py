@@ -71,7 +71,7 @@ class Stage:
 
 
 class LoopState(State):
-    """What steps made of a computation. `state[tensor]` is a stage; its methods take a step each."""
+    """The result of steps on a computation. `state[tensor]` is a stage; its methods take a step each."""
 
     ANNOTATION_TRANS_TABLE = ANNOTATIONS
 
