@@ -1,19 +1,3 @@
 """Instruments of passes."""
 
-from tunefarm.instrument import (
-    PassInstrument,
-    PassPrintingInstrument,
-    PassTimingInstrument,
-    PrintAfterAll,
-    PrintBeforeAll,
-    pass_instrument,
-)
-
-__all__ = [
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassTimingInstrument",
-    "PrintAfterAll",
-    "PrintBeforeAll",
-    "pass_instrument",
-]
+from tunefarm.instrument import *  # noqa: F403

@@ -1,53 +1,10 @@
-"""Analyses of TensorIR functions."""
+
 
 from typing import TYPE_CHECKING
 
-from compiler.arith.analysis import (
-    calculate_workspace_bytes,
-    detect_buffer_access_lca,
-    estimate_tir_flops,
-    expr_deep_equal,
-    get_block_access_region,
-    undefined_vars,
-    verify_memory,
-    verify_well_formed,
-)
-from compiler.arith.analysis import get_block_access_region as get_sblock_access_region
-from compiler.arith.analysis import verify_well_formed as verify_tirx_well_formed
-from compiler.driver.objects import Object
-from compiler.faces.tir_analysis import (
-    calculate_allocated_bytes,
-    calculate_constant_bytes,
-    get_block_read_write_region,
-    verify_gpu_code,
-    verify_ssa,
-)
-from compiler.faces.tir_analysis import get_block_read_write_region as get_sblock_read_write_region
-from compiler.ir.module import IRModule
 from tunefarm.compatibility import refusing
-from tunefarm.tir.analysis import analysis
-
-__all__ = [
-    "IRModule",
-    "Object",
-    "analysis",
-    "calculate_allocated_bytes",
-    "calculate_constant_bytes",
-    "calculate_workspace_bytes",
-    "detect_buffer_access_lca",
-    "estimate_tir_flops",
-    "expr_deep_equal",
-    "get_block_access_region",
-    "get_block_read_write_region",
-    "get_sblock_access_region",
-    "get_sblock_read_write_region",
-    "undefined_vars",
-    "verify_gpu_code",
-    "verify_memory",
-    "verify_ssa",
-    "verify_tirx_well_formed",
-    "verify_well_formed",
-]
+from tunefarm.tir.analysis import analysis as analysis
+from tunefarm.tir.analysis.analysis import *  # noqa: F403
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)
