@@ -89,6 +89,12 @@ def address(text: str, option: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def spans(text: str) -> list[tuple[int, int]] | None:
+    """The first and last of each span of a list such as "0-3,8"; None for another text."""
+    found = [re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part) for part in text.split(",")]
+    return [(int(span[1]), int(span[2] or span[1])) for span in found if span] if all(found) else None
+
+
 class Cores(_CoresType):
     """A list of core numbers, such as "0,2" or "0-3,8", of which this process may use every one."""
 
@@ -99,13 +105,10 @@ class Cores(_CoresType):
     ) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        cores: set[int] = set()
-        for part in value.split(","):
-            found = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part)
-            if found is None:
-                self.fail(f"{value!r} is not a list of cores, for example 0,1 or 0-3", param, ctx)
-            low, high = int(found[1]), int(found[2] or found[1])
-            cores.update(range(low, high + 1))
+        found = spans(value)
+        if found is None:
+            self.fail(f"{value!r} is not a list of cores, for example 0,1 or 0-3", param, ctx)
+        cores = {core for low, high in found for core in range(low, high + 1)}
         usable = os.sched_getaffinity(0)
         if missing := sorted(cores - usable):
             self.fail(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE, PORT
+from tunefarm.cli.common import FILE, PORT, spans
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -57,8 +56,8 @@ def relay(
 def _range(text: str | None) -> tuple[int, int]:
     if text is None:
         return 0, 0
-    found = re.fullmatch(r"\s*(\d{1,5})-(\d{1,5})\s*", text)
-    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    found = spans(text) or []
+    first, last = found[0] if len(found) == 1 else (0, 0)
     if not 0 < first < last < 65536:
         wrong = f"{text!r} is no range of at least two ports, for example 9291-9354"
         raise click.BadParameter(wrong, param_hint="--ports")
