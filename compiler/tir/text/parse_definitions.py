@@ -59,7 +59,15 @@ def _match_buffer(p: TirParser, call: ast.Call, name: str) -> None:
     p.scope.define(name, buffer)
 
 
-def _alloc_buffer(p: TirParser, call: ast.Call, name: str) -> None:
+def _alloc_buffer(p: TirParser, call: ast.Call, name: str) -> Item:
+    """Memory of the block, or in a text that calls that `T.sblock_alloc_buffer`, memory from here on."""
+    if p.says_sblock:
+        return _decl_buffer(p, call, name)
+    _sblock_alloc_buffer(p, call, name)
+    return None
+
+
+def _sblock_alloc_buffer(p: TirParser, call: ast.Call, name: str) -> None:
     buffer = buffers.declared(p, call, name)
     p.block.allocated.append(buffer)
     p.scope.define(name, buffer)
@@ -122,7 +130,7 @@ def _let_stmt(p: TirParser, call: ast.Call, name: str) -> Item:
 DEFINITIONS: dict[str, Callable[[TirParser, ast.Call, str], Item]] = {
     "match_buffer": _match_buffer,
     "alloc_buffer": _alloc_buffer,
-    "sblock_alloc_buffer": _alloc_buffer,
+    "sblock_alloc_buffer": _sblock_alloc_buffer,
     "Buffer": _declare,
     "buffer_decl": _declare,
     "decl_buffer": _decl_buffer,

@@ -72,6 +72,7 @@ class TirParser(Parser):
         self.loops: dict[n.Var, n.Range] = {}
         self.parts: list[BlockParts] = []
         self.params: tuple[n.Var, ...] = ()
+        self.says_sblock = False  # a text of newer versions: a block's memory is `T.sblock_alloc_buffer` there
         self.sizes: dict[str, n.Var] = {}  # that strings in parameters name
         self.size_types: dict[str, str] = {}  # what the function says of the types of such
 

@@ -29,6 +29,8 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
     parts = BlockParts(is_function=True)
     p.parts.append(parts)
     with source.at(node):
+        options = _options(p, node)
+        p.says_sblock = bool(options.get("s_tir"))
         p.size_types = _scalars(p, node)
         _parameters(p, node)
         found = closed([item for item in statements.items(p, node.body) if item is not None])
@@ -36,7 +38,6 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
         ret = p.value(node.returns) if node.returns is not None else None
         if ret is not None and not isinstance(ret, TypeName):
             p.fail(node.returns or node, "a function returns a T.dtype, or nothing")
-        options = _options(p, node)
         attrs = dict(parts.attrs)
         if not options.get("private") and "global_symbol" not in attrs:
             attrs = {"global_symbol": node.name, **attrs}

@@ -292,6 +292,10 @@ def _truth(value: Any) -> Any:
 
 
 def _attr(p: TirParser, call: ast.Call) -> Item:
+    match call.args:
+        case [ast.Dict(keys=[ast.expr() as name], values=[ast.expr() as value])]:  # as newer versions have it
+            word, result = p.constant(name, str, "the key of an attribute"), p.expr(value)
+            return lambda rest: n.AttrStmt(0, word, result, rest, p.span(call))
     if len(call.args) != 3:
         p.fail(call, "T.attr takes a node, a key and a value")
     about, key = p.value(call.args[0]), p.constant(call.args[1], str, "the key of an attribute")
