@@ -103,9 +103,7 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
 @OBJECTIVE
-@click.option(
-    "--shapes", multiple=True, metavar="M=20,40", help="For a family: explain the config at these sizes."
-)
+@click.option("--shapes", multiple=True, metavar="M=20,40", help="For a family: explain the config at these sizes.")
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 @click.pass_obj
@@ -174,7 +172,9 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
     if (cost := config.untuned_cost) is not None and not config.worse_than_untuned:
         how = "as fast" if config.goal is Goal.TIME else "as frugal"
         than = config.baseline or "the function as written"
-        click.echo(f"  {cost / config.bounds.median:.2f} times {how} as {than}, {amount(cost, config.goal.unit)}")
+        click.echo(
+            f"  {cost / config.bounds.median:.2f} times {how} as {than} at the start of its run, {amount(cost, config.goal.unit)}"
+        )
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
