@@ -356,7 +356,8 @@ class VirtualMachine:
         """Run a function and report each call of a kernel in it: time, share, shapes, arithmetic and bytes a second.
 
         With `peaks` also how near each is to what the machine can do: True measures that first, for the CPU alone. The
-        function runs five times in all: four to know how long it takes unwatched.
+        function runs seven times in all: four to know how long it takes unwatched, and three of which each call has
+        the median.
         """
         function = self._function(func_name)
         values = self._arguments(function, args)

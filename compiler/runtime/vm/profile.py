@@ -94,25 +94,36 @@ def report(
     devices: Sequence[Device],
     peaks: Peaks | None,
 ) -> Report:
-    """A report of one run of `watched`, with an instrument, beside runs of `plain`, which give the model's own time.
+    """A report of runs of `watched`, with an instrument, beside runs of `plain`, which give the model's own time.
 
-    Percents are shares of all calls' time. The device's row has the model's time, and what share of it calls explain.
+    Each call has the median of its times, since a core may be taken away from one of them. Percents are shares of all
+    calls' time. The device's row has the model's time, and what share of it calls explain.
     """
     device = devices[0]
     plain()
     best = min(_spent(plain, device) for _ in range(_RUNS))
-    timer = ProfileTimer(device, peaks)
-    watched(timer)
-    total = max(timer.spent_ns, 1)
-    calls = [row | {"Percent": Percent(100 * _us(row) * 1e3 / total)} for row in timer.rows]
+    timers = [ProfileTimer(device, peaks) for _ in range(_RUNS)]
+    for timer in timers:
+        watched(timer)
+    rows = _median_rows(timers)
+    spent = max(sum(map(_us, rows)), 1e-3)
+    calls = [row | {"Percent": Percent(100 * _us(row) / spent)} for row in rows]
     name = f"{device.device_type}{device.device_id}"
     metrics: dict[str, dict[str, Metric]] = {
-        name: {"Duration (us)": Duration(best / 1e3), "Percent": Percent(100 * timer.spent_ns / best)}
+        name: {"Duration (us)": Duration(best / 1e3), "Percent": Percent(100 * spent * 1e3 / best)}
     }
     configuration: dict[str, Metric] = {"Executor": "VM", "Calls": Count(len(calls))}
     if peaks is not None:
         configuration |= {"Peak GFLOP/s": Ratio(peaks.flops / 1e9), "Peak GB/s": Ratio(peaks.bytes / 1e9)}
     return Report(calls, metrics, configuration)
+
+
+def _median_rows(timers: Sequence[ProfileTimer]) -> list[dict[str, Metric]]:
+    """The median of each call's rows; of the whole runs where they did not make the same calls."""
+    names = {tuple(str(row["Name"]) for row in timer.rows) for timer in timers}
+    if len(names) > 1:
+        return sorted(timers, key=lambda timer: timer.spent_ns)[len(timers) // 2].rows
+    return [sorted(same, key=_us)[len(same) // 2] for same in zip(*(timer.rows for timer in timers), strict=True)]
 
 
 def _spent(run: Callable[[], Any], device: Device) -> int:

@@ -127,6 +127,9 @@ def test_an_artifact_says_which_model_it_was_built_from(
     origin = {"model": model.stem, "version": model_source(str(model)).digest, "release": ""}
     told = json.loads(run_cli(capfd, "run", artifact, "--repeat", "0", "--json").out)
     assert told["built_from"] == origin
+    named = json.loads(run_cli(capfd, "run", str(model), "--repeat", "0", "--json", "--untuned").out)["outputs"]
+    assert list(told["outputs"]) == list(named)  # the results keep their names
+    assert "output 0" not in named
     assert f"built from {model.stem}, version" in run_cli(capfd, "run", artifact, "--repeat", "0").out
 
 

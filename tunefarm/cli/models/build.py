@@ -22,7 +22,7 @@ from tunefarm.cli.common import CheckFailedError, NotTunedError
 from tunefarm.cli.models.compare import Compared, compare_results
 from tunefarm.cli.models.configs import how, kernel_of
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
-from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, results_of, run_once
+from tunefarm.cli.models.place import ENTRY, OUTPUTS, Place, open_place, profiled, results_of, run_once
 from tunefarm.client import BestReply, Client
 from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
@@ -138,7 +138,7 @@ def _write(
 ) -> Path:  # fmt: skip
     with kernel_schedules(schedules):
         executable = build_graph(source.module, target, exec_mode="compiled")
-    executable.mod.note(origin)
+    executable.mod.note({**origin, OUTPUTS: json.dumps(source.outputs)})
     path = folder / f"{source.name}.tunefarm"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rpc_server.client.session import RPCSession
     from tunefarm.cli.models.inputs import AnyArray
 
+OUTPUTS = "outputs"
+"""The fact of a built model that names its results, as JSON."""
 ENTRY = "main"
 
 

@@ -15,7 +15,7 @@ import click
 
 from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, Number, Whole
 from tunefarm.cli.completion import FileOrName, ReleaseName
-from tunefarm.cli.models.place import ENTRY, open_place, profiled, results_of, run_once
+from tunefarm.cli.models.place import ENTRY, OUTPUTS, open_place, profiled, results_of, run_once
 from tunefarm.settings import Settings
 from tuner.goals import Goal
 
@@ -144,8 +144,11 @@ def _outcome(
         names = source.inputs if source is not None else tuple(param.name for param in interface.params)
         arrays = make_inputs(interface, names, chosen, sizes, given["seed"])
         results = run_once(machine, device, arrays)
-        labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
-        outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
+        noted = _noted(path) if source is None else {}
+        labels = source.outputs if source is not None else tuple(json.loads(noted.get(OUTPUTS, "[]")))
+        if len(labels) != len(results):
+            labels = tuple(f"output {at}" for at in range(len(results)))
+        outputs = dict(zip(labels, results, strict=True))
         before = place.begin()
         seconds = _timed(machine, device, arrays, given["repeat"])
         drawn, why_not = place.drawn(before)
@@ -165,7 +168,7 @@ def _outcome(
         return RunOutcome(
             model=model, name=named.name if named is not None else model, target=str(place.target), outputs=outputs,
             seconds=seconds, built_s=built_s, report=report, recorded=recorded,
-            tuned_share=share, drawn=drawn, energy_not_told=why_not, origin={} if source is not None else _origin(path),
+            tuned_share=share, drawn=drawn, energy_not_told=why_not, origin=_origin(noted),
             compared=_compared(path_of_model, source, place, folder, known, arrays, outputs, sizes, given),
         )  # fmt: skip
 
@@ -203,14 +206,19 @@ def _compared(
     return compare_results(given["peer"], source, path, arrays, outputs, given["rtol"], given["atol"], bisect)
 
 
-def _origin(path: Path) -> dict[str, str]:
+def _origin(noted: Mapping[str, str]) -> dict[str, str]:
     """The origin that an artifact names."""
+    known = {name: value for name, value in noted.items() if name != OUTPUTS}
+    return known if {"model", "version"} <= set(known) else {}
+
+
+def _noted(path: Path) -> dict[str, str]:
+    """What a built model says of itself."""
     from compiler.runtime.load import load_module
     from compiler.runtime.vm.vm_executable import VMModule
 
     module = load_module(str(path))
-    known = dict(module.meta) if isinstance(module, VMModule) else {}
-    return known if {"model", "version"} <= set(known) else {}
+    return dict(module.meta) if isinstance(module, VMModule) else {}
 
 
 def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextManager[RecordStore | None]:

@@ -172,9 +172,8 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
     if (cost := config.untuned_cost) is not None and not config.worse_than_untuned:
         how = "as fast" if config.goal is Goal.TIME else "as frugal"
         than = config.baseline or "the function as written"
-        click.echo(
-            f"  {cost / config.bounds.median:.2f} times {how} as {than} at the start of its run, {amount(cost, config.goal.unit)}"
-        )
+        times, was = f"{cost / config.bounds.median:.2f} times", amount(cost, config.goal.unit)
+        click.echo(f"  {times} {how} as {than} at the start of its run, {was}")
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
