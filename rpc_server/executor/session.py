@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,7 +119,7 @@ class ExecutorSession:
             case LinkModule():
                 self._read_module(request.name).export_library(str(self._files.path(request.output)))
             case FindFunction():
-                get_global_func(request.function)
+                _global_function(request.function)
             case _:
                 raise ProtocolError(f"{type(request).__name__} is no request to an executor")
         return Done(), ()
@@ -163,7 +164,7 @@ class ExecutorSession:
     def _call(self, request: Call) -> Value:
         function: Callable[..., Any]
         if request.module is None:
-            function = get_global_func(request.function)
+            function = _global_function(request.function)
         else:
             function = self._module(request.module).get_function(request.function, query_imports=True)
         return _result(request.function, function(*self._arguments(request.args)))
@@ -194,6 +195,13 @@ class ExecutorSession:
                 return value.data
             case _:
                 return value
+
+
+def _global_function(name: str) -> Callable[..., Any]:
+    """Return a registered function. Raises RegistryError."""
+    if name.startswith("rpc.test."):
+        importlib.import_module("rpc_server.executor.example_functions")
+    return get_global_func(name)
 
 
 def _only(buffers: list[memoryview]) -> memoryview:

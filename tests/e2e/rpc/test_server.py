@@ -17,6 +17,7 @@ import pytest
 import zmq
 
 from compiler.runtime.core import ndarray as nd
+from compiler.runtime.core.registry import RegistryError
 from rpc_server.box.server import Server, serve
 from rpc_server.box.server_options import ServerOptions
 from rpc_server.box.supervisor_records import SupervisorConfig
@@ -350,3 +351,14 @@ def test_a_silent_listener_is_given_up_on():
         pytest.raises(RPCError, match="no answer in time"),
     ):
         Connection("127.0.0.1", listener.getsockname()[1], timeout_s=0.3)
+
+
+def test_functions_that_programs_try_a_server_with(server):
+    with connect("127.0.0.1", server.port) as remote:
+        assert remote.get_function("rpc.test.addone")(10) == 11
+        assert remote.get_function("rpc.test.strcat")("abc", 11) == "abc:11"
+        with pytest.raises(RPCError, match="ValueError: abc"):
+            remote.get_function("rpc.test.except")("abc")
+        remote.get_function("rpc.test.remote_array_func")(nd.array(np.ones((3, 4)), remote.cpu(0)))
+        with pytest.raises(RegistryError, match=r"no global function 'rpc\.test\.another'"):
+            remote.get_function("rpc.test.another")

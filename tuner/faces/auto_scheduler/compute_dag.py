@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from compiler.ir.base import GlobalVar
 from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule.schedule import Schedule as TeSchedule
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
@@ -14,7 +15,6 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.text.print_func import workload_key
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.auto_scheduler.expression_text import c_text
 from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
@@ -128,9 +128,9 @@ def _lines(op: Operation) -> list[str]:
     for tensor, body in zip((op.output(i) for i in range(op.num_outputs)), op.body):
         if isinstance(body, n.Reduce):
             source = body.source[body.value_index]
-            lines.append(f"{tensor.name}({axes}) {_update(body)} {c_text(source)}")
+            lines.append(f"{tensor.name}({axes}) {_update(body)} {_c_text(source)}")
         else:
-            lines.append(f"{tensor.name}({axes}) = {c_text(body)}")
+            lines.append(f"{tensor.name}({axes}) = {_c_text(body)}")
     return lines
 
 
@@ -138,3 +138,54 @@ def _update(reduce: n.Reduce) -> str:
     """The reduction as an assignment, for the combiners that have one."""
     result = reduce.combiner.result
     return _UPDATES.get(type(result[0]), "reduce=") if len(result) == 1 else "reduce="
+
+
+_SIGNS: dict[type[n.PrimExpr], str] = {
+    n.Add: " + ",
+    n.Sub: " - ",
+    n.Mul: "*",
+    n.Div: "/",
+    n.Mod: " % ",
+    n.EQ: " == ",
+    n.NE: " != ",
+    n.LT: " < ",
+    n.LE: " <= ",
+    n.GT: " > ",
+    n.GE: " >= ",
+    n.And: " && ",
+    n.Or: " || ",
+}
+_CALLED: dict[type[n.PrimExpr], str] = {n.FloorDiv: "floordiv", n.FloorMod: "floormod", n.Min: "min", n.Max: "max"}
+
+
+def _c_text(expr: n.PrimExpr) -> str:
+    """Return an expression as C would spell it, with every operation in parentheses."""
+    match expr:
+        case n.IntImm():
+            return str(expr.value) if expr.dtype == "int32" else f"({expr.dtype}){int(expr.value)}"
+        case n.FloatImm(value=value):
+            number = f"{value:g}"
+            return f"{number}f" if expr.dtype == "float32" else f"({expr.dtype}){number}"
+        case n.Var():
+            return expr.name
+        case n.Cast(value=value):
+            return f"{expr.dtype}({_c_text(value)})"
+        case n.Not(a=value):
+            return f"!{_c_text(value)}"
+        case n.Select():
+            parts = (expr.condition, expr.true_value, expr.false_value)
+            return f"select({', '.join(map(_c_text, parts))})"
+        case n.ProducerLoad(producer=producer, indices=indices):
+            return f"{_producer_name(producer)}[{', '.join(map(_c_text, indices))}]"
+        case n.Call(op=op, args=args):
+            name = op.name_hint if isinstance(op, GlobalVar) else op.name
+            return f"{name}({', '.join(map(_c_text, args))})"
+        case n.BinaryOp(a=a, b=b) if type(expr) in _SIGNS:
+            return f"({_c_text(a)}{_SIGNS[type(expr)]}{_c_text(b)})"
+        case n.BinaryOp(a=a, b=b) if type(expr) in _CALLED:
+            return f"{_CALLED[type(expr)]}({_c_text(a)}, {_c_text(b)})"
+    return str(expr)
+
+
+def _producer_name(producer: object) -> str:
+    return producer.name if isinstance(producer, Tensor) else str(producer)

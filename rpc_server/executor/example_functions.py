@@ -1,0 +1,50 @@
+"""Functions that programs try a server with: `rpc.test.addone` and a few more. Importing this module registers them.
+
+An executor imports it when the first of them is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from compiler.runtime.core import registry
+from compiler.runtime.core.ndarray import NDArray
+
+PREFIX = "rpc.test."
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _registered(name: str) -> Callable[[_Function], _Function]:
+    def register(function: _Function) -> _Function:
+        registry.register_func(PREFIX + name, function, override=True)
+        return function
+
+    return register
+
+
+@_registered("addone")
+def _add_one(x: int) -> int:
+    return x + 1
+
+
+@_registered("strcat")
+def _concatenate(name: str, x: int) -> str:
+    return f"{name}:{x}"
+
+
+@_registered("except")
+def _fail(name: str) -> None:
+    raise ValueError(f"{name}")
+
+
+@_registered("runtime_str_concat")
+def _joined(x: str, y: str) -> str:
+    return x + y
+
+
+@_registered("remote_array_func")
+def _check_ones(y: NDArray) -> None:
+    np.testing.assert_equal(y.numpy(), np.ones((3, 4)))
