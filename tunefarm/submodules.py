@@ -77,7 +77,7 @@ _SHOWN = {
         "core core.diagnostics core.dispatch core.doc core.doc_core core.entry core.error core.evaluator core.parser "
         "core.utils ir.entry ir.parser tir.entry tir.operation tir.parser"
     ),
-    "target": "compilation_config datatype intrin x86",
+    "target": "compilation_config datatype intrin",
     "te": "autodiff",
     "te.hybrid": "calls module parser preprocessor utils",
     "testing": "aot usmp utils",

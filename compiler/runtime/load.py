@@ -10,9 +10,10 @@ from pathlib import Path
 from compiler.artifact import MAGIC, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
-from compiler.runtime.core.code.cpu_module import CPUModule, check_runnable
+from compiler.runtime.core.code.cpu_module import LibraryModule, check_runnable
 from compiler.runtime.core.module import Module
 from compiler.runtime.files.checksum import check_seal
+from compiler.runtime.files.combined import combined, in_one_library
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
 from compiler.runtime.files.elf_section import RELOCATABLE, SHARED, elf_kind, read_section
 from compiler.runtime.files.model_library import model_in
@@ -116,7 +117,8 @@ def _load_elf(file: Path, data: bytes) -> Module:
     for record in records:
         check_runnable(record)
     code = SharedLibrary(file, data)
-    modules = [unbundle(record, lambda artifact: CPUModule(artifact, code)) for record in records]
+    joined = in_one_library(records) if len(records) > 1 else records
+    modules = [unbundle(record, lambda artifact: LibraryModule(artifact, code)) for record in joined]
     for extra in modules[1:]:
         modules[0].import_module(extra)
     return modules[0]
@@ -135,7 +137,12 @@ def _load_tar(path: str, data: bytes) -> Module:
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise ArtifactError(f"cannot load {path!r}: it is no whole tar file: {error}") from None
     described = [code for code in objects if code.startswith(b"\x7fELF") and read_section(code, SECTION) is not None]
-    if len(described) != 1:
-        raise ArtifactError(f"cannot load {path!r}: it holds {len(described)} modules written by tunefarm, not one")
-    records = read_records(read_section(described[0], SECTION) or b"")
-    return unbundle(with_object(records[0], described[0]))
+    if not described:
+        raise ArtifactError(f"cannot load {path!r}: it holds no module written by tunefarm")
+    whole = [with_object(read_records(read_section(code, SECTION) or b"")[0], code) for code in described]
+    if len(whole) == 1:
+        return unbundle(whole[0])
+    try:
+        return load_artifact(combined(whole))
+    except ArtifactError as error:
+        raise ArtifactError(f"cannot load {path!r}: {error.message}", hint=error.hint) from None

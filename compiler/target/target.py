@@ -113,12 +113,12 @@ class Target:
     @property
     def attrs(self) -> Mapping[str, Any]:
         """The options by name: those given, and for a GPU what its kind has where it does not say. The devices of a
-        composite target are targets."""
+        composite target are targets. `keys` and `tag` are properties instead."""
         kind = known_kind(self.kind)
         limits: dict[str, OptionValue] = dict(kind.limits)
         if self.is_gpu:
             limits |= {"max_num_threads": self.max_num_threads, "thread_warp_size": self.thread_warp_size}
-        given: dict[str, Any] = dict(self.options)
+        given: dict[str, Any] = {name: value for name, value in self.options if name not in ("keys", "tag")}
         if "devices" in given:
             given["devices"] = tuple(map(Target, given["devices"]))
         return MappingProxyType({**limits, **given})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compiler.runtime.files.linker import LinkError, create_shared, get_cc
+from compiler.runtime.files.export import missing_support
+from compiler.runtime.files.linker import LinkError, get_cc
+from compiler.runtime.files.linker import create_shared as _link
 
 __all__ = [
     "LinkError",
@@ -20,6 +23,26 @@ __all__ = [
 ]
 
 Objects = str | Sequence[str]
+
+
+def create_shared(output: str, objects: Objects, options: Sequence[str] | None = None, cc: str | None = None) -> None:
+    """Link objects (or C files) into a shared library with `cc`, or the compiler or linker found. Raises LinkError.
+
+    Modules saved as objects get the part of the runtime that they need.
+    """
+    inputs = _listed(objects)
+    try:
+        support = missing_support(inputs)
+    except OSError as error:
+        raise LinkError(f"cannot read {error.filename}: {error.strerror}") from None
+    if support is None:
+        _link(output, inputs, options, cc)
+        return
+    with tempfile.TemporaryDirectory(prefix="tunefarm-") as folder:
+        more = os.path.join(folder, "support.o")
+        with open(more, "wb") as file:
+            file.write(support)
+        _link(output, [*inputs, more], options, cc)
 
 
 def create_executable(
@@ -104,3 +127,7 @@ def _run(command: Sequence[str], output: str) -> None:
             f"{command[0]} could not make {output}:\n{done.stderr.strip()[-4000:]}",
             hint="the command was: " + " ".join(command),
         )
+
+
+vars(create_shared)["output_format"] = "so"
+vars(create_shared)["get_target_triple"] = get_target_by_dump_machine(get_cc())

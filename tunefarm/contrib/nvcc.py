@@ -10,8 +10,8 @@ from compiler.runtime.core.device import cuda
 from compiler.target.target import Target
 
 __all__ = [
-    "compile_cuda", "get_target_compute_version", "have_bf16", "have_cudagraph", "have_fp8", "have_fp16", "have_int8",
-    "have_tensorcore", "parse_compute_version",
+    "compile_cuda", "find_cuda_path", "find_libdevice_path", "get_cuda_version", "get_target_compute_version",
+    "have_bf16", "have_cudagraph", "have_fp8", "have_fp16", "have_int8", "have_tensorcore", "parse_compute_version",
 ]  # fmt: skip
 
 
@@ -19,6 +19,12 @@ class ComputeVersionError(TargetError):
     """No GPU, target or text that says a compute capability."""
 
     kind = "compute_version"
+
+
+class NoToolkitError(CodegenError, RuntimeError):
+    """A question about a CUDA toolkit, which tunefarm has no use for."""
+
+    kind = "no_cuda_toolkit"
 
 
 def parse_compute_version(compute_version: str) -> tuple[int, int]:
@@ -74,6 +80,27 @@ def have_fp8(compute_version: str) -> bool:
 def have_cudagraph() -> bool:
     """Whether launches can be recorded and repeated: wherever there is a GPU."""
     return cuda(0).exist
+
+
+def find_cuda_path() -> NoReturn:
+    """Always raises NoToolkitError: a toolkit is neither looked for nor needed."""
+    raise _no_toolkit()
+
+
+def get_cuda_version(cuda_path: str | None = None) -> NoReturn:
+    """Always raises NoToolkitError: a toolkit is neither looked for nor needed."""
+    raise _no_toolkit()
+
+
+def find_libdevice_path(arch: str) -> NoReturn:
+    """Always raises NoToolkitError: a toolkit is neither looked for nor needed."""
+    raise _no_toolkit()
+
+
+def _no_toolkit() -> NoToolkitError:
+    return NoToolkitError(
+        "tunefarm uses no CUDA toolkit", hint="GPUs are asked with `tvm.cuda(0).compute_version` and the like"
+    )
 
 
 def compile_cuda(code: str, *options: Any, **more: Any) -> NoReturn:

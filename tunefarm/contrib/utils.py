@@ -6,9 +6,11 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 __all__ = ["FileLock", "TempDirectory", "filelock", "is_source_path", "tempdir", "which"]
 
@@ -18,8 +20,21 @@ _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cl", ".ll", ".s", ".py")
 class TempDirectory:
     """A folder that goes away with this object, with `remove()`, or at the end of a `with`.
 
-    `custom_path` names a folder to make; it must not exist. `keep_for_debug` leaves the folder in place.
+    `custom_path` names a folder to make; it must not exist. `keep_for_debug` leaves the folder in place, and so does
+    `with TempDirectory.set_keep_for_debug():` around its making.
     """
+
+    _keeping: ClassVar[bool] = False
+
+    @classmethod
+    @contextmanager
+    def set_keep_for_debug(cls, set_to: bool = True) -> Iterator[None]:
+        """Leave the folders that are made meanwhile in place."""
+        before, cls._keeping = cls._keeping, set_to
+        try:
+            yield
+        finally:
+            cls._keeping = before
 
     def __init__(self, custom_path: str | os.PathLike[str] | None = None, keep_for_debug: bool = False) -> None:
         if custom_path is None:
@@ -27,7 +42,7 @@ class TempDirectory:
         else:
             os.mkdir(custom_path)
             self.temp_dir = os.fspath(custom_path)
-        self._kept = keep_for_debug
+        self._kept = keep_for_debug or self._keeping
 
     @property
     def path(self) -> str:

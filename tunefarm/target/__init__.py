@@ -7,7 +7,7 @@ from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_
 from compiler.target.tags import list_tags, register_tag
 from compiler.target.target import Target, TargetKind, list_kinds
 from tunefarm.compatibility import refusing
-from tunefarm.target import detect_target, tag, target
+from tunefarm.target import detect_target, tag, target, x86
 from tunefarm.target.generic_func import (
     GenericFunc,
     generic_func,
@@ -40,6 +40,7 @@ __all__ = [
     "rocm",
     "tag",
     "target",
+    "x86",
 ]  # fmt: skip
 
 create = Target

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from compiler.artifact import LINKED, TEXT_BLOBS, Artifact
 from compiler.errors import ArtifactError
+from compiler.runtime.files.described_object import IMPORT, ORIGINAL
 from compiler.runtime.files.elf import read_object
 
 _SOURCE = "c"  # kernels in C keep theirs
@@ -36,6 +37,29 @@ def combined(artifacts: Sequence[Artifact]) -> Artifact:
     features = sorted({feature for artifact in artifacts for feature in artifact.cpu_features})
     entries = [replace(entry, name=entry.symbol) for artifact in artifacts for entry in artifact.entries]
     return Artifact(artifacts[0].target, tuple(features), tuple(entries), blobs)
+
+
+def in_one_library(records: Sequence[Artifact]) -> list[Artifact]:
+    """Return the records of a linked library with those of one target in one, where their functions' names differ.
+
+    The records have no object code: it is the library's. Imports come along, and texts follow each other.
+    """
+    names = [entry.name for record in records for entry in record.entries]
+    alike = len({record.target for record in records}) == 1 and len(set(names)) == len(names)
+    known = (*TEXT_BLOBS, _SOURCE, ORIGINAL)
+    if not alike or any(n not in known and not n.startswith(IMPORT) for record in records for n in record.blobs):
+        return list(records)
+    blobs: dict[str, bytes] = {}
+    for record in records:
+        imports = sorted((n for n in record.blobs if n.startswith(IMPORT)), key=lambda name: (len(name), name))
+        have = sum(name.startswith(IMPORT) for name in blobs)
+        blobs.update({f"{IMPORT}{have + at}": record.blobs[name] for at, name in enumerate(imports)})
+        for name in (*TEXT_BLOBS, _SOURCE):
+            if name in record.blobs:
+                blobs[name] = b"\n".join(filter(None, [blobs.get(name), record.blobs[name]]))
+    features = sorted({feature for record in records for feature in record.cpu_features})
+    entries = tuple(entry for record in records for entry in record.entries)
+    return [Artifact(records[0].target, tuple(features), entries, blobs, records[0].meta)]
 
 
 def _is_code(blob: str) -> bool:

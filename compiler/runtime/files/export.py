@@ -11,9 +11,16 @@ from compiler.artifact import LINKED, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core import native
 from compiler.runtime.files.checksum import seal_library
-from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described, described_object
+from compiler.runtime.files.described_object import (
+    IMPORT,
+    MOST_NESTED,
+    SECTION,
+    described,
+    described_object,
+    read_records,
+)
 from compiler.runtime.files.elf import read_object
-from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, with_flags_of
+from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, read_section, with_flags_of
 from compiler.runtime.files.linker import create_shared, create_tar
 from compiler.target.cpu_features import architecture
 from compiler.target.target import Target
@@ -137,15 +144,31 @@ def _source(module: Exported, fmt: str) -> str:
     return str(get_source(fmt))
 
 
-def _bitcode(text: str) -> bytes:
+def missing_support(objects: Sequence[str]) -> bytes | None:
+    """Return the runtime's native part as an object, where saved modules among these files wait for it; else None."""
+    read = [code for name in objects if elf_kind(code := Path(name).read_bytes()) == RELOCATABLE]
+    symbols = [read_object(code) for code in read]
+    defined = {name for found in symbols for name in found.defined}
+    for code, found in zip(read, symbols):
+        section = read_section(code, SECTION)
+        if section is not None and any(name.startswith(_OWN) for name in found.undefined - defined):
+            return with_flags_of(support_object(Target(read_records(section)[0].target).mtriple), code)
+    return None
+
+
+_OWN = "tunefarm_"  # what the names of the native part begin with
+
+
+def bitcode(module: Exported) -> bytes:
+    """Return LLVM's bytes of the text kept when the module was built. Raises ArtifactError when it was not kept."""
     import llvmlite.binding as llvm
 
-    return bytes(llvm.parse_assembly(text).as_bitcode())
+    return bytes(llvm.parse_assembly(_source(module, "ll")).as_bitcode())
 
 
 _TEXTS: dict[str, Callable[[Exported], bytes]] = {
     "ll": lambda module: _source(module, "ll").encode(),
-    "bc": lambda module: _bitcode(_source(module, "ll")),
+    "bc": bitcode,
     "s": lambda module: _source(module, "asm").encode(),
 }
 """What a module's code can be written as for a compiler, instead of an object."""

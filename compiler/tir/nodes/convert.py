@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.dtype import element_of, parse_dtype, with_lanes
+from compiler.dtype import DType, element_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import Span
 from compiler.tir.nodes.axis import FloatImm, IntImm, StringImm
@@ -77,11 +77,12 @@ def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
 
 
 def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
-    """A constant. Without a dtype: bool → bool, int → int32, float → float32. `span` is taken and left unused."""
+    """A constant. Without a dtype: bool → bool, int → int32 or the int64 that it needs, float → float32, and a number
+    of numpy's → its own. `span` is taken and left unused."""
     if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
         return IntImm(dtype or "int32", value)  # as nearly all are
     if dtype is None:
-        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
+        dtype = _dtype_of(value)
     parsed = parse_dtype(dtype)
     scalar: PrimExpr
     element = element_of(dtype)
@@ -94,12 +95,25 @@ def const(value: bool | int | float, dtype: str | None = None, span: object = No
     return scalar if parsed.lanes == 1 else Broadcast(scalar, parsed.lanes)
 
 
+def _dtype_of(value: Any) -> str:
+    own = getattr(value, "dtype", None)
+    if own is not None:
+        return str(own)
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(1 << 31) <= value < 1 << 31 else "int64"
+    return "float32"
+
+
 def as_expr(value: Any) -> PrimExpr:
     """`value` as an expression: numbers become constants, axes their variable. Raises IRError otherwise."""
     if isinstance(value, PrimExpr):
         return value
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int):
         return const(value)
+    if isinstance(value, float):  # numpy's float64 is one too
+        return const(value, "float32")
     convert = getattr(value, "asexpr", None)
     if convert is not None:
         result: PrimExpr = convert()
@@ -187,7 +201,19 @@ def _follow(expr: PrimExpr, literal: PrimExpr, value: float) -> tuple[PrimExpr, 
         return cast(dtype, expr), cast(dtype, literal)
     if parsed.code == "bool" and not isinstance(value, bool):
         return cast(with_lanes("int32", parsed.lanes), expr), const(value, with_lanes("int32", parsed.lanes))
+    if not parsed.is_float and not _fits(value, parsed):
+        dtype = with_lanes(_dtype_of(value), parsed.lanes)
+        return cast(dtype, expr), const(value, dtype)
     return expr, const(value, expr.dtype)
+
+
+def _fits(value: float, dtype: DType) -> bool:
+    """Whether integers of `dtype` hold `value`; a negative one wraps for unsigned ones, as in C."""
+    if dtype.bits >= 64:
+        return True
+    if dtype.is_signed:
+        return -(1 << dtype.bits - 1) <= value < 1 << dtype.bits - 1
+    return value < 1 << dtype.bits
 
 
 def _common_element(a: str, b: str) -> str:

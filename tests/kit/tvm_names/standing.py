@@ -16,7 +16,10 @@ from tunefarm.submodules import RefusedName
 NOTES = {
     "runtime.Device": "`device_type` is the type's name, not a number",
     "tir.Buffer": "`scope` is a text, not a method that gives one",
-    "target.Target": "targets of equal options are equal",
+    "target.Target": (
+        "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
+        "targets by them (`attrs` and `keys` have the defaults, too)"
+    ),
     "tir.Schedule": (
         "functions without blocks, which cannot be scheduled any more, are refused at once; these steps make another "
         "module that computes the same: `blockize` keeps the axes of the block inside, `tensorize` puts buffers in "

@@ -50,6 +50,14 @@ def _locks(path: str) -> None:
     utils.filelock(path).release()
 
 
+def test_folders_made_meanwhile_are_kept(tmp_path: Path) -> None:
+    with utils.TempDirectory.set_keep_for_debug():
+        folder = utils.tempdir(tmp_path / "kept")
+    folder.remove()
+    assert (tmp_path / "kept").is_dir()
+    assert not utils.tempdir()._kept
+
+
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     other = multiprocessing.get_context("fork").Process(target=_locks, args=(path,))
@@ -95,6 +103,12 @@ def test_without_a_gpu_the_compute_version_is_unknown() -> None:
         nvcc.get_target_compute_version("llvm")
 
 
+def test_there_is_no_toolkit() -> None:
+    for ask in (nvcc.find_cuda_path, nvcc.get_cuda_version, lambda: nvcc.find_libdevice_path("sm_80")):
+        with pytest.raises(RuntimeError, match="uses no CUDA toolkit"):
+            ask()
+
+
 def test_cuda_sources_are_not_compiled() -> None:
     with pytest.raises(CodegenError, match="CUDA C"):
         nvcc.compile_cuda("__global__ void f() {}")
@@ -110,6 +124,10 @@ def test_a_compiler_for_another_machine(tmp_path: Path) -> None:
     assert ctypes.CDLL(str(tmp_path / "a.so")).answer() == 42
     assert cc.cross_compiler(tar.tar, output_format="tar").output_format == "tar"
     assert cc.get_target_by_dump_machine("no-such-compiler")() is None
+
+
+def test_the_machine_that_libraries_are_for() -> None:
+    assert cc.create_shared.get_target_triple() == cc.get_target_by_dump_machine(cc.get_cc())()
 
 
 def test_libraries_and_programs(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.threads import set_num_threads
 from compiler.runtime.files.described_object import described_object
-from compiler.runtime.files.export import static_objects
+from compiler.runtime.files.export import bitcode, static_objects
 from compiler.runtime.files.header import header
 from compiler.target.cpu_features import architecture, host_cpu, told_features
 from compiler.target.target import Target
@@ -110,7 +110,7 @@ class CPUModule(ArtifactModule[CPUFunction]):
         """Write the module to a file, by `fmt` or the file's suffix.
 
         "tunefarm" (also without a suffix): the artifact, which `load_module` reads. "o": the object file.
-        "ll", "s" or "asm", "tir": source; "h": a C header. Raises ArtifactError for other formats.
+        "ll", "bc", "s" or "asm", "tir": source; "h": a C header. Raises ArtifactError for other formats.
         """
         path = Path(file_name)
         wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
@@ -118,14 +118,22 @@ class CPUModule(ArtifactModule[CPUFunction]):
             data = self.artifact.to_bytes()
         elif wanted == "o":
             data = described_object(self.artifact)
+        elif wanted == "bc":
+            data = bitcode(self)
         elif wanted == "h" or wanted in _SOURCE_FORMATS:
             data = self.get_source(wanted).encode("utf-8")
         else:
             raise ArtifactError(
                 f"a module cannot be saved as {wanted!r}",
-                hint="formats: tunefarm, o, ll, s, asm, tir, h; `export_library` makes shared libraries",
+                hint="formats: tunefarm, o, ll, bc, s, asm, tir, h; `export_library` makes shared libraries",
             )
         path.write_bytes(data)
+
+
+class LibraryModule(CPUModule):
+    """The functions of a shared library."""
+
+    type_key = "library"
 
 
 def _own_constants(artifact: Artifact) -> dict[int, NDArray]:

@@ -257,3 +257,11 @@ def test_what_llvm_needs_of_other_gpus_has_defaults():
     assert (Target("nvptx").attrs["mcpu"], Target("nvptx -mcpu=sm_61").attrs["mcpu"]) == ("sm_50", "sm_61")
     with pytest.raises(AssertionError, match="needs a target"):
         Target.canon_target_and_host(None, "llvm")
+
+
+def test_attributes_are_options_without_keys_and_tag() -> None:
+    target = Target({"kind": "cuda", "tag": "", "arch": "sm_80", "keys": ["mine", "cuda"]})
+    assert target.keys == ("mine", "cuda")
+    assert set(target.attrs) == {"arch", "max_num_threads", "thread_warp_size"}
+    assert Target("raspberry-pi/4b-aarch64").attrs["mcpu"] == "cortex-a72"
+    assert "tag" not in Target("raspberry-pi/4b-aarch64").attrs

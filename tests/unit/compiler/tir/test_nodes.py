@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from compiler.errors import IRError
 from compiler.ir.base import Span
 from compiler.ir.text import script
+from compiler.tir import nodes as n
+from compiler.tir import ops
 from tunefarm import tir
 
 X = tir.Var("x", "int64")
@@ -109,3 +112,30 @@ def test_bools_are_no_numbers(combine):
 def test_what_bools_take():
     assert (P + 1).dtype == "int32"
     assert (P * Q).dtype == tir.Min(P, Q).dtype == (P & Q).dtype == "bool"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "expected"),
+    [
+        ("int8", 2, "int8"),
+        ("int8", 300, "int32"),
+        ("int8", 1 << 40, "int64"),
+        ("uint8", -1, "uint8"),
+        ("uint8", 256, "int32"),
+        ("int32", 1 << 31, "int64"),
+        ("uint32", (1 << 32) - 1, "uint32"),
+        ("int64", 1 << 40, "int64"),
+        ("float32", 1 << 40, "float32"),
+    ],
+)
+def test_a_number_that_does_not_fit_widens_the_sum(dtype: str, number: int, expected: str) -> None:
+    made = ops.add(n.Var("x", dtype), number)
+    assert made.dtype == expected
+    assert ops.add(number, n.Var("x", dtype)).dtype == expected
+
+
+def test_constants_have_the_dtype_that_their_value_needs() -> None:
+    assert [ops.const(value).dtype for value in (1, 1 << 31, True, 1.5)] == ["int32", "int64", "bool", "float32"]
+    assert [ops.const(value).dtype for value in (np.int8(3), np.float64(3))] == ["int8", "float64"]
+    assert ops.as_expr(np.float64(3)).dtype == "float32"
+    assert ops.as_int(ops.const(1 << 40)) == 1 << 40

@@ -7,16 +7,19 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from compiler.errors import ArtifactError
 from compiler.runtime.core.code.special_modules import load_static_library
+from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.core.threads import num_threads, set_num_threads
 from compiler.runtime.files.elf import elf_machine
-from compiler.runtime.files.linker import LinkError
+from compiler.runtime.files.linker import LinkError, create_tar
 from compiler.runtime.load import load_module
 from compiler.target.cpu_features import architecture
 from tests.kit.compiler.library import KINDS, build, build_calling, check, compile_c, needs_cc
+from tunefarm.contrib import cc
 
 TRIPLE = "float triple(float x) { return 3 * x; }"
 OTHER_MACHINE = "aarch64" if architecture(None) != "aarch64" else "riscv64"
@@ -167,6 +170,37 @@ def test_a_library_written_anew_is_the_new_one(tmp_path: Path) -> None:
     check(load_module(path), factor=3)
 
 
+# -- objects of several modules -----------------------------------------------------------------------------
+@needs_cc
+@pytest.mark.parametrize("suffix", ["so", "tar"])
+def test_objects_that_were_saved_alone_make_one_library(tmp_path: Path, suffix: str) -> None:
+    names = [str(tmp_path / "one.o"), str(tmp_path / "two.o")]
+    for name, module in zip(names, [build(), build(3, "triple")]):
+        module.save(name)
+    path = str(tmp_path / f"both.{suffix}")
+    (cc.create_shared if suffix == "so" else create_tar)(path, names)
+    loaded = load_module(path)
+    assert sorted(loaded.get_function_list()) == ["scale", "triple"]
+    for name, factor in [("scale", 2), ("triple", 3)]:
+        values, out = array(np.arange(256, dtype="float32")), empty((256,), "float32")
+        loaded[name](values, out)
+        np.testing.assert_array_equal(out.numpy(), factor * values.numpy())
+
+
+def test_objects_of_one_name_make_no_library(tmp_path: Path) -> None:
+    names = [str(tmp_path / "one.o"), str(tmp_path / "two.o")]
+    for name in names:
+        build().save(name)
+    create_tar(str(tmp_path / "both.tar"), names)
+    with pytest.raises(ArtifactError, match="two kernels define scale"):
+        load_module(str(tmp_path / "both.tar"))
+
+
+def test_bitcode_is_saved(tmp_path: Path) -> None:
+    build().save(str(tmp_path / "scale.bc"))
+    assert (tmp_path / "scale.bc").read_bytes()[:4] == b"BC\xc0\xde"
+
+
 # -- what a module says of itself --------------------------------------------------------------------------
 @needs_cc
 def test_descriptions(tmp_path: Path) -> None:
@@ -182,7 +216,7 @@ def test_descriptions(tmp_path: Path) -> None:
     assert other.implements_function("__tvm_main__")
     module.export_library(str(tmp_path / "lib.so"))
     loaded = load_module(str(tmp_path / "lib.so"))
-    assert (loaded.type_key, loaded.format, loaded.is_dso_exportable) == ("llvm", "o", False)
+    assert (loaded.type_key, loaded.format, loaded.is_dso_exportable) == ("library", "o", False)
     assert loaded.implements_function("triple", query_imports=True)
     with pytest.raises(ArtifactError, match="no object code"):
         loaded.export_library(str(tmp_path / "again.so"))
