@@ -139,7 +139,7 @@ COMPILER: list[tuple[str, str]] = [
         "te.trace",
     ),
     (
-        "a tensorized stage is a stage like others; see docs/te.md",
+        "a stage that calls a tensor intrinsic is an `ExternOp`, whose loops no schedule changes; see docs/te.md",
         "te.TensorComputeOp",
     ),
     (

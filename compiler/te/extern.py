@@ -88,7 +88,7 @@ def extern(
             f"{where}: its function returned {type(made).__name__}, not a statement" + at(span),
             hint="build one with tir.ir_builder.create() and return ib.get()",
         )
-    body, temporaries = lift_allocations(_reading(made, {b.data for b in ins}), where)
+    body, temporaries = lift_allocations(only_reading(made, {b.data for b in ins}), where)
     op = ExternOp(name, chosen(tag), dict(attrs or {}), span, tuple(tensors), ins, outs, body, temporaries)
     _check_buffers(op)
     results = [op.output(i) for i in range(op.num_outputs)]
@@ -137,7 +137,7 @@ def _given(
     return items
 
 
-def _reading(stmt: Stmt, inputs: Set[n.Var]) -> Stmt:
+def only_reading(stmt: Stmt, inputs: Set[n.Var]) -> Stmt:
     """`stmt` with the inputs that are passed to registered functions as arrays they only read."""
 
     def visit(node: Node) -> Node:

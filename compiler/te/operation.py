@@ -12,9 +12,11 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.ir.base import Op, Span
 from compiler.ir.visit import walk
+from compiler.te.intrin_call import intrin_op, outputs_of
 from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.tag import chosen
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
+from compiler.te.tensor_intrin import IntrinCall
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
@@ -70,17 +72,36 @@ def compute(
     """
     span = caller_span()
     dims = as_shape(shape, f"compute {name!r}")
+    short = _short_call(fcompute, dims)
+    if short is not None:
+        return outputs_of(intrin_op(*short, dims, name, tag, attrs, span))
     names = _axis_names(fcompute, len(dims), varargs_names, name, span)
     axes = tuple(
         IterVar(Range.from_extent(d, d.dtype), Var(n, d.dtype), IterType.DATA_PAR) for n, d in zip(names, dims)
     )
     with placing(f"compute {name!r}", span):
         result = fcompute(*(axis.var for axis in axes))
+        if isinstance(result, IntrinCall):
+            return outputs_of(intrin_op(result, [axis.var for axis in axes], dims, name, tag, attrs, span))
         several = isinstance(result, tuple | list)
         body = tuple(_as_body(r) for r in (result if several else (result,)))
     _check_body(body, name, span)
     op = ComputeOp(name, chosen(tag), dict(attrs or {}), span, axes, body)
     return [op.output(i) for i in range(op.num_outputs)] if several else op.output(0)
+
+
+def _short_call(fcompute: Callable[..., Any], dims: Sequence[PrimExpr]) -> tuple[IntrinCall, list[Var]] | None:
+    """The intrinsic that a function of fewer axes than there are calls, and those axes; None for another function."""
+    parameters = list(inspect.signature(fcompute).parameters.values())
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if len(parameters) >= len(dims) or any(p.kind not in plain for p in parameters):
+        return None
+    axes = [Var(parameter.name, size.dtype) for parameter, size in zip(parameters, dims)]
+    try:
+        made = fcompute(*axes)
+    except IRError:
+        return None  # what is wrong is the number of axes
+    return (made, axes) if isinstance(made, IntrinCall) else None
 
 
 def _as_body(value: Any) -> PrimExpr:

@@ -56,7 +56,8 @@ class Tensor(TensorOps, Node):
 
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         items = indices if isinstance(indices, tuple) else (indices,)
-        return TensorSlice(self, items) if len(items) < self.ndim else self(*items)
+        is_region = len(items) <= self.ndim and any(isinstance(item, slice) for item in items)
+        return TensorSlice(self, items) if len(items) < self.ndim or is_region else self(*items)
 
     def _index(self, index: Any, axis: int) -> PrimExpr:
         try:
@@ -86,7 +87,10 @@ class Tensor(TensorOps, Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSlice(ExprOps):
-    """A tensor with its first indices given: `A[i]` of a matrix, to be completed as `A[i][j]`."""
+    """A tensor with its first indices given: `A[i]` of a matrix, to be completed as `A[i][j]`.
+
+    Or a region of it, for a tensor intrinsic: `A[i, 0:4]`.
+    """
 
     tensor: Tensor
     indices: tuple[Any, ...]

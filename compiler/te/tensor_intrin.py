@@ -35,8 +35,25 @@ class TensorIntrin:
         """The tensors in `buffers`."""
         return (*self.inputs, *(self.op.output(i) for i in range(self.op.num_outputs)))
 
+    def __call__(self, *args: Any, reduce_axis: n.IterVar | Sequence[n.IterVar] = ()) -> IntrinCall:
+        """Compute a region of a stage: `te.compute((n, 4), lambda i: vadd(A[i, 0:4], B[i, 0:4]))`.
+
+        `args` are the regions of its inputs, and a number for each scalar parameter, each in their order.
+        """
+        axes = (reduce_axis,) if isinstance(reduce_axis, n.IterVar) else tuple(reduce_axis)
+        return IntrinCall(self, args, axes)
+
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntrinCall:
+    """A call of an intrinsic: the result of a function of `te.compute` whose elements the intrinsic computes."""
+
+    intrin: TensorIntrin
+    args: tuple[Any, ...]
+    reduce_axes: tuple[n.IterVar, ...]
 
 
 def decl_tensor_intrin(

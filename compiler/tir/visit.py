@@ -61,6 +61,9 @@ def free_vars(node: Node) -> set[n.Var]:
                 defined.add(current.var)
             case n.Block():
                 defined.update(iv.var for iv in current.iter_vars)
+                for match in current.match_buffers:  # where it lies follows from the region
+                    layout = (match.buffer.data, match.buffer.elem_offset, *match.buffer.strides)
+                    defined.update(part for part in layout if isinstance(part, n.Var))
             case n.Reduce():
                 defined.update(iv.var for iv in current.axis)
             case n.Allocate():

@@ -152,7 +152,7 @@ def missing_support(objects: Sequence[str]) -> bytes | None:
     for code, found in zip(read, symbols):
         section = read_section(code, SECTION)
         if section is not None and any(name.startswith(_OWN) for name in found.undefined - defined):
-            return with_flags_of(support_object(Target(read_records(section)[0].target).mtriple), code)
+            return with_flags_of(native.compiled(Target(read_records(section)[0].target).mtriple), code)
     return None
 
 

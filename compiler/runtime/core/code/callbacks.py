@@ -142,8 +142,8 @@ def _let_go(arrays: list[NDArray]) -> None:
 
 
 def _packed(function: PackedFunc | Callable[..., Any], kind: str, value: Any) -> bytes:
-    """A result as a slot; nothing is 0."""
-    if value is None:
+    """A result as a slot. Nothing is 0, and so is the array that a function gives back when it has filled it."""
+    if value is None or isinstance(value, NDArray):
         value = 0
     if not isinstance(value, bool | int | float | np.integer | np.floating | np.bool_):
         name = getattr(function, "name", "it")

@@ -103,6 +103,13 @@ def test_an_array_that_the_function_keeps_outlives_the_kernel(register: Register
     assert (kept[1].numpy() == VALUES + 1).all()
 
 
+def test_a_function_may_give_back_the_array_that_it_filled(register: Register) -> None:
+    register("test.add_one", lambda x, y: array(x.numpy() + 1).copyto(y))
+    out = empty((8,))
+    build(*doubled_after_a_call(), target="llvm")(array(VALUES), out)
+    assert (out.numpy() == (VALUES + 1) * 2).all()
+
+
 def test_what_a_function_raises_is_raised_at_the_kernels_call(register: Register) -> None:
     def refuse(x: NDArray, y: NDArray) -> None:
         raise KeyError("not today")
