@@ -37,7 +37,7 @@ class DivergentBarrier(LoweringError):
 
 
 @dataclass(slots=True)
-class Block:
+class ThreadBlock:
     """One block of the grid while it runs: its place, the memory its threads share."""
 
     index: tuple[int, int, int]
@@ -57,7 +57,7 @@ class Block:
 class Thread:
     """One thread: `x`, `y`, `z` of its block, and where it stands. `event` is None while it may go on."""
 
-    block: Block
+    block: ThreadBlock
     number: int
     index: tuple[int, int, int]
     body: Generator[Event, Any, None] | None = None
@@ -117,11 +117,11 @@ def launch(
     }
     for z, y, x in itertools.product(*map(range, reversed(grid))):
         now.next_block()
-        _run_block(name, kernel, Block((x, y, z), now), block, seen)
+        _run_block(name, kernel, ThreadBlock((x, y, z), now), block, seen)
 
 
 def _run_block(
-    name: str, kernel: Kernel, block: Block, size: Sequence[int], seen: Mapping[str, SharedView | memoryview]
+    name: str, kernel: Kernel, block: ThreadBlock, size: Sequence[int], seen: Mapping[str, SharedView | memoryview]
 ) -> None:
     places = itertools.product(*map(range, reversed(size)))
     threads = [Thread(block, number, (x, y, z)) for number, (z, y, x) in enumerate(places)]

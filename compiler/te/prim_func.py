@@ -43,7 +43,7 @@ def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltStages:
     """A function, the name of each computed operation's block, the buffer of each tensor."""
 
     func: n.PrimFunc
@@ -56,7 +56,7 @@ def build_func(
     name: str = "main",
     scopes: Mapping[Operation, str] | None = None,
     binds: Mapping[Tensor, n.Buffer] | None = None,
-) -> Built:
+) -> BuiltStages:
     """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     order = topological(tensors)
@@ -90,7 +90,7 @@ def build_func(
     func = n.PrimFunc(params, n.BlockRealize((), TRUE, root), None, buffer_map, attrs)
     _check_variables(func, order)
     check_bounds(func)
-    return Built(func, names, buffers.made)
+    return BuiltStages(func, names, buffers.made)
 
 
 def _check_variables(func: n.PrimFunc, order: Sequence[Operation]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.errors import IRError
-from compiler.tensorcore.warp_fetch import Fetch, axes_at
+from compiler.tensorcore.warp_fetch import WarpFetch, axes_at
 from compiler.tensorcore.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct
 from compiler.tensorcore.warp_kernel import in_threads, plain_function, run
 from compiler.tensorcore.warp_store import Results
@@ -103,7 +103,7 @@ class _Kernel:
         self.batch = axes_at(product.b, self.bz)
         thread = self.warp * WARP + self.lane
         self.x, self.w = (
-            Fetch(operand, own, product.k, self.batch, (size, tile.k), tile.stages, thread, tile.threads)
+            WarpFetch(operand, own, product.k, self.batch, (size, tile.k), tile.stages, thread, tile.threads)
             for operand, own, size in ((product.left, product.m, tile.m), (product.right, product.n, tile.n))
         )
         part = CHUNK_BYTES // product.left.bytes  # elements of four registers
@@ -193,7 +193,7 @@ class _Kernel:
 
     def _load(
         self,
-        side: Fetch,
+        side: WarpFetch,
         part: n.Buffer,
         index: int,
         stage: PrimExpr,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.lower.analysis.conditions import conjunction, is_true
-from compiler.tensorcore.warp_form import CHUNK_BYTES, Group, Operand, flat, size_of
+from compiler.tensorcore.warp_form import CHUNK_BYTES, Group, WarpOperand, flat, size_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import ptx as ptx
@@ -46,11 +46,11 @@ def place(stage: PrimExpr, shape: tuple[int, int], row: PrimExpr, chunk: PrimExp
 
 
 @dataclass(frozen=True)
-class Fetch:
+class WarpFetch:
     """Writes how all threads fill a stage. `tile`: along the operand's own axis and along k. `own` and `depth` are the
     axes of these, `batch` says where the others are; `thread` is the number of the thread of `threads`."""
 
-    operand: Operand
+    operand: WarpOperand
     own: Group
     depth: Group
     batch: Mapping[n.Var, PrimExpr]

@@ -24,16 +24,16 @@ _COPY_BYTES = (16, 8, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WarpAxis:
     var: Var
     extent: int
 
 
-Group = tuple[Axis, ...]
+Group = tuple[WarpAxis, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class WarpOperand:
     """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold. `lanes` of them along
     k, or else along the operand's own axis, lie side by side where one begins at a multiple of `lanes`. They are as
     many as one copy takes, 1 where each is fetched by itself."""
@@ -58,8 +58,8 @@ class Form:
     m: Group
     n: Group
     k: Group
-    left: Operand
-    right: Operand
+    left: WarpOperand
+    right: WarpOperand
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -101,7 +101,7 @@ def stored(form: Form, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr
     return WarpProduct(form.b, form.m, form.n, form.k, left, right, total, value, out, index, paired)
 
 
-def grouped(axes: Group, reduced: Group, operands: tuple[Operand, Operand], index: PrimExpr) -> Form | None:
+def grouped(axes: Group, reduced: Group, operands: tuple[WarpOperand, WarpOperand], index: PrimExpr) -> Form | None:
     """Each of a sum's axes in its group. n has the axis along which the output's elements, at `index`, are neighbours.
     None where the axes are not those of a product."""
     first, second = operands
@@ -139,7 +139,7 @@ def _strides(index: PrimExpr, axes: Group) -> _Strides | None:
     return {axis.var: step for axis, step in zip(axes, found[0])}, start
 
 
-def _widest(operand: Operand, own: Group, depth: Group, axes: Group) -> Operand:
+def _widest(operand: WarpOperand, own: Group, depth: Group, axes: Group) -> WarpOperand:
     """`operand` with the widest copies that its place in memory allows."""
     steps = _strides(operand.index, axes)
     if steps is None:

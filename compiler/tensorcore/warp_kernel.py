@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from compiler.errors import IRError
 from compiler.lower.gpu.inject_barriers import OWN_BARRIERS
 from compiler.lower.loops.vectorize import vectorize
-from compiler.tensorcore.warp_form import BYTES, Axis, Form, Operand, WarpProduct, stored
+from compiler.tensorcore.warp_form import BYTES, Form, WarpAxis, WarpOperand, WarpProduct, stored
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
@@ -54,9 +54,9 @@ def plain_function(
 
 def _plain_product(sizes: tuple[int, int, int], buffers: Sequence[n.Buffer], transposed: bool) -> WarpProduct:
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`."""
-    m, n_, k = (Axis(n.Var(name, "int32"), size) for name, size in zip("mnk", sizes))
+    m, n_, k = (WarpAxis(n.Var(name, "int32"), size) for name, size in zip("mnk", sizes))
     x, w, c = buffers
     places = m.var * k.extent + k.var, n_.var * k.extent + k.var if transposed else k.var * n_.extent + n_.var
     total = n.Var("total", "int32" if x.dtype in BYTES else "float32")
-    form = Form((), (m,), (n_,), (k,), Operand(x, places[0]), Operand(w, places[1]))
+    form = Form((), (m,), (n_,), (k,), WarpOperand(x, places[0]), WarpOperand(w, places[1]))
     return stored(form, total, ops.cast(c.dtype, total), c, m.var * n_.extent + n_.var)

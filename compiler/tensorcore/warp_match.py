@@ -18,7 +18,17 @@ from compiler.dtype import holds_all_of
 from compiler.ir.base import Node, Op
 from compiler.ir.visit import map_children, walk
 from compiler.lower.analysis.conditions import conjuncts, is_true
-from compiler.tensorcore.warp_form import BYTES, FLOATS, Axis, Group, Operand, WarpProduct, flat, grouped, stored
+from compiler.tensorcore.warp_form import (
+    BYTES,
+    FLOATS,
+    Group,
+    WarpAxis,
+    WarpOperand,
+    WarpProduct,
+    flat,
+    grouped,
+    stored,
+)
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -98,8 +108,8 @@ def _steps(func: n.PrimFunc) -> list[_Step] | None:
 
 def _step(realize: n.BlockRealize) -> _Step | None:
     block = realize.block
-    spatial: list[Axis] = []
-    reduced: list[Axis] = []
+    spatial: list[WarpAxis] = []
+    reduced: list[WarpAxis] = []
     units: dict[n.Var, PrimExpr] = {}
     for iv in block.iter_vars:
         extent = None if iv.dom is None or not ops.is_const(iv.dom.min, 0) else ops.as_int(iv.dom.extent)
@@ -108,7 +118,7 @@ def _step(realize: n.BlockRealize) -> _Step | None:
         if extent == 1:
             units[iv.var] = ops.const(0, iv.var.dtype)
         else:
-            (spatial if iv.iter_type is n.IterType.DATA_PAR else reduced).append(Axis(iv.var, extent))
+            (spatial if iv.iter_type is n.IterType.DATA_PAR else reduced).append(WarpAxis(iv.var, extent))
     sums = any(iv.iter_type is n.IterType.COMM_REDUCE for iv in block.iter_vars)
     if not isinstance(block.body, n.BufferStore) or block.match_buffers or not is_true(realize.predicate):
         return None
@@ -152,13 +162,13 @@ def _term(step: _Step) -> tuple[PrimExpr, PrimExpr] | None:
 # ----------------------------------------------------------------------------------------- operands
 
 
-def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step]) -> tuple[Operand, tuple[_Step, ...]] | None:
+def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step]) -> tuple[WarpOperand, tuple[_Step, ...]] | None:
     """An element of a parameter, padded, widened or moved about on its way, and the blocks that do that."""
     if isinstance(factor, n.Cast) and holds_all_of(factor.dtype, factor.value.dtype):
         factor = factor.value
     match factor:
         case n.BufferLoad(buffer=buffer) if buffer.data not in makers:
-            return Operand(buffer, _flat_index(buffer, factor.indices)), ()
+            return WarpOperand(buffer, _flat_index(buffer, factor.indices)), ()
         case n.BufferLoad():
             maker = makers[factor.buffer.data]
             if maker.reduced or not _distinct(maker.store.indices):

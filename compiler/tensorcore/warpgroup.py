@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from compiler.arith.affine import as_affine
 from compiler.errors import IRError
 from compiler.ir.visit import walk
-from compiler.tensorcore.warp_form import Group, Operand, WarpProduct, size_of
+from compiler.tensorcore.warp_form import Group, WarpOperand, WarpProduct, size_of
 from compiler.tensorcore.warp_kernel import in_threads, plain_function, run
 from compiler.tensorcore.warp_store import Results
 from compiler.tir import nodes as n
@@ -112,7 +112,7 @@ def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
     return left, right
 
 
-def _matrix(operand: Operand, own: Group, product: WarpProduct) -> Matrix | None:
+def _matrix(operand: WarpOperand, own: Group, product: WarpProduct) -> Matrix | None:
     axes = (*own, *product.k)
     found = as_affine(operand.index, [axis.var for axis in axes])
     if operand.valid or found is None or not ops.is_const(found[1], 0) or operand.buffer.dtype not in ptx.DTYPES:

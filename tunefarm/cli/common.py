@@ -44,7 +44,7 @@ class Number(click.FloatRange):
     name = "number"
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A command with subcommands, whose list has the whole first sentence of each: click's own cuts it short."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -131,7 +131,7 @@ class Size(_SizeType):
         return int(float(found[1]) * _UNITS[found[2]])
 
 
-class Span(_SpanType):
+class Timespan(_SpanType):
     """A duration in seconds, with or without a unit: 90, 90s, 30min, 2h, 1d."""
 
     name = "TIME"

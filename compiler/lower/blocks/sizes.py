@@ -10,7 +10,7 @@ from compiler.ir.visit import replace, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, PrimFunc
-from compiler.tir.nodes.specialize import Renewed
+from compiler.tir.nodes.specialize import RenewedDefinitions
 
 
 def with_sizes(func: PrimFunc, sizes: Mapping[n.Var, int]) -> PrimFunc:
@@ -32,20 +32,20 @@ def narrow_indices(func: PrimFunc) -> PrimFunc | None:
     return _rebuilt(func, _Narrow({var: n.SizeVar(var.name, "int32") for var in extents}))
 
 
-def _rebuilt(func: PrimFunc, renewed: Renewed) -> PrimFunc:
+def _rebuilt(func: PrimFunc, renewed: RenewedDefinitions) -> PrimFunc:
     buffers = {param: renewed.buffer(buffer) for param, buffer in func.buffer_map.items()}
     body = renewed.node(func.body)
     assert isinstance(body, n.Stmt)
     return PrimFunc(func.params, body, func.ret_type, buffers, func.attrs, func.span)
 
 
-class _Sized(Renewed):
+class _Sized(RenewedDefinitions):
     def node(self, node: Node) -> Node:
         rebuilt = super().node(node)
         return ops.binary(type(rebuilt), rebuilt.a, rebuilt.b) if isinstance(rebuilt, n.BinaryOp) else rebuilt
 
 
-class _Narrow(Renewed):
+class _Narrow(RenewedDefinitions):
     """Makes variables of int64 anew where they are defined, and numbers where they stand."""
 
     def __init__(self, known: dict[n.Var, PrimExpr]) -> None:

@@ -24,7 +24,7 @@ from compiler.relax.nodes import Constant
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.nodes.specialize import Renewed, Vars
+from compiler.tir.nodes.specialize import RenewedDefinitions, Vars
 from compiler.tir.renew import renew_defs
 from compiler.tir.visit import free_vars, seq
 
@@ -161,7 +161,7 @@ class _Merger:
         return Merged(joined(func), tuple(self._inputs), scalars)
 
 
-class _Copy(Renewed):
+class _Copy(RenewedDefinitions):
     """Copies statements over other buffers, some of which are numbers; blocks get names that no other has."""
 
     def __init__(self, known: Vars, names: Names) -> None:

@@ -25,7 +25,7 @@ from compiler.te.schedule.nest import Nest, loop_of
 from compiler.te.schedule.relations import Prefetch
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
-from compiler.te.schedule.tensorize import Part, tensorized
+from compiler.te.schedule.tensorize import TensorizedPart, tensorized
 from compiler.te.tensor import Tensor
 from compiler.te.tensor_intrin import TensorIntrin
 from compiler.te.where import at
@@ -186,14 +186,15 @@ class Finisher:
     def _tensorize(self, func: n.PrimFunc, nest: Nest, axis: IterVar, intrin: TensorIntrin) -> n.PrimFunc:
         """Put `intrin` in the place of the loop of `axis`; in a reduction that was taken apart its two halves."""
         apart = nest.init is not None
-        func = self._with_intrinsic(func, nest.loops[axis], intrin, Part.UPDATE if apart else Part.BODY)
+        part = TensorizedPart.UPDATE if apart else TensorizedPart.BODY
+        func = self._with_intrinsic(func, nest.loops[axis], intrin, part)
         leaves = nest.stage.leaves
         resets = [nest.init_loops[leaf] for leaf in leaves[leaves.index(axis) :] if leaf in nest.init_loops]
         if apart and resets and intrin.reduce_init is not None:
-            func = self._with_intrinsic(func, resets[0], intrin, Part.RESET)
+            func = self._with_intrinsic(func, resets[0], intrin, TensorizedPart.RESET)
         return func
 
-    def _with_intrinsic(self, func: n.PrimFunc, loop: LoopRV, intrin: TensorIntrin, part: Part) -> n.PrimFunc:
+    def _with_intrinsic(self, func: n.PrimFunc, loop: LoopRV, intrin: TensorIntrin, part: TensorizedPart) -> n.PrimFunc:
         path = loop_path(func, self._var(loop))
         around = [node for node in path[:-1] if isinstance(node, n.For)]
         return replaced(func, path, tensorized(loop_at(path), around, intrin, part))

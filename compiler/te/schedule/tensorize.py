@@ -35,7 +35,7 @@ from compiler.tir.visit import free_vars, substitute
 Access = n.BufferLoad | n.BufferStore
 
 
-class Part(enum.Enum):
+class TensorizedPart(enum.Enum):
     """Which statement of the intrinsic stands for the loops: all of the computation, or one half of a reduction."""
 
     BODY = "body"
@@ -43,7 +43,7 @@ class Part(enum.Enum):
     UPDATE = "reduce_update"
 
 
-def tensorized(loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: Part) -> n.BlockRealize:
+def tensorized(loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: TensorizedPart) -> n.BlockRealize:
     """The block that does with `part` of `intrin` what `loop`, inside the loops `around`, does. Raises Illegal."""
     return _Tile(loop, around, intrin, part).call()
 
@@ -57,7 +57,7 @@ class _Point:
     buffers: tuple[n.Buffer, ...]
 
 
-def _point_of(intrin: TensorIntrin, part: Part) -> _Point:
+def _point_of(intrin: TensorIntrin, part: TensorizedPart) -> _Point:
     built = build_func(intrin.tensors, intrin.name)
     assert isinstance(built.func.body, n.BlockRealize)
     (realize,) = tree.realizes(built.func.body.block.body)
@@ -65,9 +65,9 @@ def _point_of(intrin: TensorIntrin, part: Part) -> _Point:
     data = tuple(iv for iv in block.iter_vars if iv.iter_type is IterType.DATA_PAR)
     whole = (block.body,) if block.init is None else (block.init, block.body)
     axes, statements = {
-        Part.BODY: (block.iter_vars, whole),
-        Part.RESET: (data, whole[:1]),
-        Part.UPDATE: (block.iter_vars, whole[-1:]),
+        TensorizedPart.BODY: (block.iter_vars, whole),
+        TensorizedPart.RESET: (data, whole[:1]),
+        TensorizedPart.UPDATE: (block.iter_vars, whole[-1:]),
     }[part]
     return _Point(axes, statements, tuple(built.buffers[tensor] for tensor in intrin.tensors))
 
@@ -76,7 +76,7 @@ class _Tile:
     """The loops to be replaced, and how their block's variables follow from the intrinsic's axes. Axes of one iteration
     count on neither side."""
 
-    def __init__(self, loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: Part) -> None:
+    def __init__(self, loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: TensorizedPart) -> None:
         self.loop, self.intrin, self.part = loop, intrin, part
         found = tree.realizes(loop)
         if len(found) != 1:
@@ -231,7 +231,7 @@ class _Tile:
                 view = fresh_view(buffer, region.buffer.scope)
                 views[buffer] = view
                 matches.append(n.MatchBufferRegion(view, region))
-                if local not in outputs or self.part is Part.UPDATE:
+                if local not in outputs or self.part is TensorizedPart.UPDATE:
                     reads.append(region)
         own = {t: n.decl_buffer(t.shape, t.dtype, t.name, scope=t.scope) for t in self.intrin.temporaries}
         body = over_buffers(renamed(stmt), views | own)

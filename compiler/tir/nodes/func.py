@@ -12,7 +12,7 @@ from compiler.ir.module import IRModule
 from compiler.tir.nodes.axis import Var
 from compiler.tir.nodes.base import Stmt, set_fields
 from compiler.tir.nodes.buffer import Buffer
-from compiler.tir.nodes.specialize import Renewed, known_vars
+from compiler.tir.nodes.specialize import RenewedDefinitions, known_vars
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,7 +60,7 @@ class PrimFunc(BaseFunc):
         Raises IRError for a key that is no parameter, or a buffer that does not fit.
         """
         known = known_vars(self.params, self.buffer_map, param_map)
-        renewed = Renewed(known)
+        renewed = RenewedDefinitions(known)
         buffer_map = {param: renewed.buffer(buffer) for param, buffer in self.buffer_map.items()}
         body = renewed.node(self.body)
         assert isinstance(body, Stmt)

@@ -56,7 +56,7 @@ def _match(buffer: Buffer, given: Buffer, known: Vars) -> None:
             raise IRError(f"specialize: a size of {buffer.name} is {before}, {given!r} has {new}")
 
 
-class Renewed:
+class RenewedDefinitions:
     """Rebuilds a tree with variables replaced, in the layouts of buffers too."""
 
     def __init__(self, known: Vars) -> None:

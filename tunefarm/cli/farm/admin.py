@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tunefarm.cli.common import CheckFailedError, Span, address
+from tunefarm.cli.common import CheckFailedError, Timespan, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ Exit status: 0 every device passed, 1 an error, 2 wrong usage, 4 a device failed
 
 @click.command(epilog=_CHECK_EPILOG)
 @click.argument("target", metavar="TARGET")
-@click.option("--wait", "wait_s", type=Span(), default="2min", show_default=True, help="Wait this long.")
+@click.option("--wait", "wait_s", type=Timespan(), default="2min", show_default=True, help="Wait this long.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj

@@ -16,7 +16,7 @@ from rich.table import Table
 from compiler import hooks
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
-from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address
+from tunefarm.cli.common import FILE, CommandGroup, Number, RegressionError, Whole, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.bench.changes import ChangeKind, find_steps
@@ -63,7 +63,7 @@ _DB = click.option("--db", help="Record store.  [default: the setting, sqlite://
 _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def bench() -> None:
     """Benchmark devices with suites of kernels and models, keep the history, and say when a kernel became slower."""
 

@@ -15,7 +15,7 @@ from tunefarm.settings import Settings
 from tuner.number_text import counted
 
 if TYPE_CHECKING:
-    from tunefarm.cli.farm.examine import Finding
+    from tunefarm.cli.farm.examine import Diagnosis
 
 _EPILOG = """\b
 Examples:
@@ -55,7 +55,7 @@ def doctor(settings: Settings, /, tracker: str | None, server: str | None, as_js
         raise click.exceptions.Exit(EXIT_CHECK_FAILED)
 
 
-def _findings(settings: Settings, tracker: str | None, server: str | None) -> Iterator[Finding]:
+def _findings(settings: Settings, tracker: str | None, server: str | None) -> Iterator[Diagnosis]:
     from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
     from tunefarm.cli.farm.examine import examine_server, examine_tracker, failed
@@ -73,7 +73,7 @@ def _findings(settings: Settings, tracker: str | None, server: str | None) -> It
         yield failed(where, "tracker", error)
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: Diagnosis) -> None:
     mark, colour = _MARK[finding.level]
     click.echo(f"{click.style(mark, fg=colour)}  {finding.subject}  {finding.about}: {finding.text}")
     if finding.todo:

@@ -39,30 +39,30 @@ _OPTIONS = EvaluatorOptions(number=1, repeat=10, min_repeat_ms=5)
 _WAIT_S = 10.0
 
 
-class Level(StrEnum):
+class Grade(StrEnum):
     OK = "ok"
     WARNING = "warning"
     WRONG = "wrong"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at: what was found, and `todo` when it is not as it should be."""
 
     subject: str
     about: str
-    level: Level
+    level: Grade
     text: str
     todo: str = ""
 
 
-def failed(subject: str, about: str, error: TunefarmError) -> Finding:
-    return Finding(subject, about, Level.WRONG, error.message, error.hint or "")
+def failed(subject: str, about: str, error: TunefarmError) -> Diagnosis:
+    return Diagnosis(subject, about, Grade.WRONG, error.message, error.hint or "")
 
 
 def examine_server(
     host: str, port: int, keys: KeyRing, token: str = "", server_key: str = "", device: str = ""
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Findings about a box, as they come: what it says of itself, then a session with a kernel. They are about the
     `device`, if one is named: boxes behind a relay have one address."""
     shown = shown_address(host, port)
@@ -74,43 +74,43 @@ def examine_server(
     except TunefarmError as error:
         yield failed(name, "reachable", error)
         return
-    yield Finding(name, "reachable", Level.OK, f"{status.box} answers in {1000 * delay:.1f} ms")
+    yield Diagnosis(name, "reachable", Grade.OK, f"{status.box} answers in {1000 * delay:.1f} ms")
     yield encryption(name, host, bool(server_key or keys.known().get(shown)))
     yield from judge_status(name, status, __version__, start + delay / 2)
     if status.sessions and not token:
-        yield Finding(name, "session", Level.WARNING, "it is in use: no kernel was run", "try again when it is free")
+        yield Diagnosis(name, "session", Grade.WARNING, "it is in use: no kernel was run", "try again when it is free")
         return
     try:
         with contextlib.closing(
             open_session(host, port, token=token, keys=keys, server_key=server_key, wait_s=_WAIT_S)
         ) as session:
-            yield Finding(name, "session", Level.OK, "a session opens")
+            yield Diagnosis(name, "session", Grade.OK, "a session opens")
             yield upload(name, session)
             yield from kernel(name, session)
     except TunefarmError as error:
         yield failed(name, "session", error)
 
 
-def encryption(name: str, host: str, keyed: bool) -> Finding:
+def encryption(name: str, host: str, keyed: bool) -> Diagnosis:
     """Whether the connection is encrypted, where others could listen."""
     if keyed:
-        return Finding(name, "keys", Level.OK, "encrypted; the other side proved its key")
+        return Diagnosis(name, "keys", Grade.OK, "encrypted; the other side proved its key")
     if is_loopback(resolve(split_via(host)[1], 1)[0]):
-        return Finding(name, "keys", Level.OK, "no keys, and reachable from this machine only")
+        return Diagnosis(name, "keys", Grade.OK, "no keys, and reachable from this machine only")
     todo = "run `tunefarm keys new` on both sides; see docs/security.md"
-    return Finding(name, "keys", Level.WARNING, "not encrypted, and anybody who reaches it may use it", todo)
+    return Diagnosis(name, "keys", Grade.WARNING, "not encrypted, and anybody who reaches it may use it", todo)
 
 
-def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iterator[Finding]:
+def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iterator[Diagnosis]:
     """Judge a box's status. `now`: when it said so, by this machine's clock."""
 
-    def found(about: str, good: bool, text: str, todo: str, bad: Level = Level.WARNING) -> Finding:
-        return Finding(name, about, Level.OK if good else bad, text, "" if good else todo)
+    def found(about: str, good: bool, text: str, todo: str, bad: Grade = Grade.WARNING) -> Diagnosis:
+        return Diagnosis(name, about, Grade.OK if good else bad, text, "" if good else todo)
 
     fingerprint = Fingerprint.from_builtins(status.fingerprint)
     same = status.version == version
     yield found("version", same, status.version if same else f"it runs {status.version}, this is {version}",
-                "install the same version on both", Level.WRONG)  # fmt: skip
+                "install the same version on both", Grade.WRONG)  # fmt: skip
     if fingerprint.gpu:
         memory = f"{fingerprint.gpu_memory / 2**30:.0f} GiB"
         parts = (fingerprint.gpu, fingerprint.gpu_arch, memory, f"CUDA {fingerprint.driver}", fingerprint.gpu_uuid)
@@ -137,11 +137,11 @@ def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iter
                 "make room in the folder for temporary files (TMPDIR)")  # fmt: skip
     yield found("exec", status.disk_executes, "code may run from the session folder" if status.disk_executes
                 else "the session folder is mounted noexec", "start the server with TMPDIR on another file system",
-                Level.WRONG)  # fmt: skip
+                Grade.WRONG)  # fmt: skip
     yield found("crashes", True, f"{status.crashes} executors crashed in {span(status.uptime_s)}", "")
 
 
-def upload(name: str, session: RPCSession) -> Finding:
+def upload(name: str, session: RPCSession) -> Diagnosis:
     """A file sent there and back."""
     data = hashlib.sha256(name.encode()).digest() * 4096
     start = time.monotonic()
@@ -149,11 +149,11 @@ def upload(name: str, session: RPCSession) -> Finding:
     same = bytes(session.download("doctor.bin")) == data
     took = f"{len(data) >> 10} KiB there and back in {1000 * (time.monotonic() - start):.0f} ms"
     if same:
-        return Finding(name, "upload", Level.OK, took)
-    return Finding(name, "upload", Level.WRONG, "what came back differs from what was sent", "check the network")
+        return Diagnosis(name, "upload", Grade.OK, took)
+    return Diagnosis(name, "upload", Grade.WRONG, "what came back differs from what was sent", "check the network")
 
 
-def kernel(name: str, session: RPCSession) -> Iterator[Finding]:
+def kernel(name: str, session: RPCSession) -> Iterator[Diagnosis]:
     """A kernel built here for the box's target, run there, compared and timed."""
     found = session.fingerprint()
     task = TuningTask.from_spec(_KERNEL, Target(device_target(found.target, found.threads)))
@@ -168,32 +168,32 @@ def kernel(name: str, session: RPCSession) -> Iterator[Finding]:
     result = session.measure(request, (artifact,))
     if result.failure is not None:
         todo = "have the box checked: `tunefarm check`"
-        yield Finding(name, "kernel", Level.WRONG, f"{result.failure}: {result.text}", todo)
+        yield Diagnosis(name, "kernel", Grade.WRONG, f"{result.failure}: {result.text}", todo)
         return
-    yield Finding(name, "kernel", Level.OK, f"{task.name} runs and its output agrees")
+    yield Diagnosis(name, "kernel", Grade.OK, f"{task.name} runs and its output agrees")
     yield noise(name, result.costs)
 
 
-def noise(name: str, costs: tuple[float, ...] | list[float]) -> Finding:
+def noise(name: str, costs: tuple[float, ...] | list[float]) -> Diagnosis:
     """How much the times of one kernel scatter."""
     share = pstdev(costs) / median(costs)
     text = f"times scatter by {100 * share:.1f} %"
     if share <= _NOISE:
-        return Finding(name, "noise", Level.OK, text)
+        return Diagnosis(name, "noise", Grade.OK, text)
     todo = "something else runs there: stop it, or give the server cores of its own with --cores"
-    return Finding(name, "noise", Level.WARNING, text, todo)
+    return Diagnosis(name, "noise", Grade.WARNING, text, todo)
 
 
-def examine_tracker(session: TrackerSession, keys: KeyRing) -> Iterator[Finding]:
+def examine_tracker(session: TrackerSession, keys: KeyRing) -> Iterator[Diagnosis]:
     """Findings about a tracker and about every device that can be leased now."""
     start = time.monotonic()
     devices = session.devices()
     count = "1 device" if len(devices) == 1 else f"{len(devices)} devices"
     text = f"answers in {1000 * (time.monotonic() - start):.1f} ms and knows {count}"
-    yield Finding(session.address, "tracker", Level.OK, text)
+    yield Diagnosis(session.address, "tracker", Grade.OK, text)
     if not devices:
         todo = f"start one: tunefarm server --tracker {session.address}"
-        yield Finding(session.address, "devices", Level.WRONG, "no device is registered", todo)
+        yield Diagnosis(session.address, "devices", Grade.WRONG, "no device is registered", todo)
     for device in devices:
         state = judge_device(device)
         yield state
@@ -201,7 +201,7 @@ def examine_tracker(session: TrackerSession, keys: KeyRing) -> Iterator[Finding]
             yield from _leased(session, device, keys)
 
 
-def judge_device(device: DeviceInfo) -> Finding:
+def judge_device(device: DeviceInfo) -> Diagnosis:
     """Return what a device's state means."""
     text = f"{device.state}: {device.reason}" if device.reason else device.state
     todo = {
@@ -212,17 +212,17 @@ def judge_device(device: DeviceInfo) -> Finding:
         "closed": "clients cannot reach it: see to what the reason names",
     }.get(device.state, "")
     if device.state == "closed" and next_opening(device.reason):
-        return Finding(device.id, "state", Level.OK, f"{text}; it is looked at when it is open")
-    level = {"ready": Level.OK, "leased": Level.OK, "draining": Level.WARNING}.get(device.state, Level.WRONG)
-    return Finding(device.id, "state", level, text, todo)
+        return Diagnosis(device.id, "state", Grade.OK, f"{text}; it is looked at when it is open")
+    level = {"ready": Grade.OK, "leased": Grade.OK, "draining": Grade.WARNING}.get(device.state, Grade.WRONG)
+    return Diagnosis(device.id, "state", level, text, todo)
 
 
-def _leased(session: TrackerSession, device: DeviceInfo, keys: KeyRing) -> Iterator[Finding]:
+def _leased(session: TrackerSession, device: DeviceInfo, keys: KeyRing) -> Iterator[Diagnosis]:
     try:
         held = session.lease(f'device="{device.id}"', wait_s=_WAIT_S)
     except TunefarmError as error:
         yield failed(device.id, "lease", error)
         return
     with held:
-        yield Finding(device.id, "lease", Level.OK, "granted")
+        yield Diagnosis(device.id, "lease", Grade.OK, "granted")
         yield from examine_server(held.host, held.port, keys, held.token, held.box_key, device.id)

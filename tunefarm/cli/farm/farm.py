@@ -8,7 +8,7 @@ import click
 
 from compiler.errors import TunefarmError
 from rpc_server.wire.keys import KeyRing
-from tunefarm.cli.common import Group
+from tunefarm.cli.common import CommandGroup
 from tunefarm.cli.farm.init import init
 from tunefarm.settings import Settings
 from tuner.process_identity import user_name
@@ -26,7 +26,7 @@ _Change = Callable[[RecordStore], tuple[str, ...]]
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def farm() -> None:
     """Set up a farm; rename and remove boxes."""
 

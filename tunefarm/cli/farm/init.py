@@ -18,7 +18,7 @@ import click
 from compiler.errors import TunefarmError
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import Whole
-from tunefarm.cli.farm.setup import ADMIN_FILE, DB_FILE, FarmPlan, Step, services, set_up
+from tunefarm.cli.farm.setup import ADMIN_FILE, DB_FILE, FarmPlan, SetupStep, services, set_up
 from tuner.records.db.database import parse_url, show_url
 
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
@@ -152,7 +152,7 @@ def _next(plan: FarmPlan) -> list[str]:
     ]
 
 
-def _tell(plan: FarmPlan, steps: tuple[Step, ...]) -> None:
+def _tell(plan: FarmPlan, steps: tuple[SetupStep, ...]) -> None:
     click.echo(f"in {plan.folder}:")
     for step in steps:
         click.echo(f"{step.state} {step.what}: {step.where.removeprefix(f'{plan.folder}/')}")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from rpc_server.wire.keys import KeyRing, KeyRole
 from tracker.capability import parse_capability
-from tunefarm.cli.common import Group, address
+from tunefarm.cli.common import CommandGroup, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
@@ -26,7 +26,7 @@ A farm with keys, step by step:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def keys() -> None:
     """Make keys, and say who may connect and whom to trust.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import Span, Whole, address
+from tunefarm.cli.common import Timespan, Whole, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ _PATIENCE_S = 10.0
 @click.command(epilog=_EPILOG)
 @click.argument("expr", metavar="EXPR")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-@click.option("--for", "limit_s", type=Span(), help="Hold the device for this long at most, such as 90s, 30min or 2h.")
-@click.option("--wait", "wait_s", type=Span(), help="Give up when no device is free by then.  [default: wait]")
+@click.option("--for", "limit_s", type=Timespan(), help="Hold it for this long at most, such as 90s, 30min or 2h.")
+@click.option("--wait", "wait_s", type=Timespan(), help="Give up when no device is free by then.  [default: wait]")
 @click.option("--priority", type=Whole(-1000, 1000), default=1, show_default=True, help="Higher goes first.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--json", "as_json", is_flag=True, help="Print the lease as JSON.")

@@ -59,7 +59,7 @@ class FarmPlan:
 
 
 @dataclass(frozen=True)
-class Step:
+class SetupStep:
     """One thing a farm needs. `state` is made, kept, or differs: it is there, and not as this plan would make it."""
 
     what: str
@@ -69,13 +69,13 @@ class Step:
 
 @dataclass
 class _Steps:
-    done: list[Step] = field(default_factory=list)
+    done: list[SetupStep] = field(default_factory=list)
 
     def add(self, what: str, made: bool, where: object) -> None:
-        self.done.append(Step(what, "made" if made else "kept", str(where)))
+        self.done.append(SetupStep(what, "made" if made else "kept", str(where)))
 
 
-def set_up(plan: FarmPlan) -> tuple[Step, ...]:
+def set_up(plan: FarmPlan) -> tuple[SetupStep, ...]:
     """Make what is missing; what is there stays as it is. Raises TunefarmError."""
     steps = _Steps()
     with _private():
@@ -229,7 +229,7 @@ def _write(path: Path, text: str, what: str, steps: _Steps) -> None:
     try:
         if path.exists():
             state = "kept" if path.read_text() == text else "differs"
-            steps.done.append(Step(what, state, str(path)))
+            steps.done.append(SetupStep(what, state, str(path)))
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

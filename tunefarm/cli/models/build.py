@@ -22,7 +22,7 @@ from tunefarm.cli.common import CheckFailedError, NotTunedError
 from tunefarm.cli.models.compare import Compared, compare_results
 from tunefarm.cli.models.configs import how, kernel_of
 from tunefarm.cli.models.inputs import make_inputs, parse_sizes
-from tunefarm.cli.models.place import ENTRY, OUTPUTS, Place, open_place, profiled, results_of, run_once
+from tunefarm.cli.models.place import ENTRY, OUTPUTS, ModelPlace, open_place, profiled, results_of, run_once
 from tunefarm.client import BestReply, Client
 from tunefarm.model_schedules import schedules_of
 from tunefarm.settings import Settings
@@ -35,7 +35,7 @@ RTOL, ATOL = 1e-3, 1e-4
 
 
 @dataclass(frozen=True)
-class BuiltKernel:
+class ModelBuildRow:
     """A kernel of a model, what config it was built with, and what it takes of a run in seconds; None: not run."""
 
     kernel: ModelKernel
@@ -60,7 +60,7 @@ class BuiltModel:
     model: str
     target: str
     path: Path
-    kernels: tuple[BuiltKernel, ...]
+    kernels: tuple[ModelBuildRow, ...]
     families: tuple[BuiltSizes, ...]
     seconds: float | None
     compared: Compared
@@ -149,7 +149,7 @@ def _write(
 
 
 def _examined(
-    source: ModelFile, file: str, place: Place, path: Path, plan: ModelPlan, replies: list[BestReply],
+    source: ModelFile, file: str, place: ModelPlace, path: Path, plan: ModelPlan, replies: list[BestReply],
     records: list[FamilyRecord | None], given: Mapping[str, Any], sizes: Mapping[str, int],
     build: Callable[[ModelFile], Path],
 ) -> BuiltModel:  # fmt: skip
@@ -174,7 +174,7 @@ def _examined(
             bisect = (sizes, rerun) if given["bisect"] else None
             compared = compare_results(peer, source, Path(file), arrays, outputs, RTOL, ATOL, bisect)
     built = [
-        BuiltKernel(
+        ModelBuildRow(
             kernel, reply, how(reply),
             sum(seconds.get(name, 0.0) for name in kernel.names) if seconds else None,
         )

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from compiler.target.target import Target
-from tunefarm.cli.common import Group, Whole
+from tunefarm.cli.common import CommandGroup, Whole
 from tunefarm.cli.completion import FileOrName
 from tunefarm.cli.models.names import DB, ModelName, find_model
 from tunefarm.cli.models.profile import profile
@@ -35,7 +35,7 @@ Examples:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def models() -> None:
     """List the models that were tuned, run or registered, and show how well they are tuned and how long they take."""
 

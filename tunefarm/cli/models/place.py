@@ -32,7 +32,7 @@ ENTRY = "main"
 
 
 @dataclass(frozen=True)
-class Place:
+class ModelPlace:
     """A target to build for, and the session on a box; None on this machine."""
 
     target: Any
@@ -83,7 +83,7 @@ class Place:
 
 
 @contextmanager
-def open_place(settings: Settings, given: Mapping[str, Any]) -> Iterator[Place]:
+def open_place(settings: Settings, given: Mapping[str, Any]) -> Iterator[ModelPlace]:
     """Where to run, for as long as the block takes."""
     from tuner.devices.supplies import local_target
 
@@ -91,7 +91,7 @@ def open_place(settings: Settings, given: Mapping[str, Any]) -> Iterator[Place]:
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
     target = given_target(given["target"]) if given["target"] else None
     if open_fleet is None:
-        yield Place(target or local_target(), None)
+        yield ModelPlace(target or local_target(), None)
         return
     fleet = open_fleet("")
     try:
@@ -99,7 +99,7 @@ def open_place(settings: Settings, given: Mapping[str, Any]) -> Iterator[Place]:
     finally:
         fleet.close()
     with _session(settings, given) as session:
-        yield Place(chosen, session)
+        yield ModelPlace(chosen, session)
 
 
 @contextmanager

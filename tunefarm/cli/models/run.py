@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from compiler.runtime.vm.machine import VirtualMachine
     from tunefarm.cli.models.compare import Compared
     from tunefarm.cli.models.inputs import AnyArray
-    from tunefarm.cli.models.place import Place
+    from tunefarm.cli.models.place import ModelPlace
     from tunefarm.cli.models.run_outcome import RunOutcome
     from tunefarm.client import BestReply
     from tuner.kernels.model import ModelKernel
@@ -174,7 +174,7 @@ def _outcome(
 
 
 def _configs(
-    store: RecordStore | None, named: ModelSource | None, place: Place, release: str, goal: Goal
+    store: RecordStore | None, named: ModelSource | None, place: ModelPlace, release: str, goal: Goal
 ) -> tuple[tuple[ModelKernel, ...], dict[str, BestReply]]:
     """The kernels of the model on the place's target, and the stored configs by workload; none without a store."""
     from compiler.target.target import Target
@@ -190,7 +190,7 @@ def _configs(
 
 
 def _compared(
-    path: Path | None, source: ModelFile | None, place: Place, folder: Path, known: Mapping[str, BestReply],
+    path: Path | None, source: ModelFile | None, place: ModelPlace, folder: Path, known: Mapping[str, BestReply],
     arrays: Mapping[str, AnyArray], outputs: Mapping[str, AnyArray], sizes: Mapping[str, int], given: Mapping[str, Any],
 ) -> Compared:  # fmt: skip
     """The results beside those of the program that --compare names."""
@@ -213,7 +213,7 @@ def _origin(noted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _noted(path: Path) -> dict[str, str]:
-    """What a built model says of itself."""
+    """Return what a built model says of itself."""
     from compiler.runtime.load import load_module
     from compiler.runtime.vm.vm_executable import VMModule
 

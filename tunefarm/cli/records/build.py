@@ -24,7 +24,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import MeasureResult
-from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, NotTunedError, Share, Span, Whole
+from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, NotTunedError, Share, Timespan, Whole
 from tunefarm.cli.completion import FileOrName, WebReleaseName
 from tunefarm.cli.records.build_check import asked_fleet, checked, class_of, opened
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
@@ -84,7 +84,7 @@ _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untune
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltItem:
     """One kernel of the build report. `name` is its function's, `files` were written; `measured` is None when it was
     not run, `artifact` when nothing was built, since another kernel has no config."""
 
@@ -168,7 +168,7 @@ class _Build(click.Command):
 )
 @click.option("--tune-key", default="*", show_default=True, help="Devices of the tracker that --tune-missing tunes on.")
 @click.option("--tune-trials", type=Whole(1, 1_000_000), default=64, show_default=True, help="Trials of each of them.")
-@click.option("--tune-wait", type=Span(), default="1h", show_default=True, help="Wait this long for --tune-missing.")
+@click.option("--tune-wait", type=Timespan(), default="1h", show_default=True, help="Longest wait for --tune-missing.")
 @click.option("--no-adapt", is_flag=True, help="Don't adapt configs of similar workloads to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--bisect", is_flag=True, help="With --check of an ONNX model: name the first operator that differs.")
@@ -257,7 +257,7 @@ class Planned:
 
     def locked(self, artifact: Artifact | None) -> LockedKernel:
         """It as a lock file has it."""
-        how = Built(self.task, self.name, self.reply, artifact, (), None).how
+        how = BuiltItem(self.task, self.name, self.reply, artifact, (), None).how
         code = artifact.digest if artifact else ""
         return LockedKernel(self.task.name, self.name, self.task.key, how, config_digest(self.reply), code)
 
@@ -297,7 +297,7 @@ def _built(
     lock: Lock | None,
     session: DeviceSession | None,
     given: Mapping[str, Any],
-) -> list[Built]:
+) -> list[BuiltItem]:
     """Build, compare with the lock, write, and check on the device if there is one."""
     if lock is not None:
         check_plan(given["locked"], lock, target, [k.locked(None) for k in kernels])
@@ -334,7 +334,7 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
     if not given["require_tuned"] or not missing:
         return
     if given["as_json"]:
-        click.echo(json.dumps([_as_json(Built(k.task, k.name, k.reply, None, (), None)) for k in kernels]))
+        click.echo(json.dumps([_as_json(BuiltItem(k.task, k.name, k.reply, None, (), None)) for k in kernels]))
     lines = "\n".join(f"    {k.task.name}: {'; '.join(k.reply.explain)}" for k in missing)
     release = given["release"]
     where = f" in release {release}" if release else ""
@@ -400,13 +400,13 @@ def _name(item: Item, task: TuningTask) -> str:
     return item.what.source_code.entry if isinstance(item.what, CKernel) else function_name(task)
 
 
-def _checked(kernel: Planned, artifact: Artifact, files: tuple[Path, ...], session: DeviceSession | None) -> Built:
+def _checked(kernel: Planned, artifact: Artifact, files: tuple[Path, ...], session: DeviceSession | None) -> BuiltItem:
     """Return what was built, run on the device if there is one."""
     measured = None
     if session is not None:
         reference = compiled(kernel.item, kernel.task, kernel.name, None)
         measured = checked(session, artifact, reference)
-    return Built(kernel.task, kernel.name, kernel.reply, artifact, files, measured)
+    return BuiltItem(kernel.task, kernel.name, kernel.reply, artifact, files, measured)
 
 
 def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Artifact:
@@ -435,7 +435,7 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
     return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
 
 
-def _complain(report: Sequence[Built]) -> None:
+def _complain(report: Sequence[BuiltItem]) -> None:
     failed = [b for b in report if b.failure]
     if failed:
         lines = "\n".join(f"    {b.task.name} ({b.how}, config {b.reply.digest}): {b.failure}" for b in failed)
@@ -445,7 +445,7 @@ def _complain(report: Sequence[Built]) -> None:
         )
 
 
-def _print(built: Built) -> None:
+def _print(built: BuiltItem) -> None:
     line = f"{built.task.name}: {built.how}"
     if built.failure:
         line += ", check failed"
@@ -463,7 +463,7 @@ def _print(built: Built) -> None:
             click.echo(f"  - {reason}")
 
 
-def _as_json(built: Built) -> dict[str, Any]:
+def _as_json(built: BuiltItem) -> dict[str, Any]:
     return {
         "kernel": built.task.name,
         "function": built.name,

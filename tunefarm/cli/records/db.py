@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE, Group
+from tunefarm.cli.common import FILE, CommandGroup
 from tunefarm.settings import Settings
 from tuner.records.db import migrate
 from tuner.records.db.backup import backup as back_up
@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def db() -> None:
     """Create, check, upgrade, back up and move the record store."""
 

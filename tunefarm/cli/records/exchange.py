@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, Group, Span, Whole
+from tunefarm.cli.common import FILE, CommandGroup, Timespan, Whole
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
@@ -44,7 +44,7 @@ Examples:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def records() -> None:
     """Move records between stores and tools, count them, and remove what is no longer wanted."""
 
@@ -365,7 +365,7 @@ A run that holds a best config is kept, and so is one under way.
 @_DB
 @_RUN
 @_WORKLOAD
-@click.option("--older-than", type=Span(), help="Only runs that ended longer ago than this, such as 90d.")
+@click.option("--older-than", type=Timespan(), help="Only runs that ended longer ago than this, such as 90d.")
 @click.option(
     "--state", type=click.Choice([str(each) for each in RunState if each.ended]), help="Only runs in this state."
 )

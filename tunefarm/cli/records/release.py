@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import OBJECTIVE, Group
+from tunefarm.cli.common import OBJECTIVE, CommandGroup
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.goals import Goal
@@ -24,7 +24,9 @@ _DB = click.option("--db", help="Record store.  [default: the setting, sqlite://
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group(cls=Group, epilog="\b\nExample:\n  tunefarm release create 2026.11 && tunefarm release approve 2026.11")
+@click.group(
+    cls=CommandGroup, epilog="\b\nExample:\n  tunefarm release create 2026.11 && tunefarm release approve 2026.11"
+)
 def release() -> None:
     """Freeze best configs under a name, compare, approve and move them."""
 

@@ -13,7 +13,7 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
 from tunefarm.cli.records.best_family import best_family, family_of
-from tunefarm.cli.records.subject import Subject, find_subject, open_store, values_of
+from tunefarm.cli.records.subject import ShownSubject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
@@ -159,7 +159,7 @@ def best(
         raise click.exceptions.Exit(EXIT_NO_CONFIG)
 
 
-def print_config(found: Subject, target: str, lookup: BestLookup, config: BestConfig) -> None:
+def print_config(found: ShownSubject, target: str, lookup: BestLookup, config: BestConfig) -> None:
     """Say how fast the best config is and why it is the best; of a kernel of one's own, its values."""
     click.echo(f"{found.name} on {target}: {lookup.match}")
     click.echo(f"  {_speed(found.flops, config.cost)}")
@@ -180,7 +180,7 @@ def print_config(found: Subject, target: str, lookup: BestLookup, config: BestCo
 
 
 def _print_miss(
-    found: Subject,
+    found: ShownSubject,
     target: str,
     lookup: BestLookup,
     near: Sequence[tuple[float, NearConfig]],

@@ -18,7 +18,7 @@ from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE
 from tunefarm.cli.records.best_family import refuse_family
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config
-from tunefarm.cli.records.subject import Subject, find_subject, open_store, values_of
+from tunefarm.cli.records.subject import ShownSubject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
@@ -141,7 +141,7 @@ def show(
         click.echo(f"its file says how it is compiled: tunefarm show FILE:{found.name}")
 
 
-def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:
+def _facts(found: ShownSubject, target: Target, trace: str) -> dict[str, Any]:
     """A config's values or its schedule, the compiler's command, and the kernel's declaration."""
     values = values_of(trace)
     facts: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _facts(found: Subject, target: Target, trace: str) -> dict[str, Any]:
     return {**facts, "declaration": lines[0] if lines else None}
 
 
-def _program(found: Subject, target: Target, trace: str) -> str:
+def _program(found: ShownSubject, target: Target, trace: str) -> str:
     """A program of a schedule. Raises TunefarmError for a kernel that is no named workload."""
     if found.task is None or found.task.spec is None:
         raise TunefarmError(

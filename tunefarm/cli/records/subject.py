@@ -30,7 +30,7 @@ class SubjectError(TunefarmError, ValueError):
 
 
 @dataclass(frozen=True)
-class Subject:
+class ShownSubject:
     """A kernel: its name and key, its operations a call if known. `task` and `item` are None where only the store
     knows it."""
 
@@ -75,7 +75,7 @@ def open_store(address: str, word: str) -> RecordStore:
         raise
 
 
-def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
+def find_subject(store: RecordStore, word: str, target: Target) -> ShownSubject:
     """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), or a name that the store has.
     It may also be a workload's key, or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
     try:
@@ -83,14 +83,14 @@ def find_subject(store: RecordStore, word: str, target: Target) -> Subject:
         items = job.items
     except WorkloadError:
         if found := _stored(store, word):
-            return Subject(found.name, found.key, found.flops)
+            return ShownSubject(found.name, found.key, found.flops)
         raise
     if len(items) != 1:
         names = [f"{word}:{item.record.get('name', item.what)}" for item in items]
         sized = [f"{word}:{f.what.name}" if isinstance(f.what, KernelFamily) else str(f.what) for f in job.families]
         raise SubjectError(f"{word} has {len(names + sized)} kernels", hint=f"give one of {', '.join(names + sized)}")
     task = task_of(items[0], target)
-    return Subject(task.name, task.key, task.flops or None, task, items[0])
+    return ShownSubject(task.name, task.key, task.flops or None, task, items[0])
 
 
 def _stored(store: RecordStore, word: str) -> Workload | None:

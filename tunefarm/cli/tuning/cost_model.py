@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, Group, Whole
+from tunefarm.cli.common import FILE, CommandGroup, Whole
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.errors import TuningError
@@ -33,7 +33,7 @@ Examples:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def cost_model() -> None:
     """Train, list and move the models that say which candidates promise most.
 

@@ -58,7 +58,7 @@ def demo(trials: int, serve: bool, folder: Path | None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DemoError(f"cannot make the folder {folder}: {error.strerror}", hint="give another one") from None
-        farm = Farm(folder)
+        farm = DemoFarm(folder)
         stack.callback(farm.stop)
         began = time.monotonic()
         model = _model(folder)
@@ -78,7 +78,7 @@ class _Process:
     handle: subprocess.Popen[bytes]
 
 
-class Farm:
+class DemoFarm:
     """The demo's processes, each with its log in the folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -166,7 +166,7 @@ def _model(folder: Path) -> Path:
     return path
 
 
-def _tune(farm: Farm, model: Path, trials: int, console: Console) -> Run:
+def _tune(farm: DemoFarm, model: Path, trials: int, console: Console) -> Run:
     """Tune the model's kernels; kill the second server once a few trials are done."""
     args = ["tune", str(model), "--trials", str(trials), "--tracker", farm.tracker, "--key", "cpu", "--db", farm.db]
     console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
@@ -192,7 +192,7 @@ def _tune(farm: Farm, model: Path, trials: int, console: Console) -> Run:
         return store.runs.newest(limit=1)[0]
 
 
-def _downstream(farm: Farm, model: Path, console: Console) -> dict[str, Any]:
+def _downstream(farm: DemoFarm, model: Path, console: Console) -> dict[str, Any]:
     """A build job: best configs over HTTP, the model as one file, its results checked on a farm device."""
     args = ["build", str(model), "--api", farm.web_url, "--tracker", farm.tracker, "--key", "cpu"]
     args += ["--require-tuned", "--check", "--out", str(farm.folder / "build")]
@@ -202,7 +202,7 @@ def _downstream(farm: Farm, model: Path, console: Console) -> dict[str, Any]:
     return report
 
 
-def _in_turns(farm: Farm, model: Path, artifact: str) -> dict[str, float]:
+def _in_turns(farm: DemoFarm, model: Path, artifact: str) -> dict[str, float]:
     """Seconds of a run of the tuned model, of the untuned one and in ONNX Runtime: in one process, on one core."""
     core = str(farm.cores[0])
     command = [*PYTHON, "-m", "tunefarm.cli.tuning.model_turns", str(model), artifact, "--core", core]
@@ -215,7 +215,7 @@ def _in_turns(farm: Farm, model: Path, artifact: str) -> dict[str, float]:
 
 def _print_result(
     console: Console,
-    farm: Farm,
+    farm: DemoFarm,
     run: Run,
     report: Mapping[str, Any],
     times: Mapping[str, float],

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tunefarm.cli.common import Group, Number, Whole
+from tunefarm.cli.common import CommandGroup, Number, Whole
 from tunefarm.settings import Settings
 from tuner.number_text import counted, hours
 from tuner.process_identity import user_name
@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.group(cls=Group, epilog=_EPILOG)
+@click.group(cls=CommandGroup, epilog=_EPILOG)
 def quota() -> None:
     """Say what users may take: device hours, trials, runs at the same time.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tunefarm.cli.common import Group, Span
+from tunefarm.cli.common import CommandGroup, Timespan
 from tunefarm.settings import Settings
 from tuner.process_identity import user_name
 from tuner.records.db.types import utcnow
@@ -26,7 +26,7 @@ Examples:
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
-@click.group(cls=Group, epilog="\b\nExample:\n  tunefarm token new ci --role read")
+@click.group(cls=CommandGroup, epilog="\b\nExample:\n  tunefarm token new ci --role read")
 def token() -> None:
     """Make, list and revoke tokens of the web app."""
 
@@ -40,7 +40,7 @@ def token() -> None:
     show_default=True,
     help="read: look things up; tune: also begin and stop runs, make releases; admin: also approve them.",
 )
-@click.option("--expires", type=Span(), help="Lifetime of the token, such as 12h or 90d.  [default: until revoked]")
+@click.option("--expires", type=Timespan(), help="Lifetime of the token, such as 12h or 90d.  [default: until revoked]")
 @click.option(
     "--area",
     "areas",

@@ -13,7 +13,7 @@ from compiler.errors import CodegenError
 from compiler.te.operation import placeholder
 from compiler.topi import exp
 from compiler.topi.schedules import cuda
-from tunefarm.cli.records.build import Built, _as_json, _print, compiled
+from tunefarm.cli.records.build import BuiltItem, _as_json, _print, compiled
 from tunefarm.client import BestReply
 from tuner.kernels.files import Item
 from tuner.task import TuningTask
@@ -59,7 +59,7 @@ def test_tunefarm_build_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     task = TuningTask.from_spec("copy:4096", "cuda -arch=sm_80")
     reply = BestReply("miss", ("nobody tuned it",), None, None, None, None)
     item = Item(WorkloadSpec("copy", (4096,)), {"name": "copy"})
-    built = Built(task, "copy", reply, compiled(item, task, "copy", None), (), None)
+    built = BuiltItem(task, "copy", reply, compiled(item, task, "copy", None), (), None)
     _print(built)
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "copy:4096:float32: untuned"
