@@ -37,6 +37,7 @@ APART = {
     "rpc_server/machine/core_claims.py": "used by a command",
     "tuner/build/preload.py": "imported last by the fork server",
     "tuner/engine/promptness.py": "settings of the interpreter, where its importer tunes",
+    "tuner/faces/auto_scheduler/expression_text.py": "the text of expressions as Apache TVM prints it",
     "tuner/faces/auto_scheduler/task_actions.py": "sets up the package",
     "tuner/faces/autotvm/callback.py": "Apache TVM's names",
     "tuner/faces/kernel_tuner.py": "a row of a table",
