@@ -7,7 +7,6 @@ from compiler.faces.te_schedule import verify_compute
 from compiler.te.extern import ExternOp, extern
 from compiler.te.gradient import gradient
 from compiler.te.operation import compute, const, size_var, thread_axis, var
-from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.scan import ScanOp, scan
 from compiler.te.schedule.schedule import Schedule, create_schedule
@@ -80,6 +79,7 @@ from compiler.tir.ops import (
 )
 from tunefarm.compatibility import refusing
 from tunefarm.te import hybrid, operation, schedule, tag, tensor, tensor_intrin
+from tunefarm.te.prim_func import create_prim_func
 from tunefarm.te.tag import tag_scope
 
 __all__ = [

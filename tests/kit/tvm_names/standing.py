@@ -15,6 +15,9 @@ from tunefarm.submodules import RefusedName
 
 NOTES = {
     "runtime.Device": "`device_type` is the type's name, not a number",
+    "te.Stage": (
+        "`split` takes numbers: a schedule is a record, and records hold no variables; a symbolic extent may be split"
+    ),
     "tir.Buffer": "`scope` is a text, not a method that gives one",
     "target.Target": (
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
