@@ -12,7 +12,7 @@ from compiler.errors import ArtifactError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.code.cpu_module import LibraryModule, check_runnable
 from compiler.runtime.core.module import Module
-from compiler.runtime.files.checksum import check_seal
+from compiler.runtime.files.checksum import verify_checksum
 from compiler.runtime.files.combined import combined, in_one_library
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
 from compiler.runtime.files.elf_section import RELOCATABLE, SHARED, elf_kind, read_section
@@ -113,7 +113,7 @@ def _load_elf(file: Path, data: bytes) -> Module:
         if len(records) != 1:
             raise ArtifactError(f"the object describes {len(records)} modules; only a library can hold several")
         return unbundle(with_object(records[0], data))
-    check_seal(data)
+    verify_checksum(data)
     for record in records:
         check_runnable(record)
     code = SharedLibrary(file, data)

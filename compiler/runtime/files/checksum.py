@@ -16,7 +16,7 @@ _MAGIC = b"TFSEAL01"
 _SIZE = len(_MAGIC) + hashlib.sha256().digest_size
 
 
-def seal_library(path: Path, section: str) -> None:
+def append_checksum(path: Path, section: str) -> None:
     """Put the checksum to the end of a shared library that has the section. Leaves every other file alone."""
     if not path.is_file():
         return
@@ -27,8 +27,8 @@ def seal_library(path: Path, section: str) -> None:
         file.write(_MAGIC + hashlib.sha256(data).digest())
 
 
-def check_seal(data: bytes) -> None:
-    """Raise ArtifactError unless the library is as it was sealed, or ends where ELF says it does and has no seal."""
+def verify_checksum(data: bytes) -> None:
+    """Raise ArtifactError unless the library matches its checksum, or has none and ends where ELF says."""
     end = len(data) - _SIZE
     if data[end : end + len(_MAGIC)] == _MAGIC:
         if hashlib.sha256(memoryview(data)[:end]).digest() != data[end + len(_MAGIC) :]:

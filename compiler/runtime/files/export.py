@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from compiler.artifact import LINKED, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core import native
-from compiler.runtime.files.checksum import seal_library
+from compiler.runtime.files.checksum import append_checksum
 from compiler.runtime.files.described_object import (
     IMPORT,
     MOST_NESTED,
@@ -133,7 +133,7 @@ def export_library(
             (folder / name).write_bytes(data)
         inputs = [*(str(folder / name) for name in files), *map(str, addons or ())]
         result = fcompile(str(path), inputs, **kwargs)
-    seal_library(path, SECTION)
+    append_checksum(path, SECTION)
     return result
 
 

@@ -132,7 +132,7 @@ def _coded(dtype: str) -> tuple[int, int]:
 
 
 def _read(view: memoryview) -> list[tuple[str, NDArray]]:
-    """Read the names and arrays, and check the seal where there is one."""
+    """Read the names and arrays, and check the checksum, if there is one."""
     body = view
     if len(view) > _SEAL.size:
         mark, checksum = _SEAL.unpack(view[-_SEAL.size :])

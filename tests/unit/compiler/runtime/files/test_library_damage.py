@@ -28,7 +28,7 @@ def written(folder: Path, suffix: str) -> Path:
 def test_files_cut_short_are_refused(tmp_path: Path, suffix: str) -> None:
     data = written(tmp_path, suffix).read_bytes()
     short = tmp_path / f"short.{suffix}"
-    payload = len(data.rstrip(b"\0")) - 41  # without a library's seal its code is still whole
+    payload = len(data.rstrip(b"\0")) - 41  # without a library's checksum its code is still whole
     rng = random.Random(0)
     for size in [0, 1, 63, 64, *rng.sample(range(payload), 40)]:
         short.write_bytes(data[:size])

@@ -35,7 +35,7 @@ DTYPES = [
 MAGIC = struct.pack("<QQ", 0xF7E58D4F05049CB7, 0)
 
 
-def sealed(count: int, body: bytes) -> bytes:
+def with_checksum(count: int, body: bytes) -> bytes:
     return struct.pack("<8sIIQI", b"TFPARAMS", 1, count, len(body), zlib.crc32(body)) + body
 
 
@@ -76,15 +76,15 @@ def test_sizes_are_not_believed() -> None:
     name = struct.pack("<I", 1) + b"a" + struct.pack("<B", 7) + b"float32"
     for extents in ([1 << 40], [1 << 47, 1 << 47], [(1 << 64) - 1], [1 << 33, 0, 1 << 62]):
         with pytest.raises(ParamsError):
-            load_param_dict(sealed(1, name + struct.pack(f"<B{len(extents)}Q", len(extents), *extents)))
+            load_param_dict(with_checksum(1, name + struct.pack(f"<B{len(extents)}Q", len(extents), *extents)))
     with pytest.raises(ParamsError):
-        load_param_dict(sealed((1 << 32) - 1, b""))
+        load_param_dict(with_checksum((1 << 32) - 1, b""))
 
 
 @settings(max_examples=300)
 @given(st.integers(0, 5), st.binary(max_size=200))
 def test_any_body_loads_or_is_refused(count: int, body: bytes) -> None:
-    for whole in (sealed(count, body), MAGIC + body, MAGIC + struct.pack("<Q", count) + body):
+    for whole in (with_checksum(count, body), MAGIC + body, MAGIC + struct.pack("<Q", count) + body):
         with contextlib.suppress(ParamsError):
             load_param_dict(whole)
 
@@ -109,7 +109,7 @@ def test_a_changed_byte_is_noticed() -> None:
 def test_files_of_before() -> None:
     name = struct.pack("<I", 1) + b"a" + struct.pack("<B", 7) + b"float32"
     body = name + struct.pack("<BQ", 1, 2) + np.array([1, 2], "float32").tobytes()
-    assert load_param_dict(sealed(1, body))["a"].numpy().tolist() == [1, 2]
+    assert load_param_dict(with_checksum(1, body))["a"].numpy().tolist() == [1, 2]
 
 
 # Written by TVM 0.17: {"w": float32 [[1, 2]], "ok": bool [True, False], "h": float16 0.5}
