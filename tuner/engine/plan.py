@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compiler.schedule.core.effects import remembered
 from tuner.build.worker import Source, TraceSource, pack_func
 from tuner.model.guide import Guide
 from tuner.model.library import newest
@@ -70,28 +71,32 @@ def sketch_search(
 ) -> TaskSearch:
     """A search of `sketches`, by default of the space that is derived from the task's function. A kernel of a model, by
     the model's name, begins with what an untuned build of it uses. Raises TuningError for an unknown strategy."""
-    sketches = generate(task.func, task.target) if sketches is None else tuple(sketches)
-    guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
-    made = make_strategy(strategy, sketches, seed, seen, guide)
-    warm = WarmStart()
-    if knowledge.store is not None and knowledge.warm:
-        warm = warm_start(task, sketches, neighbours(knowledge.store, task))
-    found = TaskSearch(
-        task=task,
-        strategy=WarmStarted(made, warm.candidates) if warm.candidates else made,
-        recognise=recogniser(sketches),
-        source=trace_source(task),
-        weight=weight,
-        warm=warm,
-        guide="" if guide is None else guide.says,
-        model=model,
-    )
-    return begun_with_draft(found, sketches) if model else found
+    with remembered():
+        sketches = generate(task.func, task.target) if sketches is None else tuple(sketches)
+        guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
+        made = make_strategy(strategy, sketches, seed, seen, guide)
+        warm = WarmStart()
+        if knowledge.store is not None and knowledge.warm:
+            warm = warm_start(task, sketches, neighbours(knowledge.store, task))
+        found = TaskSearch(
+            task=task,
+            strategy=WarmStarted(made, warm.candidates) if warm.candidates else made,
+            recognise=recogniser(sketches),
+            source=trace_source(task),
+            weight=weight,
+            warm=warm,
+            guide="" if guide is None else guide.says,
+            model=model,
+        )
+        return begun_with_draft(found, sketches, guide) if model else found
 
 
-def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch]) -> TaskSearch:
-    """The search with what an untuned build uses as its first candidate, where that is one of its space, `sketches`."""
-    draft = drafted_candidate(search.task.func, search.task.target, sketches)
+def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch], guide: Guide | None = None) -> TaskSearch:
+    """The search with what an untuned build uses as its first candidate, where that is one of its space, `sketches`.
+
+    `guide` is the one to the sketches, if there is one.
+    """
+    draft = drafted_candidate(search.task.func, search.task.target, sketches, guide=guide)
     if draft is None:
         return search
     return replace(search, strategy=Beginning(search.strategy, draft), draft=draft)

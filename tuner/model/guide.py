@@ -40,10 +40,15 @@ class Guide:
         func: n.PrimFunc,
         target: Target,
         find_model: Callable[[], Found | None] = lambda: None,
+        like: Guide | None = None,
     ) -> Guide:
-        """A guide with features where every sketch has them, and with a model where one is found that can be used."""
+        """A guide with features where every sketch has them, and with a model where one is found that can be used.
+
+        `like` is a guide to the same sketches of the same function, whose features it takes.
+        """
+        known = {} if like is None else like._features
         try:
-            features = {id(sketch): SketchFeatures.of(sketch, func, target) for sketch in sketches}
+            features = {id(s): known.get(id(s)) or SketchFeatures.of(s, func, target) for s in sketches}
         except FeatureError as error:
             return Guide(sketches, f"the sketches' own drafts, because there are no features: {error.message}")
         try:

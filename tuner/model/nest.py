@@ -247,7 +247,7 @@ class _Reader:
 
         def take(move: Move) -> Sequence[RV]:
             step = move.step
-            before = [schedule.get(i).loop_var if isinstance(i, LoopRV) else None for i in move.here.inputs]
+            before = [schedule.loop_var(i) if isinstance(i, LoopRV) else None for i in move.here.inputs]
             if move.is_drawn:
                 taken = move._replace(decision=chosen[len(tables)]).take_on(schedule)
                 outputs.update({rv: (len(tables), place) for place, rv in enumerate(step.outputs)})

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from compiler.errors import ScheduleError
+from compiler.schedule.core.effects import remembered
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -37,29 +38,40 @@ def drafted(func: n.PrimFunc, target: Target, seed: int = 0, with_model: bool = 
     Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
     Without the model the analytic draft ranks alone.
     """
-    try:
-        sketches = generate(func, target)
-    except (TuningError, ScheduleError):
-        return None
-    found = _first(func, target, sketches, seed, with_model)
+    with remembered():
+        try:
+            sketches = generate(func, target)
+        except (TuningError, ScheduleError):
+            return None
+        found = _first(func, target, sketches, seed, with_model)
     return None if found is None else found[1]
 
 
-def drafted_candidate(func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int = 0) -> Candidate | None:
-    """The point of `sketches`, the space that `generate` makes, that `drafted` schedules by."""
-    found = _first(func, target, sketches, seed)
+def drafted_candidate(
+    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int = 0, guide: Guide | None = None
+) -> Candidate | None:
+    """The point of `sketches`, the space that `generate` makes, that `drafted` schedules by.
+
+    `guide` is one to these sketches, if there is one already.
+    """
+    found = _first(func, target, sketches, seed, like=guide)
     return None if found is None else found[0]
 
 
 def _first(
-    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int, with_model: bool = True
+    func: n.PrimFunc,
+    target: Target,
+    sketches: Sequence[Sketch],
+    seed: int,
+    with_model: bool = True,
+    like: Guide | None = None,
 ) -> tuple[Candidate, Schedule] | None:
     """The best point that can be applied, and its schedule."""
     known = [sketch for sketch in sketches if not is_costly(sketch)]
     if not known:
         return None
     family = tuning_backend_of(target).model_family(target)
-    guide = Guide.of(known, func, target, lambda: _model(family) if with_model else None)
+    guide = Guide.of(known, func, target, lambda: _model(family) if with_model else None, like)
     for _, place, point in _best(known, guide, np.random.default_rng(seed)):
         candidate = Candidate(known[place], point)
         try:

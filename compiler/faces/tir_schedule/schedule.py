@@ -7,8 +7,10 @@ from typing import Any
 from compiler.errors import ScheduleError
 from compiler.faces.tir_schedule.state import ScheduleState, StmtSRef
 from compiler.faces.tir_schedule.trace import Trace
+from compiler.ir.module import IRModule
 from compiler.schedule.core import schedule as core
 from compiler.schedule.core.rv import Block, BlockRV, ExprRV, LoopRV
+from compiler.schedule.core.trace import Trace as CoreTrace
 from compiler.tir import nodes as n
 
 
@@ -68,3 +70,21 @@ class Schedule(core.Schedule):
         except ScheduleError:
             return False
         return True
+
+
+class ReplayedLater(Schedule):
+    """The schedule of a trace that is known to be legal. The trace is replayed when more than itself is asked for."""
+
+    def __init__(self, func: n.PrimFunc | IRModule, trace: CoreTrace) -> None:
+        self._given = func, trace
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far, as a copy of its own."""
+        return super().trace if "_recorder" in vars(self) else Trace.of(self._given[1])
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_recorder":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._recorder = core.Schedule.replay(*self._given)._recorder
+        return self._recorder

@@ -73,9 +73,7 @@ def rebind(stmt: Stmt, mapping: Mapped, guard: PrimExpr = TRUE) -> Stmt:
         body = rebind(stmt.body, mapping, guard)
         if low is stmt.min and extent is stmt.extent:
             return with_body(stmt, body)
-        return n.For(
-            stmt.loop_var, low, extent, stmt.kind, body, stmt.thread_binding, stmt.annotations, stmt.span
-        )
+        return n.For(stmt.loop_var, low, extent, stmt.kind, body, stmt.thread_binding, stmt.annotations, stmt.span)
 
     def go(child: Node) -> Node:
         if isinstance(child, PrimExpr):

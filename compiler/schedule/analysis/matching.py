@@ -56,8 +56,6 @@ def plain(stmt: Stmt, whose: str) -> Stmt:
     return stmt
 
 
-
-
 @dataclass(slots=True)
 class _Matcher:
     analyzer: Analyzer
@@ -108,7 +106,7 @@ class _Matcher:
                 return
             case n.Var(), n.Var():
                 same = self.loops.get(want) is have
-            case (n.IntImm() | n.FloatImm() | n.StringImm()), (n.IntImm() | n.FloatImm() | n.StringImm()):
+            case ((n.IntImm() | n.FloatImm() | n.StringImm()), (n.IntImm() | n.FloatImm() | n.StringImm())):
                 same = want.value == have.value
             case n.Call(), n.Call():
                 same = want.op is have.op and len(want.args) == len(have.args)

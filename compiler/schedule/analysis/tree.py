@@ -56,10 +56,21 @@ def _path(link: _Link | None) -> Path:
 
 def find_loop(root: Stmt, var: n.Var) -> Path | None:
     """The path to the loop over `var`, or None when there is no such loop."""
-    for link in _links(root):
+    stack: list[_Link] = [(root, None)]
+    pop, push = stack.pop, stack.append
+    while stack:  # as `_links` goes: every step asks for its loops, so this one is written out
+        link = pop()
         node = link[0]
-        if type(node) is n.For and node.loop_var is var:
-            return _path(link)
+        cls = type(node)
+        if cls is n.For:
+            if node.loop_var is var:  # type: ignore[attr-defined]
+                return _path(link)
+            push((node.body, link))  # type: ignore[attr-defined]
+        elif cls is n.BlockRealize:
+            push((node.block.body, link))  # type: ignore[attr-defined]
+        elif cls is not n.BufferStore:
+            for child in reversed(inner(node)):
+                push((child, link))
     return None
 
 

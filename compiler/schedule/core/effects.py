@@ -7,10 +7,11 @@ Primitives are pure, and functions are never changed, so the same step of the sa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from compiler.schedule.core.state import Effect, Value
-from compiler.schedule.core.step import Step
+from compiler.schedule.core.step import REMEMBERED, Step
 from compiler.tir import nodes as n
 
 _Key = tuple[object, ...]
@@ -47,4 +48,21 @@ class Effects:
 
 
 def _key(func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> _Key:
-    return (id(func), step.text, *[(id(v),) if isinstance(v, n.Var) else v for v in values])
+    said = step.prim, repr(step.attrs), len(step.inputs)  # what the inputs are called does not matter
+    return (id(func), *said, *[(id(v),) if isinstance(v, n.Var) else (type(v), v) for v in values])
+
+
+@contextmanager
+def remembered(most: int = 4096) -> Iterator[Effects]:
+    """Inside of the `with` block, no step is taken twice on the same function: sketches of a function begin alike, and
+    are replayed to be described. A block in another one shares its memory."""
+    outer = REMEMBERED.get()
+    if outer is not None:
+        yield outer
+        return
+    own = Effects(most)
+    token = REMEMBERED.set(own)
+    try:
+        yield own
+    finally:
+        REMEMBERED.reset(token)

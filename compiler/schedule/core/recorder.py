@@ -142,6 +142,12 @@ class StepRecorder:
         except ScheduleError:
             return "read", self.index_of(block, "reads", buffer, either=True)
 
+    def loop_var(self, rv: LoopRV) -> n.Var:
+        """The variable of the loop that `rv` stands for, without a look at the loop."""
+        found = self.state.env[rv]
+        assert isinstance(found, n.Var)
+        return found
+
     def knows(self, rv: RV) -> bool:
         """Whether `rv` stands for something here."""
         return rv in self.state.env

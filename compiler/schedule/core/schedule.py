@@ -99,6 +99,10 @@ class Schedule:
         """Return what `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
         return self._recorder.get(rv)
 
+    def loop_var(self, rv: LoopRV) -> n.Var:
+        """The variable of a loop of this schedule: `get(rv).loop_var`, found without a search."""
+        return self._recorder.loop_var(rv)
+
     def show(self) -> None:
         """Print the function."""
         print(self.func.script())

@@ -7,6 +7,7 @@ name together with the shape of its arguments. So a step read from a file is che
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
     from compiler.schedule.core.effects import Effects
+
+REMEMBERED: ContextVar[Effects | None] = ContextVar("remembered", default=None)
+"""The effects that `effects.remembered` keeps here, if any."""
 
 Input = RV | int | None
 Decision = int | tuple[int, ...]
@@ -220,6 +224,7 @@ def perform(state: State, step: Step, decision: Decision | None = None, effects:
             if decision is None:
                 raise Illegal("a sampling step needs a decision")
             return replace(prim.rewrite(func, *values, **attrs, decision=decision), home=home)
+        effects = REMEMBERED.get() if effects is None else effects
         if effects is None:
             return replace(prim.rewrite(func, *values, **attrs), home=home)
         effect = effects.find(func, step, values)

@@ -49,9 +49,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
 @primitive(
     "block", "block*", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
 )
-def cache_read(
-    func: n.PrimFunc, block: str, *consumers: str, read_buffer_index: int, storage_scope: str
-) -> Effect:
+def cache_read(func: n.PrimFunc, block: str, *consumers: str, read_buffer_index: int, storage_scope: str) -> Effect:
     """Copy a buffer that a block reads into a new one in memory `storage_scope`, and read that instead.
 
     All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared; it covers
@@ -82,9 +80,7 @@ def cache_read(
 @primitive(
     "block", "block*", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
 )
-def cache_write(
-    func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str
-) -> Effect:
+def cache_write(func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str) -> Effect:
     """Compute into a new buffer in memory `storage_scope`, and copy the finished result to where it belongs.
 
     The block keeps its name and writes C_local. The copy is the block C_local, right after it, or last if nothing
@@ -176,7 +172,6 @@ class CachePlace:
 
     def loops_inside(self, member: Member) -> list[n.For]:
         return [node for node in member.path[len(self.path) :] if isinstance(node, n.For)]
-
 
     def condition(self, writers: Sequence[Member]) -> PrimExpr:
         """Return when all of `writers` run in a visit of the place."""

@@ -93,9 +93,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
 
 
 @primitive("block", "loop", attrs={"preserve_unit_loops": (bool,), "index": (int,)})
-def reverse_compute_at(
-    func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int
-) -> Effect:
+def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> Effect:
     """Compute a block inside the `loop` that makes its input: in each iteration, just what can be computed from it.
 
     The values that the block reads must be complete in one iteration: no reduction that makes them may run along
@@ -205,9 +203,7 @@ def _place(path: Path, before: list[Member], after: list[Member], index: int, pr
     first = max((position(m) + 1 for m in before if _under(m, path)), default=0)
     last = min((position(m) for m in after), default=len(stmts))
     if first > last:
-        raise Illegal(
-            f"in loop {loop.loop_var.name!r} a block that is read comes after one that reads", loop.loop_var
-        )
+        raise Illegal(f"in loop {loop.loop_var.name!r} a block that is read comes after one that reads", loop.loop_var)
     if index == -1:
         return last
     if index == -2:

@@ -141,9 +141,9 @@ _PAST = {"split": "split", "fuse": "fused", "partition": "partitioned", "merge":
 def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
     """Make one loop of loops nested right inside one another, given outermost first. One loop alone stays as it is.
 
-        for i in 4:               →   for i_j_fused in 24:
-          for j in 6:                     block C: vi = i_j_fused // 6, vj = i_j_fused % 6
-            block C: vi = i, vj = j
+    for i in 4:               →   for i_j_fused in 24:
+      for j in 6:                     block C: vi = i_j_fused // 6, vj = i_j_fused % 6
+        block C: vi = i, vj = j
     """
     if not loops:
         raise Illegal("no loops given")
@@ -215,9 +215,9 @@ def _divides(expr: PrimExpr) -> bool:
 def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
     """Put loops in the given order, outermost first; other loops between them keep their places.
 
-        for i:                    →   for k:
-          for j:                        for j:
-            for k: ...                    for i: ...        (reorder k, i)
+    for i:                    →   for k:
+      for j:                        for j:
+        for k: ...                    for i: ...        (reorder k, i)
     """
     if len(set(loops)) < len(loops):
         raise Illegal("a loop is given twice", next(v for i, v in enumerate(loops) if v in loops[:i]))
@@ -270,9 +270,7 @@ def _check_order(path: Path, chain: list[n.For], order: list[n.For], loops: tupl
         seen.add(loop.loop_var)
 
 
-def _check_reduction_order(
-    realize: n.BlockRealize, chain: list[n.For], order: list[n.For], path: Path
-) -> None:
+def _check_reduction_order(realize: n.BlockRealize, chain: list[n.For], order: list[n.For], path: Path) -> None:
     """A reduction is still begun by its init, and adds each element once."""
     if not is_reduction(realize.block):
         return
@@ -316,8 +314,8 @@ def _check_order_independent(loop: n.For) -> None:
 def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> Effect:
     """A new loop of one iteration, right around a loop or a block.
 
-        block C                   →   for u in 1:
-                                          block C
+    block C                   →   for u in 1:
+                                      block C
     """
     path = loop_path(func, where) if isinstance(where, n.Var) else block_path(func, where)
     if isinstance(where, str) and len(path) == 1:
@@ -325,4 +323,3 @@ def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> Effect:
     var = n.Var("u")
     new = n.For(var, ops.const(0), ops.const(1), ForKind.SERIAL, path[-1])
     return Effect(replaced(func, path, new), (var,))
-

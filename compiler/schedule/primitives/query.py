@@ -68,6 +68,6 @@ def get_output_blocks(func: n.PrimFunc, block: str) -> Effect:
 def enter_postproc(func: n.PrimFunc) -> Effect:
     """Mark in the trace where the steps of a search end and those that finish its result begin. Changes nothing.
 
-        sch.enter_postproc()   →   the trace has the step; the function is as before
+    sch.enter_postproc()   →   the trace has the step; the function is as before
     """
     return Effect(func)

@@ -133,9 +133,7 @@ def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], na
     for loop in reversed(loops):
         kind = loop.kind if loop.kind is ForKind.THREAD_BINDING else ForKind.SERIAL
         binding = loop.thread_binding if kind is ForKind.THREAD_BINDING else None
-        body = n.For(
-            new_loops[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding
-        )
+        body = n.For(new_loops[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding)
     return body
 
 

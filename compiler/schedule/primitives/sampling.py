@@ -56,7 +56,7 @@ def sample_categorical(
 ) -> Effect:
     """One of the integers `candidates`; the decision is its position.
 
-        v0 = sample_categorical([8, 16, 32], [0.25, 0.5, 0.25], decision=1)   →   v0 is 16
+    v0 = sample_categorical([8, 16, 32], [0.25, 0.5, 0.25], decision=1)   →   v0 is 16
     """
     _check_candidates(candidates, probs)
     if not isinstance(decision, int) or not 0 <= decision < len(candidates):
@@ -91,12 +91,10 @@ def draw_perfect_tile(
 
 
 @primitive("loop", attrs={"n": (int,), "max_innermost_factor": (int,)}, outputs="int*", draw=draw_perfect_tile)
-def sample_perfect_tile(
-    func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision
-) -> Effect:
+def sample_perfect_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> Effect:
     """`n` factors of a loop whose product is its extent; the decision is the factors, outermost first.
 
-        for i in 512: ...   v0, v1, v2 = sample_perfect_tile(i, 3, 16, decision=[16, 4, 8])   →   16, 4, 8
+    for i in 512: ...   v0, v1, v2 = sample_perfect_tile(i, 3, 16, decision=[16, 4, 8])   →   16, 4, 8
     """
     _check_shape(loop, n, max_innermost_factor)
     extent = _extent(func, loop)
@@ -159,9 +157,7 @@ def sample_partitioned_tile(
     return Effect(func, factors)
 
 
-def draw_tile(
-    rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int
-) -> Decision:
+def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int) -> Decision:
     """The `n` - 1 inner factors, each a divisor of the extent or a handy size, not larger than needed."""
     _check_shape(loop, n, max_innermost_factor)
     rest = _extent(func, loop)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from compiler.errors import ScheduleError
+from compiler.faces.tir_schedule.schedule import ReplayedLater
 from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
 from compiler.ir.module import IRModule
+from compiler.schedule.core.effects import remembered
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -202,13 +204,14 @@ def _options(
 
 
 def _search(context: TuneContext, weight: float, cost_model: CostModel | str) -> TaskSearch:
-    sketches = context.sketches()
-    if isinstance(cost_model, CostModel):
-        guide: Guide | None = AskedGuide(context, sketches, cost_model)
-    else:
-        guide = guide_of(context.task, sketches, cost_model)
-    strategy = context.search_strategy.make(sketches, max(0, context.rand_state), guide=guide)
-    return begun_with_draft(sketch_task(context.task, strategy, sketches, weight), sketches)
+    with remembered():
+        sketches = context.sketches()
+        if isinstance(cost_model, CostModel):
+            guide: Guide | None = AskedGuide(context, sketches, cost_model)
+        else:
+            guide = guide_of(context.task, sketches, cost_model)
+        strategy = context.search_strategy.make(sketches, max(0, context.rand_state), guide=guide)
+        return begun_with_draft(sketch_task(context.task, strategy, sketches, weight), sketches, guide)
 
 
 def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:
@@ -223,8 +226,10 @@ def _tell(scheduler: TaskScheduler, index: int, proposal: Proposal, done: TrialD
     context = scheduler.tasks[index]
     if context.mod is None:
         return
-    try:
-        schedule = FaceSchedule.replay(context.mod, Trace.from_json(proposal.trace_json))
+    trace = Trace.from_json(proposal.trace_json)
+    try:  # what was measured is legal, and few callbacks look at more than the trace
+        replayed = done.failure is not None
+        schedule = FaceSchedule.replay(context.mod, trace) if replayed else ReplayedLater(context.mod, trace)
     except ScheduleError:  # the failed trial itself: there is no schedule to show
         return
     candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from compiler.errors import ScheduleError
-from compiler.faces.tir_schedule.schedule import Schedule, UnknownVariableError
+from compiler.faces.tir_schedule.schedule import ReplayedLater, Schedule, UnknownVariableError
 from compiler.faces.tir_schedule.state import BlockDependenceInfo, DepKind, ScheduleState
 from compiler.faces.tir_schedule.trace import Trace
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal
+from compiler.schedule.core import schedule as core_schedule
 from compiler.schedule.core import trace as core
 from compiler.schedule.core.field_maps import map_of_saved, python_of_map, saved_map
 from compiler.schedule.core.field_steps import FieldTraceError, Instruction, InstructionKind
@@ -166,3 +168,25 @@ def test_whether_padding_can_be_decomposed() -> None:
     assert sch.can_decompose_padding(block, sch.get_loops(block)[1])
     plain = Schedule(w.chain())
     assert not plain.can_decompose_padding("B", plain.get_loops("B")[0])
+
+
+def test_a_trace_is_replayed_when_more_than_itself_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    func = w.matmul(12, 16, 10)
+    made = Schedule(func)
+    made.parallel(made.get_loops(made.get_block("C"))[0])
+    replayed: list[object] = []
+    replay = core_schedule.Schedule.replay.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        core_schedule.Schedule,
+        "replay",
+        classmethod(lambda cls, *given: (replayed.append(given), replay(cls, *given))[1]),
+    )
+    later = ReplayedLater(func, core_schedule.Schedule.trace.fget(made))  # type: ignore[attr-defined]
+    assert str(later.trace) == str(made.trace)
+    assert replayed == []
+    assert structural_equal(later.copy().func, made.func)
+    assert structural_equal(later.func, made.func)
+    assert str(later.trace) == str(made.trace)
+    assert len(replayed) == 1
+    with pytest.raises(AttributeError, match="'nobody'"):
+        _ = later.nobody

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.ir.structural import structural_equal
 from compiler.schedule.core import step as steps
-from compiler.schedule.core.effects import Effects
+from compiler.schedule.core.effects import Effects, remembered
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
@@ -73,3 +73,30 @@ def test_a_step_that_fails_is_tried_again() -> None:
         with pytest.raises(steps.ScheduleError, match="no block 'none such'"):
             apply_trace(FUNC, Trace((wrong,)), effects=effects)
     assert len(effects) == 0
+
+
+def test_schedules_that_begin_alike_share_what_they_began_with() -> None:
+    def begun(name: str) -> tuple[object, object]:
+        s = Schedule(FUNC)
+        block = s.get_block("C")
+        if name:  # what things are called in a trace does not matter
+            s.get_block("C")
+        loops = s.get_loops(block)
+        s.split(loops[1], [None, 4])
+        begins = s.func
+        s.parallel(loops[0]) if name else s.unroll(loops[0])
+        return begins, s.func
+
+    with remembered() as effects:
+        (first, one), (second, other) = begun(""), begun("other")
+        assert second is first
+        assert not structural_equal(one, other)  # type: ignore[arg-type]
+        with remembered() as same:
+            assert same is effects
+    assert begun("")[0] is not first
+
+
+def test_the_variable_of_a_loop_is_known_without_a_search() -> None:
+    s = Schedule(FUNC)
+    outer, inner = s.split(s.get_loops(s.get_block("C"))[1], [None, 4])
+    assert [s.loop_var(rv) for rv in (outer, inner)] == [s.get(rv).loop_var for rv in (outer, inner)]
