@@ -342,7 +342,8 @@ def remove(settings: Settings, which: str, db: str | None, digest: str, yes: boo
     """Remove a model with its versions, files, times and profiles. What was tuned for it stays."""
     with RecordStore.open(db or settings.db) as store:
         model = find_model(store, which)
-        what = f"version {digest} of {model.name}" if digest else f"{model.name} with {model.versions} versions"
+        many = "" if model.versions == 1 else "s"
+        what = f"version {digest} of {model.name}" if digest else f"{model.name} with {model.versions} version{many}"
         if not yes:
             click.confirm(f"remove {what} for good?", abort=True)
         if digest:
@@ -352,17 +353,32 @@ def remove(settings: Settings, which: str, db: str | None, digest: str, yes: boo
     click.echo(f"removed {what}")
 
 
-@models.command(
-    "readers", epilog="\b\nExamples:\n  tunefarm models readers net ada bob\n  tunefarm models readers net '*'"
-)
+_READERS_EPILOG = """\b
+Examples:
+  tunefarm models readers net
+  tunefarm models readers net ada bob
+  tunefarm models readers net '*'
+  tunefarm models readers net --nobody
+"""
+
+
+@models.command("readers", epilog=_READERS_EPILOG)
 @click.argument("which", type=ModelName(), metavar="MODEL")
 @click.argument("names", nargs=-1)
+@click.option("--nobody", is_flag=True, help="Nobody but its owner.")
 @DB
 @click.pass_obj
-def readers(settings: Settings, which: str, names: tuple[str, ...], db: str | None) -> None:
-    """Say whose tokens may read a model over the web app beside its owner's: NAMES, "*" for all, or nobody."""
+def readers(settings: Settings, which: str, names: tuple[str, ...], nobody: bool, db: str | None) -> None:
+    """Set whose tokens may read a model over the web app beside its owner's: NAMES, or "*" for all.
+
+    Without names it shows them.
+    """
+    if names and nobody:
+        raise click.UsageError("give names or --nobody")
     with RecordStore.open(db or settings.db) as store:
-        model = store.models.set_readers(find_model(store, which).id, names)
+        model = find_model(store, which)
+        if names or nobody:
+            model = store.models.set_readers(model.id, names)
     click.echo(f"{model.name} is read by {', '.join(model.readers) or 'its owner alone'}")
 
 
