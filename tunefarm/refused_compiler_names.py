@@ -27,9 +27,9 @@ COMPILER: list[tuple[str, str]] = [
         "a step of TVM's own lowering; the passes that build a kernel here are listed in docs/passes.md",
         """
         s_tir.analysis.find_anchor_sblock s_tir.pipeline s_tir.transform tir.analysis.OOBChecker
-        tir.analysis.apply_prim_func_arg_and_result_memory_constraints tir.analysis.find_anchor_block
+        tir.analysis.apply_prim_func_arg_and_result_memory_constraints
         tir.analysis.get_prim_func_arg_and_result_memory_constraints tir.analysis.get_vtcm_compaction_passes
-        tir.transform.AnnotateDeviceRegions tir.transform.AnnotateEntryFunc tir.transform.ApplyLayoutTransforms
+        tir.transform.AnnotateDeviceRegions tir.transform.ApplyLayoutTransforms
         tir.transform.CoProcSync tir.transform.CombineContextCall tir.transform.CommonSubexprElimTIR
         tir.transform.ConvertForLoopsToSerial tir.transform.ConvertSSA tir.transform.DecorateDeviceScope
         tir.transform.ExtractPrimFuncConstants tir.transform.HoistExpression tir.transform.HoistIfThenElse
@@ -43,9 +43,9 @@ COMPILER: list[tuple[str, str]] = [
         tir.transform.LowerWarpMemory tir.transform.MakePackedAPI tir.transform.MakeUnpackedAPI
         tir.transform.ManifestSharedMemoryLocalStage tir.transform.MergeSharedMemoryAllocations
         tir.transform.NarrowDataType tir.transform.PointerValueTypeRewrite
-        tir.transform.ReduceBranchingThroughOvercompute tir.transform.RemoveAssume tir.transform.RemoveNoOp
+        tir.transform.ReduceBranchingThroughOvercompute tir.transform.RemoveAssume
         tir.transform.RemoveStoreUndef tir.transform.RemoveWeightLayoutRewriteBlock
-        tir.transform.RenormalizeSplitPattern tir.transform.RewriteUnsafeSelect tir.transform.StorageFlatten
+        tir.transform.RenormalizeSplitPattern tir.transform.StorageFlatten
         tir.transform.StorageRewrite tir.transform.TextureFlatten tir.transform.ThreadPartialSync
         tir.transform.TransformMmaBufferLayout tir.transform.UnifyThreadBinding tir.transform.VerifyVTCMLimit
         tirx.build tirx.compilation_pipeline tirx.get_default_tir_pipeline tirx.get_tir_pipeline
@@ -259,10 +259,6 @@ COMPILER: list[tuple[str, str]] = [
     (
         "ask `tir.analysis.verify_memory` of each function",
         "tir.transform.VerifyMemory",
-    ),
-    (
-        "whether a function has effects is said where it is called: `R.call_tir` is pure, `R.call_tir_inplace` is not",
-        "tir.analysis.assert_pure_function tir.analysis.is_pure_function",
     ),
     (
         "parts of vectors are taken and joined by `tir.Shuffle`",

@@ -60,6 +60,15 @@ class Analyzer:
         """Say that `var` runs over a range or has a value. A second call replaces the first."""
         self._core.bind(var, expr)
 
+    def update(self, var: n.Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
+        """Say between which numbers `var` lies. What else is known of it is kept only with a range from `bind`.
+
+        Raises IRError for values that are not bounded, and for modular sets.
+        """
+        if not isinstance(info, ConstIntBound) or info.min_value == _NEG_INF or info.max_value == _POS_INF:
+            raise IRError("update takes a ConstIntBound with two ends", hint="analyzer.constraint_scope says the rest")
+        self._core.bind(var, n.Range(ops.const(info.min_value), ops.const(info.max_value - info.min_value + 1)))
+
     def simplify(self, expr: PrimExpr | int, steps: int = 2) -> PrimExpr:
         return self._core.simplify(expr)
 

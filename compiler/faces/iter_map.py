@@ -115,6 +115,23 @@ def normalize_iter_map_to_expr(expr: IterSumExpr | IterSplitExpr) -> PrimExpr:
 iter_map_to_expr = normalize_iter_map_to_expr
 
 
+def iter_map_simplify(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[n.Var, n.Range],
+    predicate: PrimExpr | bool = True,
+    check_level: IterMapLevel | str = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
+) -> list[PrimExpr]:
+    """Return indices as sums of parts of the iterators; those that are none are only simplified."""
+    level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else check_level
+    found = detect_iter_map(indices, input_iters, predicate, level, simplify_trivial_iterators)
+    analyzer = Analyzer()
+    for var, dom in input_iters.items():
+        analyzer.bind(var, dom)
+    exprs = [normalize_iter_map_to_expr(index) for index in found.indices] if found.indices else indices
+    return [analyzer.simplify(index) for index in exprs]
+
+
 class _Reader:
     def __init__(self, iters: Mapping[n.Var, n.Range], drops_units: bool) -> None:
         self._starts: dict[n.Var, int] = {}

@@ -8,6 +8,7 @@ from math import prod
 
 from compiler.arith.analysis import get_block_access_region
 from compiler.dtype import parse_dtype
+from compiler.errors import IRError
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
@@ -32,6 +33,42 @@ def get_block_read_write_region(
 ) -> list[list[n.BufferRegion]]:
     """Give [reads, writes] found from the body of a block."""
     return get_block_access_region(block, buffer_var_map)[:2]
+
+
+def find_anchor_block(mod: IRModule) -> n.Block | None:
+    """Return the reduction of a module that computes most; None where there is none."""
+    blocks = [
+        node
+        for func in mod.functions.values()
+        if isinstance(func, n.PrimFunc)
+        for node in walk(func.body)
+        if isinstance(node, n.Block) and node.init is not None
+    ]
+    return max(blocks, key=_points, default=None)
+
+
+def _points(block: n.Block) -> int:
+    return prod(ops.as_int(axis.dom.extent) or 1 for axis in block.iter_vars if axis.dom is not None)
+
+
+def is_pure_function(func: n.PrimFunc) -> bool:
+    """Whether a function does nothing but compute: it writes only memory that it allocates, and calls nothing that has
+    effects."""
+    own = {node.buffer_var for node in walk(func.body) if isinstance(node, n.Allocate)}
+    own |= {buffer.data for node in walk(func.body) if isinstance(node, n.Block) for buffer in node.alloc_buffers}
+    for node in walk(func.body):
+        if isinstance(node, n.BufferStore) and node.buffer.data not in own:
+            return False
+        if isinstance(node, n.Call) and not getattr(node.op, "pure", False):
+            return False
+    return True
+
+
+def assert_pure_function(func: n.PrimFunc) -> bool:
+    """Return True for a pure function. Raises IRError for another."""
+    if not is_pure_function(func):
+        raise IRError("the function has effects: it writes memory that is not its own, or calls what does")
+    return True
 
 
 def verify_ssa(func: n.PrimFunc) -> bool:

@@ -16,6 +16,7 @@ from compiler.faces.iter_map import (
     IterSplitExpr,
     IterSumExpr,
     detect_iter_map,
+    iter_map_simplify,
     iter_map_to_expr,
     normalize_iter_map_to_expr,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "estimate_region_lower_bound",
     "estimate_region_strict_bound",
     "estimate_region_upper_bound",
+    "iter_map_simplify",
     "iter_map_to_expr",
     "normalize_iter_map_to_expr",
 ]

@@ -39,6 +39,12 @@ BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "
 RenderLevel = Literal["detail", "fast", "none"]
 
 
+class ScheduleOptionError(ScheduleError, ValueError):
+    """An option of a schedule that there is not."""
+
+    kind = "schedule_option"
+
+
 class StepRecorder:
     """The functions scheduled, what the names of blocks, loops and values stand for, and the steps taken.
 
@@ -59,7 +65,7 @@ class StepRecorder:
         self._verifies = _checks_after_steps(debug_mask)
         if error_render_level not in get_args(RenderLevel):
             levels = ", ".join(get_args(RenderLevel))
-            raise ScheduleError(f"error_render_level is one of {levels}, got {str(error_render_level)[:40]!r}")
+            raise ScheduleOptionError(f"error_render_level is one of {levels}, got {str(error_render_level)[:40]!r}")
         self._render = error_render_level
         self._steps: list[Step] = []
         self._decisions: list[Decision | None] = []

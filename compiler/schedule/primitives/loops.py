@@ -57,7 +57,8 @@ def split(
             loop,
             hint="disable_predication is for factors that divide the extent",
         )
-    guard = TRUE if exact or disable_predication else ops.less(_counted(kept, loop.dtype), old.extent)
+    counted = list(zip(new_vars, sizes)) if preserve_unit_iters else kept
+    guard = TRUE if exact or disable_predication else ops.less(_counted(counted, loop.dtype), old.extent)
     body = rebind(old.body, {loop: ops.add(old.min, index)}, guard)
     zero = ops.const(0, loop.dtype)
     for var, size in zip(reversed(new_vars), reversed(sizes)):

@@ -34,9 +34,11 @@ from compiler.driver.tir_passes import (
     UnrollLoop,
     VectorizeLoop,
 )
+from compiler.faces.tir_passes import AnnotateEntryFunc, RemoveNoOp, RewriteUnsafeSelect
 
 __all__ = [
     "AlignStorage",
+    "AnnotateEntryFunc",
     "Apply",
     "BindTarget",
     "CheckBounds",
@@ -61,6 +63,8 @@ __all__ = [
     "LowerWarpProducts",
     "MarkPipelineParts",
     "PlanAndUpdateBufferAllocationLocation",
+    "RemoveNoOp",
+    "RewriteUnsafeSelect",
     "SerializeNestedParallel",
     "Simplify",
     "SimplifyTiles",

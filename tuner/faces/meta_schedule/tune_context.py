@@ -49,7 +49,7 @@ class TuneContext:
         self.space_generator = _generator(space_generator)
         self.search_strategy = SearchStrategy.create(search_strategy or "evolutionary")
         self.task_name = task_name
-        self.rand_state = rand_state
+        self.rand_state = max(0, rand_state)  # -1 asks for any seed: searches are the same each time
         self.num_threads = num_threads if isinstance(num_threads, int) else len(os.sched_getaffinity(0))
         self.logger = logger or logging.getLogger("tunefarm.meta_schedule")
         self.space_generator._initialize_with_tune_context(self)
