@@ -117,11 +117,12 @@ class Finished:
 @dataclass(frozen=True)
 class Lost:
     """The slot's device is gone (or never came): `waiting` while it tries for another. `gave_way`: it is the turn of
-    another run."""
+    another run. `in_vain`: no waiting brings it back, for a tracker lends it and only that may be asked for it."""
 
     slot: int
     reason: str
     gave_way: bool = False
+    in_vain: bool = False
 
 
 SlotNews = Opened | Finished | Lost
@@ -165,7 +166,8 @@ class Slot(threading.Thread):
             except TunefarmError as error:
                 if error.kind != last:  # say a reason once, not twice a second
                     last = error.kind
-                    self._news(Lost(self.number, error.message))
+                    in_vain = isinstance(error, LeaseRefused) and not isinstance(self._fleet, Queueing)
+                    self._news(Lost(self.number, error.message, in_vain=in_vain))
                 self._stopping.wait(_RETRY_PAUSE_S)
                 continue
             except Exception:  # a defect must not end the slot either: another box may answer

@@ -159,6 +159,7 @@ class TuningRun:
         self._restored = 0
         self._device_wait = fl.DeviceWait(options.device_wait_s)
         self._last_loss = ""
+        self._in_vain: set[int] = set()
         self._knows_incumbents = False
 
     # -- the loop
@@ -261,6 +262,7 @@ class TuningRun:
                 return ev.Built(job, result)
             case fl.Opened(slot, device, number):
                 self._device_numbers[slot] = number
+                self._in_vain.discard(slot)
                 self._recorder.device(slot, device)
                 self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
@@ -271,8 +273,10 @@ class TuningRun:
                 if result.failure is FailureKind.DEVICE_LOST:
                     self._usage.closed(slot, time.monotonic())
                 return ev.JobMeasured(self._jobs.pop(ticket), slot, result)
-            case fl.Lost(slot, reason, gave_way):
+            case fl.Lost(slot, reason, gave_way, in_vain):
                 self._last_loss = reason
+                if in_vain:
+                    self._in_vain.add(slot)
                 self._usage.closed(slot, time.monotonic())
                 if not gave_way:
                     self._watcher.note(f"slot {slot} has no device: {reason}")
@@ -389,6 +393,12 @@ class TuningRun:
 
     def _check_devices(self, now: float) -> None:
         self._renew_if_due()
+        if self._in_vain and self._in_vain >= self._slots.keys():
+            raise NoDevicesError(
+                f"{self._fleet.label()} is not for the asking: {self._last_loss}",
+                hint="ask its tracker for it, with --tracker HOST:PORT --key KEY: "
+                f"tunefarm tune --resume {self._recorder.run_id} --tracker HOST:PORT --key KEY",
+            )
         coming = isinstance(self._fleet, fl.Queueing) and self._fleet.has_turn_coming()
         if self._device_wait.is_over(now, found=self._state.slots_up > 0 or coming):
             raise NoDevicesError(

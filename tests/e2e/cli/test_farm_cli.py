@@ -133,3 +133,15 @@ def test_a_second_server_without_cores_of_its_own_says_that_it_shares_them(farm:
     second, _ = running.serve("second", "server", "--name", "box2")
     assert "another server of this machine has core" in second.text()
     assert "--cores gives each its own" in second.text()
+
+
+def test_a_box_that_a_tracker_lends_is_asked_for_there(farm: tuple[CliFarm, int]) -> None:
+    """No waiting opens it: the run ends at once, says where to ask, and goes on from there."""
+    running, port = farm
+    db = ("--db", f"sqlite:///{running.folder / 'lent.db'}", "--quiet")
+    tune = ("tune", "matmul:16,16,16:float32", "--trials", "1")
+    refused = running.run(*tune, "--device", f"127.0.0.1:{port}", *db, code=1).stderr
+    assert f"127.0.0.1:{port} is not for the asking: box1 is lent out by a tracker" in refused
+    assert "tunefarm tune --resume 1 --tracker HOST:PORT --key KEY" in refused
+    assert "for 30 s" not in refused
+    running.run("tune", "--resume", "1", "--key", "cpu", *db)
