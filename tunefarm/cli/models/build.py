@@ -112,13 +112,21 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
     if least is not None and (share is None or share < least):
         raise NotTunedError(
             f"{0.0 if share is None else share:.0%} of the kernels' time is tuned, {least:.0%} is asked for",
-            hint=f"tune the model: tunefarm tune {file}",
+            hint=_how_to_tune_more(built, file),
         )
     if wrong := built.compared.wrong:
         raise CheckFailedError(
             f"the result {wrong[0].name} differs by up to {wrong[0].absolute:.3g}",
             hint=None if given["bisect"] else "--check --bisect names the first operator that differs",
         )
+
+
+def _how_to_tune_more(built: BuiltModel, file: str) -> str:
+    """What to do where tuned kernels have too small a share of the time."""
+    kernels, families = built.kernels, built.families
+    if all(kernel.reply.tuned for kernel in kernels) and all(family.record for family in families):
+        return "every kernel worth tuning is tuned; the rest of the time is of kernels too small for it: ask for less"
+    return f"tune the model: tunefarm tune {file}"
 
 
 def _record(client: Client, family: ModelFamily, target: Target, given: Mapping[str, Any]) -> FamilyRecord | None:
