@@ -135,6 +135,22 @@ def test_a_name_belongs_to_one_class() -> None:
     assert not several(), "choose another word"
 
 
+PRIVATE = re.compile(r"(?<![a-z])(landing|knock|desk|approach|strays?|seal)(?![a-z])", re.IGNORECASE)
+"""Words that only their author understood; docs/glossary.md has those to use."""
+
+
+def test_no_file_or_definition_has_a_private_word() -> None:
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    named = re.compile(r"^\s*(?:class|def) (\w+)", re.MULTILINE)
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in paths
+        for name in (path.stem, *named.findall(path.read_text(encoding="utf-8")))
+        if PRIVATE.search(name.replace("_", " "))
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_the_glossary_is_in_order() -> None:
     rows = re.findall(r"^\| ([\w ]+) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)[1:]
     assert len(rows) > 30
