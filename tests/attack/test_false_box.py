@@ -151,7 +151,7 @@ def test_answers_of_another_kind():
             for ask in (session.status, lambda: session.download("f"), lambda: session.load_module("m")):
                 with pytest.raises(ProtocolError, match="answer"):
                     ask()
-    with FalseBox(lambda asked: [(Done(), ())]) as box, pytest.raises(ProtocolError, match="SessionOpened is due"):
+    with FalseBox(lambda asked: [(Done(), ())]) as box, pytest.raises(ProtocolError, match="instead of SessionOpened"):
         box.session()
 
 

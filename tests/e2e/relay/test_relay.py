@@ -126,7 +126,7 @@ def test_the_way_ends_with_the_lease(farm):
 def test_a_made_up_pass_leads_nowhere(farm):
     with pytest.raises(ConnectError, match="the relay knows no such lease"):
         box_status("ab" * 32 + "@127.0.0.1", farm.relay.port)
-    with pytest.raises(ConnectError, match="no pass for a relay"):
+    with pytest.raises(ConnectError, match="not a pass of a relay"):
         box_status("ab@127.0.0.1", farm.relay.port)
 
 

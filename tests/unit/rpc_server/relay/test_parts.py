@@ -47,7 +47,7 @@ def test_a_pass_is_the_same_wherever_it_is_made_and_tells_nothing_of_the_token()
 
 @pytest.mark.parametrize("text", ["", "ab", "xy" * 32, "ab" * 33])
 def test_what_is_no_pass(text):
-    with pytest.raises(ProtocolError, match="no pass"):
+    with pytest.raises(ProtocolError, match="not a pass"):
         pass_of_text(text)
 
 

@@ -159,7 +159,7 @@ def test_a_recorded_run_refuses_a_file_that_is_gone(folder):
     [
         ("trials = 12", "trails = 12", r"k\.toml: \[run\] has no 'trails'"),
         ("trials = 12", "trials = '12'", r"k\.toml: \[run\]: trials is a whole number, not '12'"),
-        ("trials = 12", "trials = -1", r"k\.toml: \[run\]: trials is not negative"),
+        ("trials = 12", "trials = -1", r"k\.toml: \[run\]: trials must not be negative"),
         ('"round-robin"', '"best"', r"k\.toml: \[run\]: no task scheduler 'best'"),
         ("matmul:32", "matmal:32", r"k\.toml: workloads\[0\]: no workload is called"),
         ('entry = "scale"', "", r"k\.toml: \[\[kernel\]\] 1 \(scale\) lacks 'entry'"),
