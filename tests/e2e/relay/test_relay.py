@@ -265,7 +265,7 @@ def test_a_box_whose_key_is_revoked_is_served_no_more(apart, tmp_path):
 
 
 def test_a_relay_without_a_tracker_is_refused():
-    with pytest.raises(ServerStartError, match="boxes that a tracker lends"):
+    with pytest.raises(ServerStartError, match="needs a tracker, or a key"):
         Server(port=0, relay="127.0.0.1:1", silent=True)
 
 
