@@ -2,10 +2,10 @@
 
 from compiler.te.extern import extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
-from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import reduce_axis
 from compiler.te.scan import scan
 from compiler.te.tensor import placeholder
+from tunefarm.te.prim_func import create_prim_func
 
 __all__ = [
     "compute",

@@ -186,7 +186,7 @@ def test_other_interfaces_need_insecure():
     ("options", "words"),
     [
         ({"host": "no-such-host.invalid"}, "no-such-host"),
-        ({"is_proxy": True}, "serve a key"),
+        ({"is_proxy": True}, "a key that it serves"),
         ({"folder": "/no/such/folder"}, "/no/such/folder"),
     ],
 )
