@@ -39,6 +39,7 @@ _MOVED = [
     ("tvm.s_tir.meta_schedule", "tunefarm.meta_schedule"),
     ("tvm.s_tir.dlight", "tunefarm.dlight"),
     ("tvm.s_tir.", "tunefarm.tir."),
+    ("tvm.tirx.script", "tunefarm.script.tirx"),
     ("tvm.tirx.", "tunefarm.tir."),
     ("tvm.support.", "tunefarm.contrib."),
     ("tvm.sym", "tunefarm.arith"),

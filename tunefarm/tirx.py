@@ -3,6 +3,9 @@
 from typing import Any
 
 from tunefarm import tir as _tir
+from tunefarm.script import tirx as script
+
+__all__ = ["script"]
 
 
 def __getattr__(name: str) -> Any:

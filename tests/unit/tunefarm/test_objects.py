@@ -9,7 +9,7 @@ import pytest
 
 import tunefarm as tvm
 from tests.kit.tvm_names.standing import standings
-from tunefarm import te, tir
+from tunefarm import as_tvm, te, tir
 from tunefarm.contrib.popen_pool import PopenPoolExecutor, PopenWorker, StatusKind
 from tunefarm.script import tir as T
 from tunefarm.script import tirx
@@ -148,3 +148,10 @@ def test_errors_of_a_program_are_its_own() -> None:
 
 def test_every_name_of_tvm_has_an_answer() -> None:
     assert [row.name for row in standings() if row.state == "missing"] == []
+
+
+def test_the_newer_path_of_script_names():
+    from tunefarm import tirx as newer
+
+    assert newer.script is tirx
+    assert as_tvm._ours("tvm.tirx.script") == "tunefarm.script.tirx"
