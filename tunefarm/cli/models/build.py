@@ -122,7 +122,7 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
 
 
 def _how_to_tune_more(built: BuiltModel, file: str) -> str:
-    """What to do where tuned kernels have too small a share of the time."""
+    """Return what to do where tuned kernels have too small a share of the time."""
     kernels, families = built.kernels, built.families
     if all(kernel.reply.tuned for kernel in kernels) and all(family.record for family in families):
         return "every kernel worth tuning is tuned; the rest of the time is of kernels too small for it: ask for less"
