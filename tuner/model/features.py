@@ -387,9 +387,13 @@ class _Population:
         """Bytes for an operation that the second-level cache loads again because their sets are full, although what it
         should hold takes less than `l2_bytes`."""
         size = self.machine.l2_held
+        inside = max(self._kinds(n.ForKind.PARALLEL), default=-1) + 1
+        following = self._all(0.0)
+        for number, access in enumerate(self.nest.accesses):
+            following = following + (self.footprints[inside][number] if access.fetched else 0.0)
         moved, held = self._all(0.0), self._all(0.0)
         for depth, working in enumerate(self.working):
-            share = np.maximum(held, _held(working / size))
+            share = np.maximum(held, _held((working + following) / size))
             moved, held = moved + (share - held) * self._moved(depth), share
         moved = moved + (1.0 - held) * self._moved(len(self.nest.loops))
         return np.maximum(0.0, moved / self._ops - self._traffic(self.machine.l2_bytes))

@@ -19,6 +19,7 @@ from compiler.errors import TunefarmError
 from compiler.ir.base import Node
 from compiler.ir.visit import children
 from compiler.lower.blocks.split_preproc import PREPROC
+from compiler.lower.loops.inject_prefetch import NEXT_GROUP, SOFTWARE_PREFETCH
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Step
@@ -83,7 +84,8 @@ class Dim:
 class NestAccess:
     """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
     `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `handed`: at each call, it
-    is filled whole before the nest. `summed`: dimensions of what is written that are added up before the next tile."""
+    is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
+    dimensions of what is written that are added up before the next tile."""
 
     dims: tuple[Dim, ...]
     item_bytes: int
@@ -92,6 +94,7 @@ class NestAccess:
     turned: bool = False
     summed: frozenset[int] = frozenset()
     handed: bool = False
+    fetched: bool = False
 
     @property
     def kept(self) -> NestAccess:
@@ -326,8 +329,11 @@ class _Reader:
         shared = None if filler is None else _common(filler.path, main.path)
         turned = filler is not None and _is_turned(filler)
         summed = _summed(region, main, users) if written else frozenset()
-        handed = filler is not None and shared == 0 and PREPROC not in filler.block.annotations
-        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared, turned, summed, handed)
+        ahead = filler is not None and PREPROC in filler.block.annotations
+        handed = filler is not None and shared == 0 and not ahead
+        fetched = ahead and any(loop.annotations.get(SOFTWARE_PREFETCH) == NEXT_GROUP for loop in main.path)
+        size = parse_dtype(region.buffer.dtype).bytes
+        return NestAccess(tuple(dims), size, written, shared, turned, summed, handed, fetched)
 
 
 def _plain(factor: object) -> bool:

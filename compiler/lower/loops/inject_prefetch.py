@@ -7,8 +7,9 @@
 Fetched are the parts of the function's own buffers that move with the loop and that it only reads: what it allocates
 was made here, and is near. A line of the cache is fetched once an iteration. A prefetch never faults, so that the last
 iterations ask for what lies behind the buffer and no condition is needed. A distance of 0 asks for nothing. "extent" is
-as many iterations as the loop has: what it reads when it runs next, unless that is the same again. Memory of GPUs has
-no such hint: in functions with bound loops the annotation says nothing.
+as many iterations as the loop has: what it reads when it runs next, unless that is the same again. "group" is what
+the parallel loop around it reads next (prefetch_group.py). Memory of GPUs has no such hint: in functions with bound
+loops the annotation says nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from compiler.errors import LoweringError
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
+from compiler.lower.loops.prefetch_group import CACHE_LINE, NEXT_GROUP, group_fetches
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
@@ -35,7 +37,6 @@ from compiler.tir.visit import free_vars, seq
 
 SOFTWARE_PREFETCH = "software_prefetch"
 WHOLE_LOOP = "extent"  # a distance
-CACHE_LINE = 64  # bytes: what one prefetch fetches
 _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
 
 
@@ -50,12 +51,13 @@ def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
         return func
     given = frozenset(buffer.data for buffer in func.buffer_map.values())
 
-    def go(node: Node) -> Node:
+    def go(node: Node, around: tuple[n.For, ...] = ()) -> Node:
         if isinstance(node, PrimExpr):
             return node
-        rebuilt = map_children(node, go)
+        inside = (*around, node) if isinstance(node, n.For) else around
+        rebuilt = map_children(node, lambda child: go(child, inside))
         if isinstance(rebuilt, n.For) and SOFTWARE_PREFETCH in rebuilt.annotations:
-            return _fetching(rebuilt, given)
+            return _fetching(rebuilt, around, given)
         return rebuilt
 
     body = go(func.body)
@@ -63,18 +65,20 @@ def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
     return func.with_body(body)
 
 
-def _fetching(loop: n.For, given: frozenset[n.Var]) -> n.For:
+def _fetching(loop: n.For, around: tuple[n.For, ...], given: frozenset[n.Var]) -> n.For:
     found, name = loop.annotations[SOFTWARE_PREFETCH], loop.loop_var.name
+    without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
+    if isinstance(found, str) and found == NEXT_GROUP:
+        return replace(loop, annotations=without, body=seq(*group_fetches(loop, around, given), loop.body))
     next_run = isinstance(found, str) and found == WHOLE_LOOP
     distance = ops.as_int(loop.extent if next_run else found)
     if distance is None or distance < 0:
         raise LoweringError(
             f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}",
-            hint=f"it is a number of iterations, at least 0, or {WHOLE_LOOP!r}, where that is known",
+            hint=f"it is a number of iterations, at least 0, or {WHOLE_LOOP!r}, where that is known, or {NEXT_GROUP!r}",
         )
     if loop.kind is ForKind.VECTORIZED:
         raise LoweringError(f"{SOFTWARE_PREFETCH}: loop {name!r} is vectorized", hint="annotate a loop around it")
-    without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
     if distance == 0:
         return replace(loop, annotations=without)
     streams = [s for s in _streams(loop, given) if not next_run or free_vars(s.start)]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from compiler.lower.loops.inject_prefetch import NEXT_GROUP, SOFTWARE_PREFETCH
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import Axis, BlockAccess, BlockInfo
@@ -212,6 +213,8 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     # fused only now: what a tile covers is plain to see while each axis has its own loop
     sch.parallel(fuse_all(sch, parallel))
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
+    if shape.ahead and shape.pack and reduce_loops[0] not in unrolled:
+        sch.annotate(reduce_loops[0], SOFTWARE_PREFETCH, NEXT_GROUP)
     vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
 
 

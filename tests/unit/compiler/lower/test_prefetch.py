@@ -11,6 +11,7 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.errors import LoweringError
+from compiler.lower.blocks.split_preproc import split_layout_rewrite
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule, apply_trace
@@ -121,6 +122,56 @@ def test_vectors_and_large_iterations_are_refused():
     with pytest.raises(LoweringError, match="reads 128 lines") as error:
         lower_func(large.func)
     assert "annotate a loop inside it" in str(error.value)
+
+
+def packed_product(rows: int, columns: int, depth: int, panel: int) -> PrimFunc:
+    """C += A · W, W in panels of 32 columns and groups of `panel` of them. All tiles of 4 rows share a group."""
+    func = WorkloadSpec.parse(f"matmul:{rows},{columns},{depth}").prim_func().with_attr("layout_free_buffers", [1])
+    sch = Schedule(func, seed=0)
+    block = sch.get_block("T_matmul")
+    i, j, k = sch.get_loops(block)
+    groups, panels, vectors, lane = sch.split(j, [None, panel, 2, 16])
+    outer, row = sch.split(i, [None, 4])
+    sch.reorder(groups, outer, panels, k, row, vectors, lane)
+    sch.parallel(groups)
+    sch.unroll(row)
+    sch.unroll(vectors)
+    sch.vectorize(lane)
+    packed = sch.cache_read(block, sch.read_index(block, "B"), "global")
+    sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
+    sch.transform_layout(packed, ("write", 0), "lambda i, j: (j // 32, i, j % 32)")
+    sch.annotate(k, "software_prefetch", "group")
+    two = split_layout_rewrite(sch.func)
+    assert two is not None
+    return two[1]
+
+
+def test_the_next_group_is_asked_for_in_the_second_half_of_a_group():
+    found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(packed_product(64, 256, 96, 2)).script())
+    # a group is of 2 · 32 · 96 elements and is read in 16 · 2 · 96 steps: 2 elements a step, and 4 in half of them
+    assert len(found) == 1
+    assert found[0].endswith("_1[(j_0 + 1) * 6144 + (((i_0 * 2 + j_1) * 96 + k) * 4 - 6144)]")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_that_are_asked_for_change_no_result(seed):
+    """Also of sizes that divide by nothing, where loops over panels have no constant extent."""
+    rng = np.random.default_rng(seed)
+    rows, columns, depth = (int(x) for x in rng.integers((5, 40, 33), (40, 300, 120)))
+    func = packed_product(rows, columns, depth, int(rng.integers(1, 4)))
+    assert "T.prefetch" in lower_func(func).script()
+    a, b = (rng.standard_normal(size).astype("float32") for size in ((rows, depth), (depth, columns)))
+    wide = np.zeros((depth, -(-columns // 32) * 32), "float32")
+    wide[:, :columns] = b
+    panels = np.ascontiguousarray(wide.reshape(depth, -1, 32).transpose(1, 0, 2))
+    result = array(np.zeros((rows, columns), "float32"))
+    load_artifact(compile_artifact(func, Target("llvm")))["default_function"](array(a), array(panels), result)
+    np.testing.assert_allclose(result.numpy(), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_few_steps_ask_for_no_group():
+    """A group that one tile of rows reads is read from memory all the time."""
+    assert "T.prefetch" not in lower_func(packed_product(4, 256, 96, 1)).script()
 
 
 def test_on_gpus_it_says_nothing():
