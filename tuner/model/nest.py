@@ -19,7 +19,8 @@ from compiler.errors import TunefarmError
 from compiler.ir.base import Node
 from compiler.ir.visit import children
 from compiler.lower.blocks.split_preproc import PREPROC
-from compiler.lower.loops.inject_prefetch import NEXT_GROUP, SOFTWARE_PREFETCH
+from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
+from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Step

@@ -12,7 +12,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.lower.loops.inject_prefetch import NEXT_GROUP, SOFTWARE_PREFETCH
+from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
+from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import Axis, BlockAccess, BlockInfo
