@@ -17,8 +17,9 @@ from tuner.search.base import Proposal
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Costs are seconds per call, or joules by `unit`; `flops` operations per call. `best_cost` is the lowest so far,
-    and the run's result (`tuner.records.lookup.result`) once it ended. `budget` is a guess where only time is limited.
+    """Costs are seconds per call, or joules by `unit`; `flops` operations per call. `best_cost` is the lowest so far;
+    after the finals (`in_finals`) the winner's cost there, and the run's result (`tuner.records.lookup.result`) once it
+    ended. `lowest_cost` only falls. `budget` is a guess where only time is limited.
     `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last.
     `model`: the one that calls the kernel `calls` times. `baseline`: what is measured in place of the untuned function,
     by name."""
@@ -38,6 +39,8 @@ class TaskProgress:
     calls: float = 1.0
     unit: str = "s"
     baseline: str = ""
+    lowest_cost: float | None = None
+    in_finals: bool = False
 
     @property
     def drift(self) -> float | None:
@@ -51,6 +54,11 @@ class TaskProgress:
         """Seconds a call of what a build uses by now: the best candidate, or the untuned function where that is
         faster."""
         return min((cost for cost in (self.baseline_cost, self.best_cost) if cost is not None), default=None)
+
+    @property
+    def lowest(self) -> float | None:
+        """The lowest cost there was so far, the untuned function's included. It never rises."""
+        return min((cost for cost in (self.cost, self.lowest_cost) if cost is not None), default=None)
 
     @property
     def failed(self) -> int:
@@ -68,12 +76,17 @@ class TaskProgress:
 @dataclass(frozen=True)
 class ModelProgress:
     """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known.
-    `minute` is what the next minute of tuning should save of them; None once it ended, and while that is not known."""
+
+    `best` adds up the lowest costs so far, and never rises while kernels are searched. Once all of them ended it adds up
+    their results; `in_finals` says that finals measured kernels again, so it may be higher than before. `minute` is what
+    the next minute of tuning should save; None once all ended, and while that is not known.
+    """
 
     name: str
     untuned: float | None
     best: float | None
     minute: float | None = None
+    in_finals: bool = False
 
     @staticmethod
     def of(name: str, tasks: Sequence[TaskProgress], minute: float | None = None) -> ModelProgress:
@@ -82,9 +95,10 @@ class ModelProgress:
         A kernel without a candidate that is faster counts as it is untuned.
         """
         untuned = [task.baseline_cost for task in tasks]
-        best = [task.cost for task in tasks]
         ended = all(task.ended for task in tasks)
-        return ModelProgress(name, _total(untuned, tasks), _total(best, tasks), None if ended else minute)
+        best = [task.cost if ended else task.lowest for task in tasks]
+        again = ended and any(task.in_finals for task in tasks)
+        return ModelProgress(name, _total(untuned, tasks), _total(best, tasks), None if ended else minute, again)
 
     @property
     def speedup(self) -> float | None:
@@ -249,6 +263,8 @@ def task_progress(
         calls=search.weight,
         unit=options.goal.unit,
         baseline=search.task.baseline,
+        lowest_cost=state.lowest_cost,
+        in_finals=state.in_finals,
     )
 
 

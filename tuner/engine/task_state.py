@@ -41,7 +41,8 @@ class Restored:
 @dataclass
 class TaskState:
     """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
-    result another run had count in `known` only. `stale` is how many were done since the last gain,
+    result another run had count in `known` only. `best_cost` is the best candidate's: the lowest, or the winner's in the
+    finals (`in_finals`); `lowest_cost` only falls. `stale` is how many were done since the last gain,
     `wall_s` the task's share of the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is
     what the last trial drew that told it."""
 
@@ -57,6 +58,8 @@ class TaskState:
     baseline_cost: float | None = None
     last_baseline_cost: float | None = None
     best_cost: float | None = None
+    lowest_cost: float | None = None
+    in_finals: bool = False
     best: Proposal | None = None
     failures: Counter[FailureKind] = field(default_factory=Counter)
     first_failure: str = ""
@@ -170,6 +173,7 @@ class TaskState:
         del self.ranking[_RANKED:]
         if self.best_cost is None or cost < self.best_cost:
             self.best_cost, self.best = cost, candidate
+            self.lowest_cost = cost
 
     def _count(self) -> None:
         before = self.history[-1] if self.history else self.baseline_cost
@@ -208,6 +212,7 @@ class TaskState:
             verdict = compare(interval(entries[held]), interval(entries[winner]))
             winner = winner if verdict is Verdict.FASTER else held
         self.best, self.best_cost = known[winner], statistics.median(entries[winner])
+        self.in_finals = True
 
 
 @dataclass

@@ -60,6 +60,7 @@ class RunProgress(Shown):
 @shows(
     ModelProgress,
     renamed={"name": "model", "untuned": "untuned_s", "best": "now_s", "minute": "next_minute_saves_s"},
+    without=("in_finals",),
 )
 class RunModel(Shown):
     """A model that a run tunes: the seconds of a run of its kernels untuned and by now, and what the next minute of

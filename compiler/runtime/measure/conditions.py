@@ -19,6 +19,7 @@ from compiler.errors import ArgumentError
 from compiler.runtime.core.registry import register_func
 from compiler.runtime.measure import energy
 
+CPUS = "/sys/devices/system/cpu"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOAD = 0.05
 """Share of a core, used by others, from which on it is worth saying."""
@@ -69,8 +70,8 @@ def take() -> Reading:
         preempted=usage.ru_nivcsw,
         core=_last_core(),
         pinned=len(cores) == 1,
-        frequency_khz=_mean(_number(f"/sys/devices/system/cpu/cpu{c}/cpufreq/scaling_cur_freq") for c in cores),
-        throttled=_sum(_number(f"/sys/devices/system/cpu/cpu{c}/thermal_throttle/core_throttle_count") for c in cores),
+        frequency_khz=_mean(_number(f"{CPUS}/cpu{c}/cpufreq/scaling_cur_freq") for c in cores),
+        throttled=_sum(_number(f"{CPUS}/cpu{c}/thermal_throttle/core_throttle_count") for c in cores),
         ready=_ready_tasks(),
         energy_uj=energy.read(),
     )

@@ -73,6 +73,14 @@ def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, cap
         assert found["tuned_share"] == pytest.approx(1)
         assert found["checked"]
         assert [kernel["calls"] for kernel in found["kernels"]] == [2, 1]
+        unrun = build()  # its times are those that the store has of the configs
+        assert "not run: the times, " in unrun.out
+        assert [line.split()[-1][-1] for line in unrun.out.splitlines() if " hit " in line or " written " in line] == [
+            "%", "%"
+        ]  # fmt: skip
+        told = json.loads(build("--json").out)
+        assert told["seconds"] is None
+        assert told["expected_seconds"] == pytest.approx(sum(k["expected_seconds"] for k in told["kernels"]))
         for share in (("--require-tuned", "95%"), ("--require-tuned=95%",)):
             less = build("--no-adapt", *share, "--target", "llvm -mcpu=core2")
             assert less.code == 3, less.text

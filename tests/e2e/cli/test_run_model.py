@@ -85,7 +85,7 @@ def test_an_artifact_runs_on_a_box(model: Path, tmp_path: Path, capfd: pytest.Ca
         (["{model}", "--dim", "n=many"], "whole number"),
         (["{model}", "--dim", "n=2", "--input", "z=zeros"], "no input 'z'"),
         (["{model}", "--dim", "n=2", "--input", "x=x.txt"], "ends in .npy"),
-        (["{model}", "--dim", "n=2", "--input", "x=none.npy"], "No such file"),
+        (["{model}", "--dim", "n=2", "--input", "x=none.npy"], "there is no file none.npy"),
         (["{model}", "--bisect"], "--bisect goes with"),
         (["none.onnx"], "there is no file none.onnx"),
         (["spec.py"], "which model of spec.py?"),

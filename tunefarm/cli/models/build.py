@@ -43,6 +43,11 @@ class ModelBuildRow:
     how: str
     seconds: float | None
 
+    @property
+    def expected(self) -> float | None:
+        """The seconds of its calls by its config's measurements; None for one without a config of its own."""
+        return None if self.reply.cost_s is None else self.kernel.weight * self.reply.cost_s
+
 
 @dataclass(frozen=True)
 class BuiltSizes:
@@ -64,6 +69,12 @@ class BuiltModel:
     families: tuple[BuiltSizes, ...]
     seconds: float | None
     compared: Compared
+
+    @property
+    def expected(self) -> float | None:
+        """The seconds of a run of the kernels whose configs were measured; None where there is none."""
+        known = [kernel.expected for kernel in self.kernels if kernel.expected is not None]
+        return sum(known) if known else None
 
     @property
     def tuned_share(self) -> float | None:
@@ -230,6 +241,7 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
         "target": built.target,
         "artifact": str(built.path) if out else None,
         "seconds": built.seconds,
+        "expected_seconds": built.expected,
         "tuned_share": built.tuned_share,
         "checked": bool(built.compared.differences),
         **built.compared.to_json(),
@@ -238,6 +250,7 @@ def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
                 "kernel": kernel.kernel.name, "calls": kernel.kernel.weight, "config": kernel.how,
                 "workload_key": workload_key(kernel.kernel.func), "digest": kernel.reply.digest,
                 "joules": kernel.reply.joules, "explain": list(kernel.reply.explain), "seconds": kernel.seconds,
+                "expected_seconds": kernel.expected,
             }
             for kernel in built.kernels
         ],
@@ -264,21 +277,29 @@ def _print(built: BuiltModel, out: Path | None) -> None:
     from tunefarm.cli.tables import show_table
 
     table = Table("kernel", "calls", "config", "time", "share", box=None)
+    whole = built.seconds or built.expected
     for kernel in built.kernels:
-        took = "" if kernel.seconds is None else duration(kernel.seconds)
-        share = "" if kernel.seconds is None or not built.seconds else f"{kernel.seconds / built.seconds:.1%}"
-        table.add_row(kernel.kernel.name, str(kernel.kernel.weight), kernel.how, took, share)
+        took = kernel.expected if built.seconds is None else kernel.seconds
+        table.add_row(kernel.kernel.name, str(kernel.kernel.weight), kernel.how, *_time_and_share(took, whole))
     for each in built.families:
-        took = "" if each.seconds is None else duration(each.seconds)
-        share = "" if each.seconds is None or not built.seconds else f"{each.seconds / built.seconds:.1%}"
         sizes = f" at {len(each.record.sizes.sizes)} sizes" if each.record else ""
-        table.add_row(str(each.family.spec), str(each.family.weight), _how_sized(each) + sizes, took, share)
+        name, calls = str(each.family.spec), str(each.family.weight)
+        table.add_row(name, calls, _how_sized(each) + sizes, *_time_and_share(each.seconds, whole))
     show_table(table, "kernel")
     tuned = sum(kernel.reply.tuned for kernel in built.kernels)
     tuned += sum(each.record is not None for each in built.families)
     covered = "" if built.tuned_share is None else f", {built.tuned_share:.0%} of the kernels' time"
     click.echo(f"{tuned} of {len(built.kernels) + len(built.families)} kernels tuned{covered}")
+    if built.seconds is None and built.expected is not None:
+        click.echo(f"not run: the times, {duration(built.expected)} together, are those of the configs' trials")
     for line in built.compared.lines():
         click.echo(line)
     if out:
         click.echo(f"written: {built.path}")
+
+
+def _time_and_share(seconds: float | None, whole: float | None) -> tuple[str, str]:
+    """A kernel's time, and its share of the whole; "" for what is not known."""
+    if seconds is None:
+        return "", ""
+    return duration(seconds), f"{seconds / whole:.1%}" if whole else ""

@@ -72,8 +72,14 @@ def _read(name: str, file: str) -> AnyArray:
         raise ArgumentError(f"--input {name}={file}: neither {', '.join(MADE)} nor a file that ends in .npy")
     try:
         found: AnyArray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"--input {name}={file}: {error}") from None
+    except FileNotFoundError:
+        hint = f"--input {name}=random makes one; numpy.save('{path.name}', array) writes one"
+        raise ArgumentError(f"--input {name}: there is no file {path}", hint=hint) from None
+    except OSError as error:
+        raise ArgumentError(f"--input {name}: cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        hint = "numpy.save writes such files; arrays of Python objects are refused"
+        raise ArgumentError(f"--input {name}: {path} holds no array: {error}", hint=hint) from None
     return found
 
 

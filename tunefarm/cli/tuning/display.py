@@ -51,7 +51,8 @@ def status_line(snapshot: Snapshot) -> str:
     parts = models_text(snapshot)
     for task in snapshot.tasks:
         gain = f" ({task.speedup:.1f}x)" if task.speedup else ""
-        parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
+        best = "final" if task.in_finals else "best"
+        parts.append(f"{task.name} {task.done}/{task.budget} {best} {speed(task, task.best_cost)}{gain}")
     if snapshot.waiting:
         return f"{'; '.join(parts)} | waiting for a device: {snapshot.waiting}"
     devices = counted(snapshot.devices, "device")
@@ -68,7 +69,8 @@ def models_text(snapshot: Snapshot) -> list[str]:
             gain = f"{model.speedup:.1f}x" if model.speedup else ""
             before = f"untuned {told(model.untuned)}, {gain}"
             more = "" if model.minute is None else f", a minute more should save {told(model.minute)}"
-            found.append(f"{model.name}'s kernels {told(model.best)} a run ({before}){more}")
+            again = ", measured again in the finals" if model.in_finals else ""
+            found.append(f"{model.name}'s kernels {told(model.best)} a run ({before}){again}{more}")
     return found
 
 
@@ -286,6 +288,7 @@ def models_json(snapshot: Snapshot) -> list[dict[str, Any]]:
             f"now_{unit}": model.best,
             "speedup": model.speedup,
             f"next_minute_saves_{unit}": model.minute,
+            "in_finals": model.in_finals,
         }
         for model in snapshot.models
     ]

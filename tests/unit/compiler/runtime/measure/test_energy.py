@@ -1,8 +1,12 @@
-"""Energy by the counters of a recorded powercap tree: two packages with memory, as a two-socket server shows them."""
+"""Energy by the counters of a recorded powercap tree: two packages with memory, as a two-socket server shows them.
+
+The mean clock is that of a recorded cpufreq tree, of the cores that this process may run on.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +78,23 @@ def test_what_cannot_be_read_is_said(tree: str, tmp_path: Path) -> None:
     assert energy.read(tree) is None
     assert energy.joules(None, None, tree) is None
     assert "root only" in energy.why_not(tree)
+
+
+def write_clocks(root: Path, khz: int) -> None:
+    """A cpufreq tree whose cores of this process run at so many kHz, and one more core at twice that."""
+    cores = sorted(os.sched_getaffinity(0))
+    for core in (*cores, cores[-1] + 1):
+        folder = root / f"cpu{core}" / "cpufreq"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "scaling_cur_freq").write_text(f"{khz if core in cores else 2 * khz}\n")
+
+
+def test_the_mean_clock_is_that_of_the_cores_that_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "CPUS", str(tmp_path))
+    assert "clock_mhz" not in json.loads(conditions.end(conditions.begin()))  # as in most virtual machines
+    write_clocks(tmp_path, 3_000_000)
+    before = conditions.begin()
+    write_clocks(tmp_path, 3_400_000)
+    assert json.loads(conditions.end(before))["clock_mhz"] == 3200.0
+    quick = conditions.take()
+    assert conditions.drawn(quick, conditions.take())["clock_mhz"] == 3400.0

@@ -64,6 +64,19 @@ def test_a_model_is_what_its_kernels_take_by_their_calls():
     assert unknown.best is None
 
 
+def test_the_time_of_a_model_rises_only_when_all_finals_are_over_and_says_so():
+    searched = task(model="net", lowest_cost=0.0025)
+    slower = task(model="net", lowest_cost=0.0025, best_cost=0.005, in_finals=True, ended=True)
+    before = snapshot(searched, searched).models[0].best
+    between = snapshot(slower, searched)
+    assert between.models[0].best == before == 0.005
+    assert "net's kernels 5.00 ms a run (untuned 1.00 s, 200.0x); " in status_line(between)
+    assert "40/64 final 53.7 GFLOP/s (100.0x)" in status_line(between)
+    after = snapshot(slower, slower)
+    assert after.models[0].best == 0.01
+    assert "net's kernels 10.0 ms a run (untuned 1.00 s, 100.0x), measured again in the finals" in status_line(after)
+
+
 def test_what_a_minute_more_should_save_is_told_until_the_run_ends():
     tasks = (task(model="net", calls=3.0), task(model="net"))
     (model,) = snapshot(*tasks, minute={"net": 0.25e-3}).models
@@ -80,7 +93,10 @@ def test_programs_follow_a_run_by_lines_of_json():
         display.update(snapshot(task(model="net", calls=3.0), minute={"net": 0.5}, held_before_s=60.0))
     note, *lines = map(json.loads, console.file.getvalue().splitlines())
     assert note == {"note": "device a ready"}
-    told = {"model": "net", "untuned_s": 1.5, "now_s": 0.0075, "speedup": 200.0, "next_minute_saves_s": 0.5}
+    told = {
+        "model": "net", "untuned_s": 1.5, "now_s": 0.0075, "speedup": 200.0, "next_minute_saves_s": 0.5,
+        "in_finals": False,
+    }  # fmt: skip
     assert all((line["models"], line["time_left_s"], line["device_seconds"]) == ([told], 7.5, 60.0) for line in lines)
 
 
