@@ -104,7 +104,7 @@ def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, cap
     ]
     listed = run_cli(capfd, "models", "list", "--db", db)
     assert "layers" in listed.out
-    assert "layers with 1 versions" in run_cli(capfd, "models", "remove", "layers", "--yes", "--db", db).out
+    assert "layers with 1 version\n" in run_cli(capfd, "models", "remove", "layers", "--yes", "--db", db).out
     assert "no models yet" in run_cli(capfd, "models", "list", "--db", db).out
 
 
