@@ -77,9 +77,9 @@ class TaskProgress:
 class ModelProgress:
     """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known.
 
-    `best` adds up the lowest costs so far, and never rises while kernels are searched. Once all of them ended it adds up
-    their results; `in_finals` says that finals measured kernels again, so it may be higher than before. `minute` is what
-    the next minute of tuning should save; None once all ended, and while that is not known.
+    `best` adds up the lowest costs so far, and never rises while kernels are searched. Once all of them ended it adds
+    up their results; `in_finals` says that finals measured kernels again, so it may be higher than before. `minute` is
+    what the next minute of tuning should save; None once all ended, and while that is not known.
     """
 
     name: str
