@@ -43,7 +43,8 @@ class TaskState:
     """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
     result another run had count in `known` only. `best_cost` is the lowest, or after the finals (`in_finals`) that of
     their winner; `lowest_cost` only falls. `stale` is how many were done since the last gain, `wall_s` the task's share
-    of the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is what the last trial drew that told it."""
+    of the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is what the
+    last trial drew that told it."""
 
     index: int
     plan: Plan
