@@ -101,7 +101,7 @@ class Bench:
             outcome = tune(family.searches, fleet=self.fleet, options=options, store=store)
             family.settle(finals_of(store, outcome.snapshot.run_id))  # as `tunefarm tune` does
         tasks = outcome.snapshot.tasks
-        return family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
+        return family.record([task.untuned_cost for task in tasks], sum(task.done for task in tasks))
 
     def built(self, size: Size, trace: str | None) -> CPUFunction:
         """The kernel of a size with a trace."""

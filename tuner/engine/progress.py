@@ -11,6 +11,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
 from tuner.engine.task_state import TaskState
+from tuner.records.lookup.result import untuned_result
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
 
@@ -22,7 +23,7 @@ class TaskProgress:
     ended. `lowest_cost` only falls. `budget` is a guess where only time is limited.
     `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last.
     `model`: the one that calls the kernel `calls` times. `baseline`: what is measured in place of the untuned function,
-    by name."""
+    by name. `result_baseline_cost`: what the ended run's result is compared with, as the store has it."""
 
     name: str
     done: int
@@ -41,6 +42,7 @@ class TaskProgress:
     baseline: str = ""
     lowest_cost: float | None = None
     in_finals: bool = False
+    result_baseline_cost: float | None = None
 
     @property
     def drift(self) -> float | None:
@@ -53,7 +55,14 @@ class TaskProgress:
     def cost(self) -> float | None:
         """Seconds a call of what a build uses by now: the best candidate, or the untuned function where that is
         faster."""
-        return min((cost for cost in (self.baseline_cost, self.best_cost) if cost is not None), default=None)
+        return min((cost for cost in (self.untuned_cost, self.best_cost) if cost is not None), default=None)
+
+    @property
+    def untuned_cost(self) -> float | None:
+        """What the best is compared with: of the untuned function's times the one that less disturbed, as in
+        `tuner.records.lookup.result.untuned_result`."""
+        measured = [cost for cost in (self.baseline_cost, self.last_baseline_cost) if cost is not None]
+        return self.result_baseline_cost or untuned_result([(None, cost) for cost in measured])
 
     @property
     def lowest(self) -> float | None:
@@ -66,11 +75,9 @@ class TaskProgress:
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as untuned; of the untuned function's two times the shorter, which less disturbed."""
-        if self.baseline_cost is None or self.best_cost is None:
-            return None
-        untuned = min(self.baseline_cost, self.last_baseline_cost or self.baseline_cost)
-        return untuned / self.best_cost
+        """How many times as fast as untuned."""
+        untuned = self.untuned_cost
+        return None if untuned is None or self.best_cost is None else untuned / self.best_cost
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ class ModelProgress:
 
         A kernel without a candidate that is faster counts as it is untuned.
         """
-        untuned = [task.baseline_cost for task in tasks]
+        untuned = [task.untuned_cost for task in tasks]
         ended = all(task.ended for task in tasks)
         best = [task.cost if ended else task.lowest for task in tasks]
         again = ended and any(task.in_finals for task in tasks)
@@ -169,10 +176,17 @@ class Snapshot:
             for name in names
         )
 
-    def with_results(self, costs: Sequence[float | None]) -> Snapshot:
-        """Return the snapshot of an ended run whose tasks came to `costs`; a task without one keeps its best so far."""
-        ended = zip(self.tasks, costs, strict=True)
-        return replace(self, tasks=tuple(replace(t, best_cost=cost or t.best_cost) for t, cost in ended))
+    def with_results(self, results: Sequence[tuple[float | None, float | None]]) -> Snapshot:
+        """Return the snapshot of an ended run by its tasks' `results`: the cost of each and that of its baseline. A
+        task without one keeps its best so far."""
+        ended = zip(self.tasks, results, strict=True)
+        return replace(
+            self,
+            tasks=tuple(
+                replace(task, best_cost=best or task.best_cost, result_baseline_cost=untuned)
+                for task, (best, untuned) in ended
+            ),
+        )
 
     @property
     def done(self) -> int:

@@ -249,10 +249,17 @@ class RunRecorder:
             timestamp=time.time(),
         )
 
-    def results(self) -> list[float | None]:
-        """Return what each task came to, in seconds a call, by the definition that every table and page goes by."""
-        found = [self._store.runs.task_result(self.run_id, row.id) for row in self._run.tasks]
-        return [None if result is None or self._goal is not Goal.TIME else result.cost for result in found]
+    def results(self) -> list[tuple[float | None, float | None]]:
+        """Return what each task came to and what that is compared with, in seconds a call, by the definition that every
+        table and page goes by."""
+        if self._goal is not Goal.TIME:
+            return [(None, None)] * len(self._run.tasks)
+        tasks = self._store.runs.get(self.run_id).tasks
+        found = [self._store.runs.task_result(self.run_id, task.id) for task in tasks]
+        return [
+            (None if result is None else result.cost, task.baseline_cost)
+            for result, task in zip(found, tasks, strict=True)
+        ]
 
     # -- what is there already
 

@@ -58,7 +58,8 @@ class CSource:
     its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added. `{mcpu}` in it is
     the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
     nothing else. `headers` are the files it includes (see `local_headers`), which go along to where it is compiled.
-    `more` are further sources, names and texts, which are compiled in the same way and linked to it.
+    `more` are further sources, names and texts, which are compiled in the same way and linked to it. `files` are the
+    paths of the source and of these as the user wrote them, if they were read from files.
     """
 
     text: str
@@ -67,6 +68,7 @@ class CSource:
     compiler: str = "cc -O3 -march={mcpu}"
     headers: tuple[Header, ...] = ()
     more: tuple[Header, ...] = ()
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.entry):
@@ -110,12 +112,8 @@ class CSource:
 
     def command(self, config: Config, target: str) -> list[str]:
         """The command that compiles the source for `config`, with file names as one would give them."""
-        return [
-            *self._command(self._compiler(Target(target).resolved()), config),
-            "-c",
-            self._file,
-            *(name for name, _ in self.more),
-        ]
+        files = self.files or (self._file, *(name for name, _ in self.more))
+        return [*self._command(self._compiler(Target(target).resolved()), config), "-c", *files]
 
     @property
     def _file(self) -> str:

@@ -126,9 +126,10 @@ class CTable:
 
     def kernel(self, texts: CTexts) -> CKernel:
         """The kernel, given the texts of its files. Raises SpecError."""
+        files = (self.source, *self.more)
         source = _checked(
             self.where,
-            lambda: CSource(texts.source, self.entry, self.arguments, self.compiler, texts.headers, texts.more),
+            lambda: CSource(texts.source, self.entry, self.arguments, self.compiler, texts.headers, texts.more, files),
         )
         rival = None
         if (table := self.rival) is not None:

@@ -54,6 +54,21 @@ def test_a_new_best_shows_on_the_next_request(api: httpx.Client, farm: Farm) -> 
         assert cost(api) == 1.0 / number
 
 
+def test_a_baseline_that_is_shorter_at_the_end_of_the_run_shows(api: httpx.Client, farm: Farm) -> None:
+    run = farm.run()
+    farm.baseline(run, 2.0)
+    farm.trial(run, "d", 1.0, 1.0)
+
+    def ratios() -> tuple[float, float]:
+        config = api.get("/best", params=QUERY).json()["config"]
+        (task,) = api.get(f"/runs/{run.id}").json()["tasks"]
+        return config["untuned_s"] / config["cost_s"], task["baseline_cost_s"] / task["best_cost_s"]
+
+    assert ratios() == ratios() == (2.0, 2.0)
+    farm.baseline(run, 1.5)
+    assert ratios() == ratios() == (1.5, 1.5)
+
+
 def test_a_new_best_of_another_process_shows(api: httpx.Client, farm: Farm) -> None:
     """Of another store, as far as the database can tell; a server says so in its own time."""
     run = farm.run()

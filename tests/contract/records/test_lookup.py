@@ -8,12 +8,13 @@ import pytest
 
 from compiler.errors import TargetError
 from rpc_server.wire.trial_messages import FailureKind
-from tests.kit.records.farm import KEY, OTHER_KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed
+from tests.kit.records.farm import KEY, OTHER_KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed, measured
 from tuner.records.errors import RecordNotFound
 from tuner.records.lookup.keys import workload_family
 from tuner.records.model import (
     NewRun,
     NewRunTask,
+    TrialPurpose,
 )
 
 
@@ -49,6 +50,27 @@ class TestBest:
         assert (found.config.untuned, found.config.worse_than_untuned) == (seconds, slower)
         assert any("as written is faster" in line for line in found.explain) is slower
         assert len(farm.store.best.near(workload_family("def f"), V3, ZEN3)) == (not slower)
+
+    @pytest.mark.parametrize(("last", "counts"), [(1.5, 1.5), (3.0, 2.0)])
+    def test_what_a_config_is_compared_with_is_what_its_run_is(self, farm: Farm, last: float, counts: float) -> None:
+        """The shorter of the baseline's times at the start and the end, in one place for both."""
+        run = farm.run()
+        farm.baseline(run, 2.0)
+        farm.trial(run, "a", 1.0)
+        farm.store.trials.add(measured(run, "a", 1.25, device=farm.zen3, purpose=TrialPurpose.FINAL))
+        farm.baseline(run, last)
+        (task,) = farm.store.runs.get(run.id).tasks
+        assert (config := farm.store.best.look_up(KEY, V3, ZEN3).config) is not None
+        assert (task.baseline_cost, task.best_cost) == (config.untuned, config.cost) == (counts, 1.25)
+
+    def test_a_baseline_on_another_class_of_device_is_no_measure(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.baseline(run, 2.0)
+        farm.trial(run, "a", 1.0)
+        farm.baseline(run, 0.5, device=farm.spr)
+        (task,) = farm.store.runs.get(run.id).tasks
+        assert (config := farm.store.best.look_up(KEY, V3, ZEN3).config) is not None
+        assert (task.baseline_cost, config.untuned, config.worse_than_untuned) == (2.0, 2.0, False)
 
     def test_a_library_that_is_faster_is_named(self, farm: Farm) -> None:
         """No build makes it, so builds take the best config all the same."""

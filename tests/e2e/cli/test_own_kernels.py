@@ -12,6 +12,7 @@ import pytest
 from tests.kit import patient_http
 from tests.kit.records.measured import untuned_took
 from tests.kit.tuner import byok_kernels
+from tunefarm.notebook import load_run
 from tuner.kernels.space import config_of
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
@@ -25,7 +26,7 @@ sample_ms = 2
 
 [[kernel]]
 name = "saxpy"
-source = "saxpy.c"
+source = "scaled_sum.c"
 entry = "saxpy"
 compiler = "cc -O3"
 args = [
@@ -52,7 +53,7 @@ HELPER = "from byok_kernels import make_scaled as make, scaled\n"
 
 @pytest.fixture
 def farm(farm):
-    (farm.folder / "saxpy.c").write_text(byok_kernels.SAXPY)
+    (farm.folder / "scaled_sum.c").write_text(byok_kernels.SAXPY)
     (farm.folder / "kernels.toml").write_text(TOML)
     (farm.folder / "mine.py").write_text(PYTHON)
     (farm.folder / "scaled_helper.py").write_text(HELPER)
@@ -77,7 +78,18 @@ def test_c_source_from_a_toml_file(farm):
     assert run.options["sample_ms"] == 2
     assert measured
     assert {c["SCALE"] for c in measured} == {2}
+    _has_one_speedup(farm, task, run)
     _is_found_by_every_name(farm, run.tasks[0].workload.key)
+
+
+def _has_one_speedup(farm, task, run):
+    """The function as written was measured at the start and at the end: the summary, the run and the lookup mean the
+    same of the two."""
+    assert task["last_baseline_s"] not in (None, task["baseline_s"])
+    config = farm.json("best", "saxpy", "--db", farm.db)["config"]
+    (best,) = load_run(farm.db).best()
+    assert config["untuned_s"] == run.tasks[0].baseline_cost == min(task["baseline_s"], task["last_baseline_s"])
+    assert config["untuned_s"] / config["cost_s"] == task["speedup"] == best.speedup
 
 
 def _is_found_by_every_name(farm, key):
@@ -87,7 +99,7 @@ def _is_found_by_every_name(farm, key):
     assert len({json.dumps(reply["config"]["values"]) for reply in found}) == 1
     values = found[0]["config"]["values"]
     shown = farm.run("show", "kernels.toml:saxpy", "--db", farm.db).stdout
-    assert f"cc -O3 -fPIC -DSCALE=2 -DUNROLL={values['UNROLL']} -c saxpy.c" in shown
+    assert f"cc -O3 -fPIC -DSCALE=2 -DUNROLL={values['UNROLL']} -c scaled_sum.c" in shown
     assert "void saxpy(const float *x, const float *y, float *out);" in shown
     assert "GFLOP/s" in shown  # flops = "2 * 4096"
     assert "no workload is called" in farm.run("best", "nothing", "--db", farm.db, code=1).stderr

@@ -13,3 +13,4 @@ def untuned_took(db: str, seconds: float) -> None:
     with RecordStore.open(db) as store, store._engine.begin() as connection:
         slow = text("UPDATE trials SET cost = :seconds WHERE purpose = :baseline")
         connection.execute(slow, {"seconds": seconds, "baseline": TrialPurpose.BASELINE})
+        connection.execute(text("UPDATE run_tasks SET baseline_cost = :seconds"), {"seconds": seconds})

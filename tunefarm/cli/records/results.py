@@ -173,7 +173,7 @@ def print_config(found: ShownSubject, target: str, lookup: BestLookup, config: B
         how = "as fast" if config.goal is Goal.TIME else "as frugal"
         than = config.baseline or "the function as written"
         times, was = f"{cost / config.bounds.median:.2f} times", amount(cost, config.goal.unit)
-        click.echo(f"  {times} {how} as {than} at the start of its run, {was}")
+        click.echo(f"  {times} {how} as {than} in its run, {was}")
     click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")

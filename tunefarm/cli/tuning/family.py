@@ -37,7 +37,7 @@ def keep_families(
         at += len(tasks)
         family.settle(finals)
         try:
-            record = family.record([task.baseline_cost for task in tasks], sum(task.done for task in tasks))
+            record = family.record([task.untuned_cost for task in tasks], sum(task.done for task in tasks))
         except FamilyError as error:
             click.echo(f"{family.name}: {error.message}", err=True)
             continue

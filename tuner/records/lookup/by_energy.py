@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlalchemy import Connection, and_, bindparam, select, text
+from sqlalchemy import Connection, and_, bindparam, case, func, select, text
 from sqlalchemy.orm import aliased
 
 from tuner.goals import Goal
@@ -20,7 +20,7 @@ from tuner.records.model import BestConfig, TrialPurpose
 
 NO_ENERGY = "has configs, but no trial of them told its energy; asked for by time, there is one"
 
-_BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
+_BASELINE, _FIRST, _AGAIN = aliased(TrialRow), aliased(TrialRow), aliased(TrialRow)
 _FIRST_OF_TASK = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
 _CHOSEN = (
     select(
@@ -30,8 +30,16 @@ _CHOSEN = (
         TrialRow.finished_at,
         DeviceRow.name.label("device"),
         RunTaskRow.baseline,
-        _BASELINE.cost.label("untuned"),
-        _BASELINE.joules.label("untuned_joules"),
+        case((_BASELINE.id.is_not(None), RunTaskRow.baseline_cost)).label("untuned"),
+        select(func.min(_AGAIN.joules))  # of several the least, as of several times the shortest
+        .where(
+            _AGAIN.task_id == TrialRow.task_id,
+            _AGAIN.key_id == _BASELINE.key_id,
+            _AGAIN.purpose == TrialPurpose.BASELINE,
+        )
+        .correlate(TrialRow, _BASELINE)
+        .scalar_subquery()
+        .label("untuned_joules"),
     )
     .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
     .join(DeviceRow, DeviceRow.id == TrialRow.device_id)

@@ -24,19 +24,25 @@ _BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.
 )
 
 
-def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Set[int] = frozenset()) -> None:
     """Elect anew where trials just added (`rows`, columns of the trials table) could change who is best.
 
     That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and in
-    finals. Nothing else can win, so most trials cost one look at the incumbent.
+    finals. Nothing else can win, so most trials cost one look at the incumbent. The bests of `closed` keys are compared
+    with another time than before: they are written anew, so that whoever remembers them asks again.
     """
     by_key: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["eligible"]:
             by_key[row["key_id"]].append(row)
+    if not by_key and not closed:
+        return
+    catalog.lock_keys(connection, by_key.keys() | closed)
+    if closed:
+        again = update(BestConfigRow).where(BestConfigRow.key_id.in_(closed))
+        connection.execute(again.values(updated_at=utcnow()))
     if not by_key:
         return
-    catalog.lock_keys(connection, by_key)
     best = {row.key_id: row for row in connection.execute(_BESTS, {"keys": list(by_key)})}
     for key_id, added in sorted(by_key.items()):
         known = best.get(key_id)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select, text
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, or_, select, text
 from sqlalchemy.orm import aliased
 
 from compiler.runtime.measure.statistics import Interval
@@ -47,7 +47,7 @@ _BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
 def _of_the_same_task() -> ColumnElement[bool]:
     """The condition that the baseline began the task whose trial it is joined to, on a device of the same class.
 
-    It was there before any best config was, so that nothing changes which is joined."""
+    Its time is the task's (`tuner.records.lookup.result.untuned_result`), which may change when the run ends."""
     first = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
     return and_(
         _BASELINE.id == first.correlate(TrialRow).scalar_subquery(),
@@ -70,7 +70,7 @@ def _best_select() -> Select[Any]:
             CandidateRow.trace,
             TrialRow.run_id,
             DeviceRow.name.label("device"),
-            _BASELINE.cost.label("untuned"),
+            case((_BASELINE.id.is_not(None), RunTaskRow.baseline_cost)).label("untuned"),
             RunTaskRow.baseline,
         )
         .join(TuningKeyRow, TuningKeyRow.id == BestConfigRow.key_id)

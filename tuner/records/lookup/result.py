@@ -3,12 +3,14 @@
 The result is the lowest median of all samples that a candidate has from the run's finals, in which candidates take
 turns on one device. A run without finals has the lowest median of a single search trial for a result: the end of its
 curve. What the store serves as the best config may come from another run; see `tuner.records.lookup.best`.
+
+What a result is compared with is `untuned_result`: it is kept in the run's task, and everybody reads it there.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -60,6 +62,15 @@ def result_of(measured: Iterable[MeasuredFinal]) -> TaskResult | None:
         for group in groups
     ]
     return min(found, key=lambda result: result.cost, default=None)
+
+
+def untuned_result(measured: Sequence[tuple[int | None, float]]) -> float | None:
+    """Return the seconds a call of a task's baseline; None where it was not measured.
+
+    `measured` are the place and the median of each measurement, in their order. The shortest at the first one's place
+    counts: what else ran while one was made has no part in a speed-up.
+    """
+    return min((cost for place, cost in measured if place == measured[0][0]), default=None)
 
 
 def measurements(trials: Iterable[Trial]) -> list[MeasuredFinal]:

@@ -77,9 +77,10 @@ def add_trials(
     numbered = {(row.run_id, row.sequence): row.id for row in made}
     ids = [numbered[row["run_id"], row["sequence"]] for row in rows]
     _settle_results(connection, batch, rows)
+    closed = _settle_baselines(connection, batch, rows)
     _count(connection, batch)
     _count_failures(connection, list(zip(new, ids)))
-    incumbent.settle(connection, rows)
+    incumbent.settle(connection, rows, closed)
     _settle_claims(connection, batch, new)
     return ids
 
@@ -90,6 +91,22 @@ def _settle_results(connection: Connection, batch: _Batch, rows: Sequence[Mappin
         task = batch.tasks[task_id]
         result = results.final_result(connection, task.run_id, task.id)
         task.best_cost = task.best_cost if result is None else result.cost
+
+
+def _settle_baselines(connection: Connection, batch: _Batch, rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Settle what the tasks whose baselines were measured are compared with. Returns the tuning keys where that is
+    another time than before, when best configs of the task may have been given away already."""
+    keys = {}
+    for row in rows:
+        if row["purpose"] == TrialPurpose.BASELINE and row["cost"] is not None:
+            keys[row["task_id"]] = row["key_id"]
+    closed = set()
+    for task_id, key_id in keys.items():
+        task = batch.tasks[task_id]
+        before, task.baseline_cost = task.baseline_cost, results.baseline_cost(connection, task_id)
+        if before is not None and before != task.baseline_cost:
+            closed.add(key_id)
+    return closed
 
 
 def _settle_claims(connection: Connection, batch: _Batch, new: Sequence[NewTrial]) -> None:
@@ -228,8 +245,6 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
         if task.best_cost == task.search_cost:  # no finals yet
             task.best_cost = cost
         task.search_cost = cost
-    if trial.purpose is TrialPurpose.BASELINE and cost is not None:  # the shortest: what else ran disturbed it least
-        task.baseline_cost = min(cost, task.baseline_cost or cost)
     if trial.purpose is TrialPurpose.SEARCH:
         task.trials, run.trials = task.trials + 1, run.trials + 1
         task.failed, run.failed = task.failed + (not ok), run.failed + (not ok)
