@@ -15,6 +15,7 @@ from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
 from tunefarm.cli.records.best_family import best_family, family_of
 from tunefarm.cli.records.subject import ShownSubject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
+from tunefarm.cli.tuning.failures import failures_text
 from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
@@ -24,7 +25,7 @@ from tuner.number_text import amount, duration, energy
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
-from tuner.records.model import BestConfig, BestLookup, Run, RunState
+from tuner.records.model import BestConfig, BestLookup, FailureCount, Run, RunState
 from tuner.records.runs.resuming import may_resume, resume_command
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
@@ -34,6 +35,7 @@ _RUNS_EPILOG = """\b
 Examples:
   tunefarm runs
   tunefarm runs --json | jq '.[0].state'
+  tunefarm runs --failures 7
 \b
 Exit status: 0, 1 an error, 2 wrong usage.
 """
@@ -53,11 +55,15 @@ Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 @click.command(epilog=_RUNS_EPILOG)
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--limit", type=Whole(1), default=20, show_default=True, help="How many, newest first.")
+@click.option("--failures", type=Whole(1), metavar="RUN", help="Say why trials of RUN failed, with the first texts.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
-    """List tuning runs, newest first."""
+def runs(settings: Settings, db: str | None, limit: int, failures: int | None, as_json: bool) -> None:
+    """List tuning runs, newest first, or the failures of one."""
     with RecordStore.open(db or settings.db) as store:
+        if failures is not None:
+            _print_failures(store.runs.get(failures), store.runs.failures(failures), as_json)
+            return
         found = store.runs.newest(limit=limit)
     if as_json:
         click.echo(json.dumps([_run_json(r, db) for r in found]))
@@ -81,6 +87,18 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
         if may_resume(run):
             why = f"run {run.id} is {run.state.words}: {run.message or 'no reason is known'}"
             click.echo(f"{why}; go on with: {resume_command(run, db)}")
+
+
+def _print_failures(run: Run, failures: Sequence[FailureCount], as_json: bool) -> None:
+    if not as_json:
+        click.echo(failures_text(run, failures))
+        return
+    names = {task.id: task.workload.name for task in run.tasks}
+    told = [
+        {"kernel": names[f.task_id], "kind": f.kind, "count": f.count, "trial": f.first_trial_id, "text": f.first_text}
+        for f in failures
+    ]
+    click.echo(json.dumps(told))
 
 
 def _run_json(run: Run, db: str | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_UNREAD, console, nobody_reads
 from tunefarm.cli.models.inputs import parse_sizes
 from tunefarm.cli.tuning.display import WhileRead, beginning, make_display, models_json, summary_table
+from tunefarm.cli.tuning.failures import all_failed
 from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
@@ -78,11 +79,12 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                     recorder = RunRecorder.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, recorder, options, given)
             ended = store.runs.get(recorder.run_id)
+            why = all_failed(ended, store.runs.failures(ended.id), given["db"])
         records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
     if ended.state is RunState.OUT_OF_QUOTA:
         again = _resume_command(ended.id, given)
         click.echo(f"stopped: {ended.message}. When there are more hours, go on with: {again}", err=True)
-    _print(snapshot, ended.state, searches, records, given["as_json"])
+    _print(snapshot, ended.state, searches, records, why, given["as_json"])
 
 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
@@ -238,6 +240,7 @@ def _print(
     state: RunState,
     searches: Sequence[TaskSearch],
     families: Sequence[FamilyRecord],
+    why: Sequence[str],
     as_json: bool,
 ) -> None:
     if as_json:
@@ -250,6 +253,8 @@ def _print(
         for search in searches:
             if text := beginning(search):
                 click.echo(f"{search.task.name}: {text}")
+    for line in why:
+        click.echo(line, err=True)
     errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]
     if errors:
         click.echo("\n".join(errors), err=True)
