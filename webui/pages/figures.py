@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from statistics import median
 
 from tuner.bench.run import CONFIRMED
@@ -288,8 +289,7 @@ def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
     for start, end in zip(starts, [*steps, len(results)], strict=True):
         middle = median(r.cost for r in results[start:end] if r.cost is not None)
         levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
-    every = max(1, len(results) // 8)
-    dates = tuple(PlotTick(px(at), f"{results[at].measured_at:%m-%d}") for at in range(0, len(results), every))
+    dates = tuple(PlotTick(px(at), text) for at, text in _dates([each.measured_at for each in results]))
     numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
     return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
 
@@ -318,10 +318,15 @@ def time_series(times: Sequence[ModelTime], versions: Mapping[int, str]) -> Seri
     for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
         middle = median(time.cost for time in times[start:end])
         levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
-    every = max(1, len(times) // 8)
-    dates = tuple(PlotTick(px(at), f"{times[at].measured_at:%m-%d}") for at in range(0, len(times), every))
+    dates = tuple(PlotTick(px(at), text) for at, text in _dates([each.measured_at for each in times]))
     numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
     return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
+
+
+def _dates(moments: Sequence[datetime]) -> list[tuple[int, str]]:
+    """The labels of some eight of these, by index: the day, or the time of the day where all are of one day."""
+    form = "%m-%d" if len({moment.date() for moment in moments}) > 1 else "%H:%M"
+    return [(at, f"{moments[at]:{form}}") for at in range(0, len(moments), max(1, len(moments) // 8))]
 
 
 def _nice(low: float, high: float) -> list[float]:

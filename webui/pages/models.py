@@ -203,15 +203,25 @@ class ModelSide:
 
 @dataclass(frozen=True)
 class KernelPair:
-    """A kernel on both sides."""
+    """A kernel on both sides. `known`: both sides were profiled, so a kernel that one lacks takes no time there."""
 
     name: str
     a: KernelShare | None
     b: KernelShare | None
+    known: bool
 
     @property
-    def change(self) -> float:
-        """How many seconds of a run more the second side takes."""
+    def change(self) -> float | None:
+        """How many seconds of a run more the second side takes; None where one side was not profiled."""
+        return self._more if self.known else None
+
+    @property
+    def weight(self) -> float:
+        """Kernels are listed by this, the largest first."""
+        return abs(self._more)
+
+    @property
+    def _more(self) -> float:
         return (self.b.seconds if self.b else 0.0) - (self.a.seconds if self.a else 0.0)
 
 
@@ -224,9 +234,12 @@ def compare_models(
         raise BadRequest("compare a version with another one, or on another device class")
     left, right = _side(context, model_id, a, class_a), _side(context, model_id, b, class_b)
     names = dict.fromkeys([*left.kernels, *right.kernels])
-    pairs = [KernelPair(name, left.kernels.get(name), right.kernels.get(name)) for name in names]
-    pairs.sort(key=lambda pair: -abs(pair.change))
-    return render(context, "model_compare.html", "Models", model=found, left=left, right=right, pairs=pairs)
+    unprofiled = next((side for side in (left, right) if not side.kernels), None)
+    pairs = [KernelPair(name, left.kernels.get(name), right.kernels.get(name), unprofiled is None) for name in names]
+    pairs.sort(key=lambda pair: -pair.weight)
+    return render(
+        context, "model_compare.html", "Models", model=found, left=left, right=right, pairs=pairs, unprofiled=unprofiled
+    )
 
 
 def _side(context: Context, model_id: int, digest: str, device_class: str) -> ModelSide:
