@@ -59,7 +59,7 @@ class TaskProgress:
 
     @property
     def untuned_cost(self) -> float | None:
-        """What the best is compared with: of the untuned function's times the one that less disturbed, as in
+        """The untuned function's cost that the best is compared with, by the definition of
         `tuner.records.lookup.result.untuned_result`."""
         measured = [cost for cost in (self.baseline_cost, self.last_baseline_cost) if cost is not None]
         return self.result_baseline_cost or untuned_result([(None, cost) for cost in measured])

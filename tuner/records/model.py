@@ -325,9 +325,9 @@ class BestConfig:
 
     `samples` are all that were measured of this candidate there; `cost` is their median and `low` to `high` the
     95 % interval of that median. `trial_id`, `run_id` and `device` tell where it was first measured;
-    `since` when it became best. `untuned` is the seconds of a call of the function as written, where that run began
-    with it on a device of the same class: the `baseline_cost` of the run's task. If the run began with a library of the
-    user's, `baseline` is the library's name, and `untuned` its time.
+    `since` when it became best. `untuned` is the `baseline_cost` of the run's task, where the run began with the
+    function as written on a device of the same class. If the run began with a library of the user's, `baseline` is the
+    library's name, and `untuned` its time.
 
     One that was chosen by energy has `joules`, the median of a call, with its 95 % interval; `untuned_joules` are those
     of the function as written. The times are those of the same candidate.
