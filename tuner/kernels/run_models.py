@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +38,32 @@ def has_models(run: Run) -> bool:
 def model_progress(
     run: Run, improvements: Iterable[Improvement] = (), rate: float | None = None, left_s: float | None = None
 ) -> tuple[ModelProgress, ...]:
-    """How the run's models stand. The forecast needs the run's `improvements` and its `rate` of trials a second."""
+    """How the run's models stand: by the lowest costs so far while it goes on, then by its results.
+
+    Both the lowest costs and the forecast need the run's `improvements`, the forecast also its `rate` of trials a
+    second.
+    """
+    improvements = () if run.state.ended else tuple(improvements)
     untuned = model_seconds(_tasks(run, tuned=False))
-    now = model_seconds(_tasks(run, tuned=True))
+    now = model_seconds(_tasks(run, tuned=True, searched=improvements))
     minute: Mapping[str, float | None] = {}
     if rate and not run.state.ended:
         minute = replayed(_tasks(run, tuned=False), improvements, run.trials, rate, left_s)
     return tuple(ModelProgress(name, untuned[name], now[name], minute.get(name)) for name in untuned)
 
 
-def _tasks(run: Run, tuned: bool) -> list[WeightedKernel]:
-    """The run's tasks as they were, or as a build takes them by now. Families' come last, and are no model's."""
+def _tasks(run: Run, tuned: bool, searched: Sequence[Improvement] = ()) -> list[WeightedKernel]:
+    """The run's tasks as they were, or as a build takes them by now. Families' come last, and are no model's.
+
+    What was `searched` counts beside the finals' result, so that a time does not rise while the run goes on.
+    """
+    lowest: dict[int, float] = {}
+    for each in searched:
+        lowest[each.position] = min(each.cost, lowest.get(each.position, each.cost))
     found = [WeightedKernel("", 1.0, task.baseline_cost) for task in run.tasks]
     records = [record for record in run.options.get("workloads", ()) if "family" not in record]
     for at, (record, task) in enumerate(zip(records, run.tasks, strict=False)):
-        known = [task.baseline_cost, task.best_cost] if tuned else [task.baseline_cost]
+        known = [task.baseline_cost, task.best_cost, lowest.get(task.position)] if tuned else [task.baseline_cost]
         cost = min((each for each in known if each is not None), default=None)
         found[at] = WeightedKernel(model_name(record), float(record.get("weight", 1)), cost)
     return found

@@ -76,8 +76,8 @@ def current_models(store: RecordStore, run: model.Run, now: Progress) -> tuple[M
     """The models that a run tunes, with what going on with it should bring."""
     if not has_models(run):
         return ()
-    follow = run.state is model.RunState.RUNNING and bool(now.rate)
-    return model_progress(run, store.runs.improvements(run.id) if follow else (), now.rate, now.eta_s)
+    going = run.state is model.RunState.RUNNING
+    return model_progress(run, store.runs.improvements(run.id) if going else (), now.rate, now.eta_s)
 
 
 @router.get("/runs/{run_id}/trials")
