@@ -22,8 +22,7 @@ def test_the_kernels_of_a_model_are_counted_and_others_named() -> None:
 def test_the_time_of_a_model_does_not_rise_while_its_run_goes_on() -> None:
     def best(state: RunState, *costs: float) -> float | None:
         tasks = [
-            SimpleNamespace(position=at, baseline_cost=1.0, best_cost=cost, trials=4, workload=SimpleNamespace(name="k"))
-            for at, cost in enumerate(costs)
+            SimpleNamespace(position=at, baseline_cost=1.0, best_cost=cost, trials=4) for at, cost in enumerate(costs)
         ]
         records = [{"model": "net", "weight": 2}, {"model": "net"}]
         made = cast(Run, cast(Any, SimpleNamespace(options={"workloads": records}, tasks=tasks, state=state)))
