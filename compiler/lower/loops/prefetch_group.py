@@ -37,8 +37,9 @@ _L2 = 2  # locality, as LLVM counts it
 
 
 def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
-    """What each iteration of `loop`, inside the loops `around`, fetches of the next iteration of the innermost
-    parallel one. None where sizes are not known, or nothing that is read moves with both loops by a line or more."""
+    """Return the prefetches in each iteration of `loop`, inside the loops `around`, for the next iteration of the
+    innermost parallel one. There are none where sizes are not known, or nothing that is read moves with both loops by
+    a line or more."""
     at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
     if at is None:
         return []
@@ -83,7 +84,7 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
 
 
 def _most(loop: n.For) -> int:
-    """What the variable of `loop` is always less than."""
+    """Return a number that the variable of `loop` is always less than."""
     most = Analyzer().const_int_bound(ops.add(loop.min, loop.extent))[1]
     return _UNKNOWN if most is None else most
 
