@@ -78,6 +78,14 @@ class ScheduleError(CompileError):
     kind = "schedule"
 
 
+class LostReferenceError(ScheduleError, ValueError):
+    """A schedule step on a loop or block that is no longer in the function."""
+
+
+class StepTypeError(ScheduleError, TypeError):
+    """A schedule step with an input or attribute of the wrong type."""
+
+
 class LoweringError(CompileError):
     """A lowering pass met something it has no rule for."""
 
@@ -100,6 +108,10 @@ class ArtifactError(TunefarmError):
     """Bytes that are no artifact, or an artifact this machine cannot run."""
 
     kind = "artifact"
+
+
+class UnreadableModuleError(ArtifactError, ValueError):
+    """A file of a module that is not there or cannot be read."""
 
 
 class DeviceError(TunefarmError):

@@ -17,6 +17,10 @@ class WorkloadError(TuningError, ValueError):
     kind = "workload"
 
 
+class DatabaseKindError(TuningError, ValueError):
+    """A database, or a query of one, of no known kind."""
+
+
 class NoDevicesError(TuningError):
     """No device answers to the request, so nothing can be measured."""
 

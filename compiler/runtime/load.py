@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from compiler.artifact import MAGIC, Artifact
-from compiler.errors import ArtifactError
+from compiler.errors import ArtifactError, UnreadableModuleError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.code.cpu_module import LibraryModule, check_runnable
 from compiler.runtime.core.module import Module
@@ -24,6 +24,7 @@ from compiler.runtime.vm.vm_executable import VMModule
 from compiler.target.target import Target
 
 _MOST_TAR_BYTES = 1 << 32
+_BITCODE = b"BC\xc0\xde"
 
 
 def load_artifact(artifact: Artifact) -> Module:
@@ -53,7 +54,7 @@ def load_module(path: str, fmt: str = "") -> Module:
             return _model(model_file.read(model))
         data = file.read_bytes()
     except OSError as error:
-        raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
+        raise UnreadableModuleError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
     if data.startswith(MAGIC):
         return unbundle(Artifact.from_bytes(data))
     if data.startswith(b"\x7fELF"):
@@ -63,6 +64,11 @@ def load_module(path: str, fmt: str = "") -> Module:
             raise ArtifactError(f"cannot load {str(path)!r}: {error.message}", hint=error.hint) from None
     if file.suffix == ".tar" or fmt == "tar" or data[257:262] == b"ustar":
         return _load_tar(str(path), data)
+    if file.suffix in (".ll", ".bc") or data.startswith(_BITCODE):
+        raise ArtifactError(
+            f"cannot load {str(path)!r}: code of LLVM does not say what its functions take",
+            hint='`module.export_library("name.so")` and `module.save("name.o")` write files that do',
+        )
     raise ArtifactError(
         f"cannot load {str(path)!r}: it is no tunefarm artifact, object, shared library or tar file",
         hint='save modules with `module.save("name.tunefarm")` or `module.export_library("name.so")`',

@@ -16,8 +16,8 @@ class TransformError(CompileError, ValueError):
     kind = "transform"
 
 
-class UnknownOptionError(TransformError, AttributeError):
-    """A pass option of no known name."""
+class PassOptionError(TransformError, AttributeError):
+    """A pass option of no known name, or a value that it cannot have."""
 
     kind = "pass_option"
 
@@ -47,9 +47,7 @@ class Option:
 _options: dict[str, Option] = {}
 
 
-def register_option(
-    name: str, type_name: str, help: str, read: Callable[[Any], Any], default: Any = None
-) -> Option:
+def register_option(name: str, type_name: str, help: str, read: Callable[[Any], Any], default: Any = None) -> Option:
     """Make an option known. Raises TransformError when the name is taken."""
     if name in _options:
         raise TransformError(f"the pass option {name!r} is already registered")
@@ -63,18 +61,18 @@ def list_options() -> dict[str, Option]:
 
 
 def checked(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with their values read. Raises TransformError for an unknown one, or a value it cannot have."""
+    """The options with their values read. Raises PassOptionError for an unknown one, or a value it cannot have."""
     return {name: _checked(name, value) for name, value in config.items()}
 
 
 def _checked(name: str, value: Any) -> Any:
     option = _options.get(name)
     if option is None:
-        raise UnknownOptionError(f"there is no pass option {name!r}", hint=closest(name, _options))
+        raise PassOptionError(f"there is no pass option {name!r}", hint=closest(name, _options))
     try:
         return option.read(value)
     except ValueError as error:
-        raise TransformError(
+        raise PassOptionError(
             f"pass option {name!r} is {option.type_name}, not {value!r}: {error}", hint=option.help
         ) from None
 

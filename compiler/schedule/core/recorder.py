@@ -221,10 +221,10 @@ class StepRecorder:
             case "detail":
                 return error
             case "fast":
-                return ScheduleError(error.message.partition("\n")[0], hint=error.hint, detail=error.detail)
+                return type(error)(error.message.partition("\n")[0], hint=error.hint, detail=error.detail)
             case "none":
                 hint = 'error_render_level="detail" says why'
-                return ScheduleError("a step is illegal (not rendered)", hint=hint, detail=error.detail)
+                return type(error)("a step is illegal (not rendered)", hint=hint, detail=error.detail)
         assert_never(self._render)
 
     def _drawn(self, step: Step) -> Decision:

@@ -27,6 +27,10 @@ class Illegal(Exception):
         self.hint = hint
 
 
+class LostReference(Illegal):
+    """A loop or block that the function does not have, or has no longer; becomes a LostReferenceError."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The functions of a module and their environment. Never changed: a step makes a new one.
@@ -83,19 +87,19 @@ class Effect:
 
 
 def loop_path(func: n.PrimFunc, var: n.Var) -> Path:
-    """The path to the loop over `var`. Raises Illegal when the function has no such loop any more."""
+    """The path to the loop over `var`. Raises LostReference when the function has no such loop any more."""
     path = tree.find_loop(func.body, var)
     if path is None:
-        raise Illegal(f"loop {var.name!r} is gone: it was split, fused, or its block was moved or inlined")
+        raise LostReference(f"loop {var.name!r} is gone: it was split, fused, or its block was moved or inlined")
     return path
 
 
 def block_path(func: n.PrimFunc, name: str) -> Path:
-    """The path to the block called `name`. Raises Illegal when there is none."""
+    """The path to the block called `name`. Raises LostReference when there is none."""
     path = tree.find_block(func.body, name)
     if path is None:
         names = [_realize(p).block.name_hint for p in tree.block_paths(func.body)[1:]]
-        raise Illegal(f"there is no block {name!r}", hint=f"the blocks are: {', '.join(names) or 'none'}")
+        raise LostReference(f"there is no block {name!r}", hint=f"the blocks are: {', '.join(names) or 'none'}")
     return path
 
 

@@ -11,10 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from compiler.errors import IRError, ScheduleError
+from compiler.errors import IRError, LostReferenceError, ScheduleError, StepTypeError
 from compiler.schedule.analysis import tree
 from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.state import Effect, Illegal, State, Value
+from compiler.schedule.core.state import Effect, Illegal, LostReference, State, Value
 from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def check_step(step: Step) -> Primitive:
     for position, (value, kind) in enumerate(zip(step.inputs, kinds)):
         if not _fits(value, kind):
             shown = str(value) if isinstance(value, RV) else repr(value)
-            raise ScheduleError(f"{prim.name}: input {position} must be {_kind_text(kind)}, got {shown[:60]}")
+            raise StepTypeError(f"{prim.name}: input {position} must be {_kind_text(kind)}, got {shown[:60]}")
     given = dict(step.attrs)
     needed = prim.attrs.keys() - prim.defaults.keys()
     if not needed <= given.keys() <= prim.attrs.keys() or len(given) != len(step.attrs):
@@ -159,7 +159,7 @@ def check_step(step: Step) -> Primitive:
         types = prim.attrs[name]
         if type(value) not in types:
             wanted = " or ".join(t.__name__ for t in types)
-            raise ScheduleError(f"{prim.name}: attribute {name} must be of type {wanted}, got {str(value)[:60]!r}")
+            raise StepTypeError(f"{prim.name}: attribute {name} must be of type {wanted}, got {str(value)[:60]!r}")
     return prim
 
 
@@ -264,7 +264,7 @@ def attributes(step: Step) -> dict[str, Any]:
 def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
     """`broken`, pointing at what the step is applied to where it points at nothing."""
     first = next((value for value in values if isinstance(value, n.Var | str)), None)
-    return broken if broken.where is not None else Illegal(broken.rule, first, broken.hint)
+    return broken if broken.where is not None else type(broken)(broken.rule, first, broken.hint)
 
 
 def resolve(state: State, value: Input) -> Value | None:
@@ -285,8 +285,9 @@ def bind_outputs(state: State, effect: Effect, outputs: tuple[RV, ...]) -> State
 
 def as_error(prim: str, func: n.PrimFunc | None, broken: Illegal) -> ScheduleError:
     """The error of a broken rule; it shows the loops of `func`, where that is known."""
+    error = LostReferenceError if isinstance(broken, LostReference) else ScheduleError
     if func is None:
-        return ScheduleError(f"{prim}: {broken.rule}", hint=broken.hint, detail={"primitive": prim})
+        return error(f"{prim}: {broken.rule}", hint=broken.hint, detail={"primitive": prim})
     nest = tree.tree_text(func.body, broken.where)
     indented = "\n".join(f"    {line}" for line in nest.splitlines())
-    return ScheduleError(f"{prim}: {broken.rule}\n{indented}", hint=broken.hint, detail={"primitive": prim})
+    return error(f"{prim}: {broken.rule}\n{indented}", hint=broken.hint, detail={"primitive": prim})

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.errors import ScheduleError
 from compiler.schedule.core.state import Illegal
 from compiler.te.rewrite import identity_copy, replace_reads, through_cache
+from compiler.te.schedule.loop_record import ScheduleArgumentError
 from compiler.te.schedule.relayout import through_laid_out_cache
 from compiler.te.schedule.rfactor import rfactor
 from compiler.te.schedule.stage import Stage, StageGroup
@@ -70,7 +71,7 @@ class Schedule:
         stage = self._stage_of.get(op) if isinstance(op, Operation) else None
         if stage is None:
             name = getattr(op, "name", None)
-            raise ScheduleError(
+            raise ScheduleArgumentError(
                 f"{name if name is not None else key!r} is not part of this schedule{at(caller_span())}",
                 hint=f"its stages are {', '.join(s.name for s in self.stages)}",
             )

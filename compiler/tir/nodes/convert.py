@@ -84,6 +84,8 @@ def const(value: bool | int | float, dtype: str | None = None, span: object = No
     if dtype is None:
         dtype = _dtype_of(value)
     parsed = parse_dtype(dtype)
+    if isinstance(value, str):
+        raise IRError(f"a constant is a number, not the text {value[:60]!r}", hint="texts are StringImm")
     scalar: PrimExpr
     element = element_of(dtype)
     if parsed.is_float:

@@ -33,6 +33,8 @@ def from_arguments(
     given = {**dict(zip(_NAMES, args)), **named}
     if "shape" not in given:
         p.fail(node, "a buffer needs a shape")
+    if given.get("axis_separators"):
+        p.fail(node, "buffers have no axis separators: memory is flat here", "leave axis_separators out, or empty")
     dtype = given.get("dtype", "float32")
     dtype = dtype.dtype if isinstance(dtype, TypeName) else dtype
     with p.source.at(node):

@@ -162,7 +162,7 @@ def test_blocks():
                 T.reads(A[v, 0:4])
                 T.writes(cache[v])
                 T.block_attr({"tile": [1, 2], "name": "x"})
-                view = T.match_buffer(A[v, 0:4], (1, 4), elem_offset=T.int32(0), offset_factor=1)
+                view = T.match_buffer(A[v, 0:4], (1, 4), elem_offset=T.int32(0), offset_factor=1, axis_separators=[])
                 cache[v] = view[0, w + s + o]
         for i in range(16):
             with T.block("out"):

@@ -201,6 +201,13 @@ def test_bitcode_is_saved(tmp_path: Path) -> None:
     assert (tmp_path / "scale.bc").read_bytes()[:4] == b"BC\xc0\xde"
 
 
+@pytest.mark.parametrize("name", ["scale.ll", "scale.bc"])
+def test_code_of_llvm_is_not_loaded(tmp_path: Path, name: str) -> None:
+    build().save(str(tmp_path / name))
+    with pytest.raises(ArtifactError, match=r"does not say what its functions take.*\n.*export_library"):
+        load_module(str(tmp_path / name))
+
+
 # -- what a module says of itself --------------------------------------------------------------------------
 @needs_cc
 def test_descriptions(tmp_path: Path) -> None:
