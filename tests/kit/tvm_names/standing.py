@@ -18,7 +18,10 @@ NOTES = {
     "te.Stage": (
         "`split` takes numbers: a schedule is a record, and records hold no variables; a symbolic extent may be split"
     ),
-    "tir.Buffer": "`scope` is a text, not a method that gives one",
+    "tir.Block": "a block uses its own axes only: one that reads the loops around it is refused (`block-isolation`)",
+    "tir.Buffer": (
+        "`scope` is a property, not a method; a buffer has one address, so that texts with `axis_separators` are refused"
+    ),
     "target.Target": (
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
         "targets by them (`attrs` and `keys` have the defaults, too)"
