@@ -20,7 +20,7 @@ NOTES = {
     ),
     "tir.Block": "a block uses its own axes only: one that reads the loops around it is refused (`block-isolation`)",
     "tir.Buffer": (
-        "`scope` is a property, not a method; a buffer has one address, so that texts with `axis_separators` are refused"
+        "`scope` is a property, not a method; a buffer has one address, so texts with `axis_separators` are refused"
     ),
     "target.Target": (
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
