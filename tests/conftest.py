@@ -1,4 +1,4 @@
-"""What tests of several kinds share.
+"""Fixtures and settings that tests of several kinds share.
 
 It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order), by
 how long they took before.
@@ -50,7 +50,7 @@ def do_not_ignore_sigint() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected, thousands of tests, stays to the end: the garbage collector need not look at it ever again."""
+    """Exempt the collected tests, thousands, from the garbage collector: they stay to the end."""
     gc.disable()
     try:
         return (yield)
@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup() -> None:
-    """What tests make up at random without a seed of their own is the same each time."""
+    """Seed the random numbers of tests that have no seed of their own: they are the same each time."""
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)
     if torch := sys.modules.get("torch"):
@@ -157,5 +157,5 @@ def seeded_store(seeded_template: tuple[Path, Seeded], tmp_path: Path) -> Iterat
 
 @pytest.fixture
 def ids(seeded_template: tuple[Path, Seeded]) -> Seeded:
-    """What is in the seeded store."""
+    """The content of the seeded store."""
     return seeded_template[1]

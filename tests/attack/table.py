@@ -57,7 +57,7 @@ def defined_in(folder: Path) -> dict[str, list[Path]]:
 
 
 def outcome(tests: Sequence[str], results: Mapping[str, Sequence[str]]) -> str:
-    """What came of a row's tests: "holds" where all passed."""
+    """Return the outcome of a row's tests: "holds" where all passed."""
     said = [result for name in tests for result in results.get(name, ["not run"])]
     for worst in ("FAILED", "not run"):
         if worst in said:

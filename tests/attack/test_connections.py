@@ -1,4 +1,4 @@
-"""What connections may cost a service: chosen ids, silence, numbers, messages that do not end, unread answers."""
+"""The costs of connections to a service: chosen ids, silence, numbers, messages that do not end, unread answers."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_small_frames_of_many_connections():
 
 
 def test_big_whole_messages_go_on():
-    """What an honest client uploads is bounded by nothing of this."""
+    """An honest client's large uploads are within all limits."""
     with guarded_router(Budget(unfinished=8 * MIB, silent_s=60)) as (port, _):
         peer = RawPeer(port)
         peer.send(b"hello")

@@ -1,4 +1,4 @@
-"""What the kernel takes in of a connection is bounded, however little of the processor the service gets."""
+"""The kernel bounds the bytes it takes in of a connection, however little of the processor the service gets."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_filter_of_a_connection_without_its_own():
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_first_number_of_a_connection(host):
-    """What lies behind a byte is dropped, and the byte before it is not."""
+    """Bytes behind a given byte are dropped, and the byte before it is not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         assert prepare_listener(listener)

@@ -25,7 +25,7 @@ def server(tmp_path_factory):
 
 
 def held(pid):
-    """What a process has open that another one could share: pipes, sockets, memory files."""
+    """List what a process has open that another one could share: pipes, sockets, memory files."""
     links = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"

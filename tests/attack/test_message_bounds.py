@@ -87,7 +87,7 @@ def messages():
 
 
 def test_extremes_are_refused_or_finite():
-    """What a decoder lets through has no number that is not finite."""
+    """A decoder lets through no number that is not finite."""
     for union in UNIONS.values():
         decoder = msgspec.msgpack.Decoder(union)
         for cls in get_args(union):

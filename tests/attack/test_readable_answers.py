@@ -1,4 +1,4 @@
-"""Whatever one peer says within its bounds, the tracker's answers to others can be sent and read."""
+"""The tracker's answers to others can be sent and read, whatever one peer says within its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel leaves on disk does not end the server: neither its depth, nor its rights, nor what cannot go away."""
+"""A kernel's files on disk do not end the server: neither their depth, nor their rights, nor being undeletable."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_boxes_and_clients_of_a_tracker(capsys):
 
 
 class Executors(Hostile):
-    """What a kernel writes to its supervisor in its executor's name: the supervisor's own reader and rules, in this
+    """A kernel writes to its supervisor in its executor's name. The supervisor's own reader and rules run in this
     process. Ann's executor is honest, and her calls are answered by it alone."""
 
     folder = None

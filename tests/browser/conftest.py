@@ -44,7 +44,7 @@ def driver() -> Iterator[playwright.Playwright]:
 
 
 class Problems:
-    """What went wrong in the browser: script errors, console errors, requests to anywhere else."""
+    """Errors in the browser: script errors, console errors, requests to anywhere else."""
 
     def __init__(self) -> None:
         self.found: list[str] = []

@@ -1,4 +1,4 @@
-"""What axe-core, the rules that accessibility audits go by, has to say of the pages; the keyboard; and paper."""
+"""The pages by axe-core's accessibility rules, by keyboard, and on paper."""
 
 from __future__ import annotations
 

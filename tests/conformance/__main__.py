@@ -35,7 +35,7 @@ def made_cases(share: int) -> Path:
 
 
 def unlike_page(outcomes: Sequence[Outcome], text: str) -> list[str]:
-    """What became of cases that the page tells otherwise."""
+    """List outcomes of cases that the page tells otherwise."""
     missed, needing = listed(text, "Misses"), listed(text, "Cases that need values")
     found = []
     for o in outcomes:

@@ -43,7 +43,7 @@ def digest(name: str) -> int:
 
 
 SLOW = ("attention", "expanded", "gru", "loss", "lstm", "layer_norm", "reduce_", "rnn")
-"""What the names of cases have in common that take long to compile."""
+"""Parts of the names of cases that take long to compile."""
 
 
 def chosen(name: str, share: int) -> bool:

@@ -68,7 +68,7 @@ def image(model: Any) -> Any:
 
 
 def by_onnxruntime(model: Any, *inputs: Any) -> list[Any]:
-    """What onnxruntime makes of inputs."""
+    """Return onnxruntime's results for inputs."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -81,7 +81,7 @@ These pass when they are recompiled. One artifact cannot serve them.
 
 
 def networks_section(found: Sequence[Agreement]) -> str:
-    """What follows the heading of the networks' section."""
+    """Return what follows the heading of the networks' section."""
     rows = "\n".join(
         f"| {a.name} | {PARAMETERS[a.name]} | {a.nodes} | {a.import_s:.2f} | {a.build_s:.1f} | {a.difference:.0e} |"
         for a in found
@@ -99,7 +99,7 @@ HEADING = "\n## Networks\n"
 
 
 def networks_of(text: str) -> str:
-    """What a page has in its networks' section, which is the last."""
+    """Return a page's networks' section, which is the last."""
     return text.partition(HEADING)[2]
 
 

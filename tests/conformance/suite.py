@@ -21,7 +21,7 @@ CASE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a case. `stage` is "" where it passed: else "prepare", "run", "other values", "rounding" or
+    """The outcome of a case. `stage` is "" if it passed, else "prepare", "run", "other values", "rounding" or
     "crash".
 
     `needs_values` says what an artifact without the inputs' values lacks; "" where one artifact serves every value.

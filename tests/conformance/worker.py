@@ -22,7 +22,7 @@ class _Ban(MetaPathFinder):
 
 
 def run_case(case: Any) -> dict[str, Any]:
-    """What became of a case: `stage` is "" where it passed, `why` the reason else.
+    """The outcome of a case: `stage` is "" if it passed, else `why` is the reason.
 
     The model is compiled by `prepare`. Where that needs values of inputs, `needs_values` says so, and it is compiled
     when it first runs.

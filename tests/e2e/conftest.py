@@ -1,4 +1,4 @@
-"""What several of these tests start."""
+"""Services that several of these tests start."""
 
 from __future__ import annotations
 

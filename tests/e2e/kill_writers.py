@@ -132,7 +132,7 @@ def wait_for_the_end(address: str) -> None:
 
 
 def check_trials(address: str, life: int, promised: list[str], before: int) -> None:
-    """What a life added to the `before` trials of those before it; `check_all` looks at these again."""
+    """Check what a life added to the `before` trials of those before it; `check_all` looks at these again."""
     wait_for_the_end(address)
     with RecordStore.open(address) as store:
         run = store.runs.get(store.runs.newest(1)[0].id)

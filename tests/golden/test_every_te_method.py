@@ -78,7 +78,7 @@ REFUSED: dict[str, Use] = {
 
 
 def methods() -> list[str]:
-    """What can be called to change a schedule."""
+    """List the methods that change a schedule."""
     public = [
         f"{cls.__name__}.{name}"
         for cls in (Stage, Schedule)

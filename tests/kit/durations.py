@@ -34,7 +34,7 @@ def known(cached: object) -> dict[str, float]:
 
 
 def _seconds(found: object) -> dict[str, float]:
-    """Whatever a cache holds, damaged or of another version."""
+    """Return the durations of a cache; none if it is damaged or of another version."""
     items = found.items() if isinstance(found, dict) else ()
     return {str(name): float(value) for name, value in items if isinstance(value, int | float)}
 
@@ -61,7 +61,7 @@ def expected(name: str, seconds: Mapping[str, float]) -> float:
 
 
 def merged(before: object, measured: Mapping[str, float]) -> dict[str, float]:
-    """What to keep after a run: files that are gone are forgotten."""
+    """Return what to keep after a run: files that are gone are forgotten."""
     both = _seconds(before) | measured
     return {name: round(both[name], 2) for name in sorted(both) if (TESTS / name).exists()}
 

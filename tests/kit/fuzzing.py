@@ -20,7 +20,7 @@ def examples(usual: int) -> int:
 
 
 def load_profile() -> None:
-    """What hypothesis does where a test does not say: nothing that depends on the day or on a busy machine."""
+    """Hypothesis' settings where a test has none: nothing depends on the day or on a busy machine."""
     slow = [HealthCheck.too_slow]  # it measures how long examples take to make
     settings.register_profile("tunefarm", derandomize=not FUZZ_CASES, deadline=None, suppress_health_check=slow)
     settings.load_profile("tunefarm")

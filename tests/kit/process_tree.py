@@ -1,5 +1,5 @@
-"""What the system says of processes. One may end at any moment, also while it is being asked for: it has no children
-then, no command and no life, and that is never an error."""
+"""The system's processes. One may end at any moment, also while it is looked at. It then has no children, no command
+and is not alive, which is never an error."""
 
 from __future__ import annotations
 

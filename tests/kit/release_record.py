@@ -82,7 +82,7 @@ def store(folder: Path) -> None:
 
 
 def messages(folder: Path) -> None:
-    """What a client, a tracker and a box said to each other, as (codec, frames) in order."""
+    """Return what a client, a tracker and a box said to each other, as (codec, frames) in order."""
     codec_class = first("rpc_server.wire.codec:Codec", "rpc_server.wire:Codec")
     public = first("rpc_server.wire.messages:public_codec", "rpc_server.messages:public_codec")
     place = (

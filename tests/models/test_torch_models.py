@@ -21,7 +21,7 @@ from tests.kit.torch.table import Row, difference, keep, kernels, operators
 from tests.kit.torch.vision import vision_model
 
 RTOL, ATOL = 1e-4, 1e-5
-"""What float32 allows over a hundred layers; the second times the greatest result."""
+"""The differences that float32 allows over a hundred layers; the second times the greatest result."""
 
 
 @pytest.mark.parametrize("name", model_names())

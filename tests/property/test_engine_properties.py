@@ -68,7 +68,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Shape:
-    """What kind of world: sizes, budgets, and how likely things go wrong."""
+    """A kind of world: sizes, budgets, and how likely things go wrong."""
 
     seed: int
     tasks: int = 1

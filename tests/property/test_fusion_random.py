@@ -1,4 +1,4 @@
-"""Whatever stands before and after a kernel that sums, one kernel results, it is right, and every sketch takes it."""
+"""A kernel that sums, and anything before and after it, become one kernel; it is right, and every sketch takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever two threads do with shared memory: with the barriers put in, the interpreter finds no race."""
+"""Two threads use shared memory at random: with the barriers put in, the interpreter finds no race."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def barriers(func: n.PrimFunc) -> int:
 
 
 def race(func: n.PrimFunc) -> str:
-    """What the interpreter says about the first race, "" when there is none."""
+    """Return the interpreter's text about the first race, "" when there is none."""
     try:
         interp_threads.run(func)
     except RaceError as error:

@@ -15,7 +15,7 @@ from tests.kit.fuzzing import FUZZ_CASES, cases
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 SLOW_S = 20.0
-"""What no small file may take, on a busy machine."""
+"""Seconds that no small file may take, on a busy machine."""
 
 
 def graph(nodes: list[Any], inputs: list[Any], outputs: list[str], weights: dict[str, Any]) -> Any:

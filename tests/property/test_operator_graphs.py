@@ -103,7 +103,7 @@ def test_ten_thousand_graphs_have_every_operator_twenty_times() -> None:
 
 
 def failure(seed: int) -> str:
-    """What is wrong with a large graph; empty text for one that holds."""
+    """Return the fault of a large graph; empty text for one that holds."""
     try:
         check(operator_graph(seed, _cases()), seed, seed % 10 == 0, _results())
     except Exception:

@@ -1,4 +1,4 @@
-"""What users can count on: fair shares, no starvation, and a grant that costs the same in a farm of any size."""
+"""Fair shares, no starvation, and a grant that costs the same in a farm of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `from_exported_program` and `from_fx` promise beside the values: names, parameters, sizes, writes, errors."""
+"""`from_exported_program` and `from_fx` beside the values: names, parameters, sizes, writes, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store keeps around tuning, over every backend: device events, tokens, stops, benchmarks, all trials."""
+"""Records around tuning, over every backend: device events, tokens, stops, benchmarks, all trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users may take, what tokens are held to, and boxes that change their names, over every backend."""
+"""Quotas, tokens' limits and renamed boxes, over every backend."""
 
 from __future__ import annotations
 

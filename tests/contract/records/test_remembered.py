@@ -107,7 +107,7 @@ def test_an_answer_that_a_change_overtook_is_not_kept(farm: Farm, other: RecordS
 
 
 def test_several_are_of_one_state_of_the_store(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of some of them is not put beside a later answer of others."""
+    """A remembered answer for some of them is not joined with a later answer for others."""
     farm.trial(farm.run(), "d", 1.0, 1.0)
     remembering(farm.store)
     lookups: list[list[str]] = []

@@ -336,7 +336,7 @@ class TestTrials:
         assert served() == ("third", (1.5, 1.3, 1.3))
 
     def test_of_two_baselines_the_shorter_counts(self, farm: Farm) -> None:
-        """What else ran while one was measured has no part in a speed-up; a failed one counts for nothing."""
+        """A baseline that was disturbed must not make a speed-up larger; a failed one counts for nothing."""
         run = farm.run()
         for samples in ((0.5,), (0.25,), (0.75,), ()):
             failure, text = (None, "") if samples else (FailureKind.CRASH, "SIGSEGV at 0x0")

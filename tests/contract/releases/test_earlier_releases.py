@@ -1,4 +1,4 @@
-"""What earlier releases wrote is read, or refused by its version with the command to run.
+"""Files of earlier releases are read, or refused by version with the command to run.
 
 `tests/data/releases` holds a folder a release, which `tests/kit/release_record.py` made with that release.
 """

@@ -53,7 +53,7 @@ OF = {
     "choices": {"run": "finished", "task": 1},
     "compared": {"run": "finished", "other": "running"},
 }
-"""What each table is of; `run` and `other` by what the seed calls them."""
+"""The query of each table; `run` and `other` are names of the seed."""
 
 
 def test_every_table_is_tried() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a run whose process ends before it took the run."""
+"""Runs whose process ends before it has taken the run."""
 
 from __future__ import annotations
 

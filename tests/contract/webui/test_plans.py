@@ -29,7 +29,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "/api/v1/releases/{name}/approve": {},
     "/api/v1/runs/{run_id}/cancel": {},
 }  # fmt: skip
-"""What is sent to routes that change something."""
+"""Bodies for the routes that change something."""
 NOT_ASKED = {
     "/api/v1/models/{model_id}/events", "/api/v1/models/{model_id}/remove", "/api/v1/models/{model_id}/tune",
     "/api/v1/releases/import", "/api/v1/runs", "/api/v1/runs/{run_id}/resume",

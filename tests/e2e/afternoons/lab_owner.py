@@ -58,7 +58,7 @@ def spend(at: Terminal, trials: int) -> None:
 
 
 def _limits(at: Terminal) -> None:
-    """What users and tokens may take."""
+    """Set limits for users and tokens."""
     at.type("quota set '*' --runs 2 --device-hours 20")
     at.type("quota set guest --trials 0 --days 7")
     assert "0 of 0" in at.type("quota list")

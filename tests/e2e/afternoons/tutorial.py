@@ -27,7 +27,7 @@ DEFAULT_PORTS = {"tracker": TRACKER, "server": "9091", "web": WEB}
 
 
 def commands(block: Block) -> list[str]:
-    """What a console block types."""
+    """Return the commands of a console block."""
     return [line.removeprefix("$ ") for line in block.code.splitlines() if line.startswith("$ ")]
 
 

@@ -1,4 +1,4 @@
-"""What dies, hangs or misbehaves at a relay costs its own session and nothing else."""
+"""A part of a relay's session that dies, hangs or misbehaves costs its own session and nothing else."""
 
 import contextlib
 import os
@@ -247,7 +247,7 @@ def test_what_a_client_said_is_no_use_to_say_again(relay):
 
 
 def test_a_box_calls_back_once(relay):
-    """What the relay gave it for one client opens no second line, nor one as a client; nor does what it made up."""
+    """The relay's number for one client opens no second line, nor one as a client; nor does an invented number."""
     given = new_pass()
     with PretendedBox(relay.port, given) as box:
         line, greeting = greeted(relay.port)

@@ -13,7 +13,7 @@ from tests.kit.process_tree import resident
 
 
 def words_of_boxes(rng: random.Random) -> list[list[bytes]]:
-    """What boxes say, of passes that nobody has."""
+    """Messages of boxes, about passes that nobody has."""
     said = [BoxPasses(f"box{number}", tuple(new_pass().text for _ in range(number))) for number in range(5)]
     return [[bytes(frame) for frame in to_relay.encode(message, MessageKind.NOTE)] for message in said]
 

@@ -1,4 +1,4 @@
-"""What an executor may do: each limit as the kernel of the operating system shows it, and as a candidate meets it."""
+"""An executor's limits: each as the kernel of the operating system shows it, and as a candidate meets it."""
 
 import os
 import resource

@@ -88,7 +88,7 @@ def request(source: FuncSource | MakeSource, timeout_s: float = 300.0) -> BuildR
 
 
 def without_workers(cluster: Cluster) -> str:
-    """What is to be done, once the scheduler answers in time."""
+    """Return the hint for a cluster that has no workers; an empty text if the scheduler does not answer in time."""
     with pytest.raises(TuningError) as caught:
         DaskBuilder(f"dask://{cluster.address}", connect_s=3.0)
     return (caught.value.hint or "") if "has no workers" in caught.value.message else ""

@@ -43,7 +43,7 @@ BROKEN = [0, 1]
 
 
 def test_a_kernel_in_c_at_two_sizes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What is wrong at one size is out, though it works at the other."""
+    """A config that is wrong at one size is rejected, though it works at the other."""
     (tmp_path / "scale.c").write_text(SOURCE)
     (tmp_path / "kernels.toml").write_text(TOML)
     db = f"sqlite:///{tmp_path}/records.db"

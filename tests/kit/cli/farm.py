@@ -44,7 +44,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Done:
-    """What a command said."""
+    """The output of a command."""
 
     stdout: str
     stderr: str

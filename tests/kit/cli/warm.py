@@ -29,7 +29,7 @@ from tests.kit.places import ROOT
 _REQUEST_BYTES = 1 << 20
 _LATER = ("alembic.command", "rpc_server.box.server", "tracker.server", "tuner.engine.engine")
 _LATER += ("tuner.devices.supplies", "webui.app")
-"""What commands import while they run."""
+"""Modules that commands import while they run."""
 
 
 class Command:
@@ -175,7 +175,7 @@ def _tell(reply: socket.socket, number: int) -> None:
 
 
 def _become(request: _Request) -> None:
-    """What `python -m tunefarm ARGS` does."""
+    """Do what `python -m tunefarm ARGS` does."""
     os.dup2(request.out, 1)
     os.dup2(request.err, 2)
     os.close(request.out)

@@ -19,7 +19,7 @@ ANY_SOURCE = SOURCE.with_name("run_any_model.c")
 
 
 def run_in_c(executable: VMExecutable, x: Any, folder: Path) -> tuple[Any, str]:
-    """What main gives for x (float32, as many columns as the result has), and what the process had mapped."""
+    """Return main's result for x (float32, as many columns as the result has), and what the process had mapped."""
     rows, columns = x.shape
     library, program = folder / "model.so", folder / "run_model"
     executable.export_library(str(library))

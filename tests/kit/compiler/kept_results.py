@@ -21,7 +21,7 @@ Runner = Callable[..., None]
 
 
 class Results:
-    """What kernels of several modules computed."""
+    """Kept results of the kernels of several modules."""
 
     def __init__(self) -> None:
         self.ran = 0
@@ -88,7 +88,7 @@ def _compiled(func: n.PrimFunc) -> Runner:
 
 
 def _identity(func: n.PrimFunc) -> Hashable:
-    """What is the same for a kernel that only got another attribute."""
+    """Return a key that is the same for a kernel that only got another attribute."""
     return id(func.body), *map(id, func.params), *[id(buffer) for buffer in func.buffer_map.values()]
 
 

@@ -13,7 +13,7 @@ from tests.kit.compiler.c_models import run_any_in_c
 
 
 def results_of(found: Any) -> list[Any]:
-    """What a function of a machine gave, as numpy arrays."""
+    """Return the result of a machine's function as numpy arrays."""
     return [item.numpy() for item in (found if isinstance(found, tuple) else (found,))]
 
 

@@ -24,7 +24,7 @@ _OWN = (3, 4)
 
 
 class Maker(Protocol):
-    """What steps are made with."""
+    """A source of the values, parameters and random numbers that steps are made of."""
 
     rng: random.Random
     builder: BlockBuilder

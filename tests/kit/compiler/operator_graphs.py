@@ -103,7 +103,7 @@ class _Maker:
             self._values.append(made)
 
     def _argument(self, case: Case, place: int, dtype: str, sizes: dict[str, int]) -> Var:
-        """What a case reads: a value of the graph where any will do, or a parameter, often one that others read."""
+        """Return an argument for a case: a value of the graph if any will do, or a parameter, often a shared one."""
         kind = case.dtype(place, dtype)
         dims = dims_of(case.shapes[place], {name: self._size(name, size) for name, size in sizes.items()})
         own = place in case.values

@@ -16,7 +16,7 @@ from compiler.relax.nodes import If, SeqExpr, TensorStructInfo, Tuple, TupleGetI
 from compiler.tir import nodes as n
 
 ROWS = 3
-"""What the symbolic dimension is in the arguments."""
+"""The value of the symbolic dimension in the arguments."""
 
 
 @dataclass(frozen=True)

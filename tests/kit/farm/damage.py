@@ -132,7 +132,7 @@ def unharmed(pid: int, port: int, samples: list[list[bytes]], work, newcomer) ->
 
 
 def recorded(monkeypatch, owner, name, frames_of):
-    """What passes through the function `name` of `owner` while the test goes on."""
+    """Collect the calls of the function `name` of `owner` while the test goes on."""
     kept: list[list[bytes]] = []
     through = getattr(owner, name)
 

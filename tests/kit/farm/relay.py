@@ -136,7 +136,7 @@ class PretendedBox:
         return True
 
     def called(self) -> RelayPass:
-        """What to call back with, when the relay asks."""
+        """Return the number to call back with, when the relay asks."""
         while True:
             assert self._control.poll(60_000), "the relay did not call"
             said = to_box.decode(self._control.recv_multipart()).body

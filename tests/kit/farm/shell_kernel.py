@@ -32,7 +32,7 @@ def require_full(parent):
 
 
 def shell(remote, command, timeout=60.0):
-    """What a client's kernel gets printed by a shell command, run in its executor."""
+    """Return the output of a shell command that a client's kernel runs in its executor."""
     data = f"({command}) >answer 2>&1; true".encode() + b"\0"
     text = "".join(f"\\{byte:02X}" for byte in data)
     name = f"{hashlib.sha256(data).hexdigest()[:12]}.tunefarm"

@@ -21,7 +21,7 @@ class Script:
         self.log: list[LogEvent] = []
 
     def __call__(self, event: Any, after: float = 0.0) -> list[tuple[str, Any]]:
-        """What is sent, as (peer, message), when an event comes `after` seconds."""
+        """Return the messages, as (peer, message), that an event `after` seconds later sends."""
         self.now += after
         sent = []
         for command in self.state.handle(event, self.now):

@@ -22,7 +22,7 @@ def run_threads(module: IRModule, *arrays: np.ndarray[Any, Any]) -> None:
 
 
 def assemble(ptx: bytes, arch: str) -> str:
-    """What ptxas says about the kernels; fails when it refuses them. Without ptxas, nothing is checked."""
+    """Return what ptxas says about the kernels; fail when it refuses them. Without ptxas, check nothing."""
     return "" if PTXAS is None else ptxas.assemble(PTXAS, ptx, arch)
 
 

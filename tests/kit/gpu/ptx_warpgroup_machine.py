@@ -1,4 +1,4 @@
-"""What Hopper's warpgroups add to the machine of `ptx_machine`: barriers in memory, copies of a matrix's tiles by a
+"""Hopper's warpgroups on the machine of `ptx_machine`: barriers in memory, copies of a matrix's tiles by a
 description of it, products that read shared memory. Copies and products are done at once.
 
 A description is the stand-in driver's own (`tensor_map`): no other program reads one.

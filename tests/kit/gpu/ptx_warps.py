@@ -1,4 +1,4 @@
-"""What PTX's tensor instructions do with the registers of a warp's 32 threads, by the figures of the PTX manual."""
+"""PTX's tensor instructions on the registers of a warp's 32 threads, by the figures of the PTX manual."""
 
 from __future__ import annotations
 

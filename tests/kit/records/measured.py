@@ -1,4 +1,4 @@
-"""What was measured, told otherwise: of two times that were measured, a test knows not which is the shorter."""
+"""Measured times, given another value: a test cannot know which of two measured times is the shorter."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def statements(store: RecordStore) -> Iterator[list[str]]:
-    """What the store is asked meanwhile."""
+    """Record what the store is asked meanwhile."""
     found: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

@@ -55,7 +55,7 @@ def array(tensor: Any) -> Any:
 
 
 def results(vm: VirtualMachine, inputs: Iterable[Any]) -> list[Any]:
-    """What "main" gives for tensors."""
+    """Return the result of "main" for tensors."""
     found = vm["main"](*[x.detach().numpy() for x in inputs])
     return [item.numpy() for item in (found if isinstance(found, tuple) else (found,))]
 

@@ -1,4 +1,4 @@
-"""What stands here under a name of Apache TVM."""
+"""The standing of each name of Apache TVM here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTES = {
         "`transform_layout` with padding tests the old index"
     ),
 }
-"""What differs and no signature shows."""
+"""Differences that no signature shows."""
 
 IGNORED = {"span", "loc", "ip"}
 """Parameters that no program depends on: where in a source text a node comes from."""
@@ -80,7 +80,7 @@ def standing(name: str, entry: dict[str, Any]) -> Standing:
 
 
 def _less(found: Any, params: str | None, members: dict[str, str | None] | None) -> list[str]:
-    """What the name has in Apache TVM and not here."""
+    """List what the name has in Apache TVM and lacks here."""
     notes = []
     if members is None or inspect.isclass(found):
         notes += _lacks(found, params, "")

@@ -56,7 +56,7 @@ _BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
 
 @dataclass
 class Source:
-    """What a file says: where each docstring is and its text, and the names of its public classes."""
+    """A file's docstrings, each with its place, and the names of its public classes."""
 
     docstrings: list[tuple[str, str]]
     classes: list[str]

@@ -1,4 +1,4 @@
-"""What the test suite does to its own processes, and where its files are."""
+"""The test suite's own processes and files."""
 
 from __future__ import annotations
 

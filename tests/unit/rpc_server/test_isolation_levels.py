@@ -1,4 +1,4 @@
-"""What a box promises, and when it refuses to start: the decision, without a kernel."""
+"""The isolation level that a box promises, and when it refuses to start: the decision, without a kernel."""
 
 import struct
 

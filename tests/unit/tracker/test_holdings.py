@@ -1,4 +1,4 @@
-"""What a client holds and waits for, message by message."""
+"""A client's leases and requests, message by message."""
 
 from __future__ import annotations
 

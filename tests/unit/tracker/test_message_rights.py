@@ -1,4 +1,4 @@
-"""What the tracker's gate makes of requests of clients that belong to a group."""
+"""Requests of clients that belong to a group, at the tracker's gate."""
 
 from __future__ import annotations
 

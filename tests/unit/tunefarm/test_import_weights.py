@@ -1,4 +1,4 @@
-"""What processes that are started often must not import: each costs part of a second of a core, every time."""
+"""Processes that start often must not import slow modules: each costs part of a second of a core, every time."""
 
 from __future__ import annotations
 

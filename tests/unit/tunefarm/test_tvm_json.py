@@ -17,7 +17,7 @@ FILES = sorted((TESTS / "data" / "tvm_json").glob("*.json"))
 
 
 def row_sums() -> tir.PrimFunc:
-    """What the files hold: they were written by TVM 0.17 and 0.27."""
+    """Read the files; TVM 0.17 and 0.27 wrote them."""
     a, k = te.placeholder((8, 4), name="A"), te.reduce_axis((0, 4), "k")
     b = te.compute((8,), lambda i: te.sum(a[i, k] * a[i, k], axis=k), name="B")
     c = te.compute((8,), lambda i: te.exp(b[i]) + tir.const(1, "float32"), name="C")

@@ -1,4 +1,4 @@
-"""What the order of a sum may change, from the function alone."""
+"""The differences that the order of a sum may make, from the function alone."""
 
 import numpy as np
 import pytest

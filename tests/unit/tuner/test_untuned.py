@@ -1,4 +1,4 @@
-"""What candidates for a GPU are compared with."""
+"""The functions that candidates for a GPU are compared with."""
 
 from __future__ import annotations
 

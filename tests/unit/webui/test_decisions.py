@@ -1,4 +1,4 @@
-"""What candidates chose, which choices mattered, and where the marks of the pictures go."""
+"""The choices of candidates, which of them mattered, and where the pictures' marks go."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What the page of a device says of its machine."""
+"""A device's page describes its machine."""
 
 from __future__ import annotations
 

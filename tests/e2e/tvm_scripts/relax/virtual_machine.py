@@ -1,4 +1,4 @@
-"""What the virtual machine offers: inputs set beforehand, saved functions, closures, branches, timing."""
+"""The virtual machine's parts: inputs set beforehand, saved functions, closures, branches, timing."""
 import numpy as np
 import tvm
 from tvm import relax

@@ -1,4 +1,4 @@
-"""What `script()` and `show()` take, and that texts are read back."""
+"""The options of `script()` and `show()`, and that texts are read back."""
 
 import tvm
 from tvm.script import ir as I

@@ -1,4 +1,4 @@
-"""What targets answer: their keys, limits, features and hosts."""
+"""Answers of targets: their keys, limits, features and hosts."""
 
 import tvm
 from tvm.target import Target, VirtualDevice

@@ -1,4 +1,4 @@
-"""What targets of many kinds answer."""
+"""Answers of targets of many kinds."""
 
 import tvm
 from tvm.target import Target

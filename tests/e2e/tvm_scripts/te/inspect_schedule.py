@@ -1,4 +1,4 @@
-"""What a schedule says of itself: relations, leaves, annotations, bounds, and what it refuses."""
+"""A schedule's account of itself: relations, leaves, annotations, bounds, and what it refuses."""
 
 import tvm
 from tvm import te

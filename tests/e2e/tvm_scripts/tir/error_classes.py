@@ -1,4 +1,4 @@
-"""What mistakes raise, as far as programs catch it."""
+"""The classes of errors that mistakes raise, as far as programs catch them."""
 
 import tvm
 from tvm import te, tir

@@ -1,4 +1,4 @@
-"""What schedules refuse, and how."""
+"""Steps that schedules refuse, and how."""
 
 import tvm
 from tvm import tir

@@ -72,7 +72,7 @@ def test_pairs_of_registers_on_arm() -> None:
 
 
 def test_temporaries_go_through_the_caches() -> None:
-    """What a kernel keeps for itself is read again at once."""
+    """A kernel's own temporaries are read again at once, so they stay in the caches."""
     x = te.placeholder((64, 64), name="x")
     y = te.compute((64, 64), lambda i, j: x[i, j] * 2.0, name="y")
     z = te.compute((64, 64), lambda i, j: y[i, j] + y[i, 63 - j], name="z")

@@ -37,7 +37,7 @@ class Apply(nn.Module):
 
 
 def computed(inner: Any, x: Any, weights: dict[str, Any] | None = None) -> Any:
-    """What a layer gives, by the interpreter; `weights` are its parameters."""
+    """Return a layer's result by the interpreter; `weights` are its parameters."""
     mod, parameters = Apply(inner).export_tvm({"forward": {"x": spec.Tensor(x.shape, str(x.dtype))}})
     assert well_formed(mod)
     given = [(weights or {})[name.removeprefix("inner.")] for name, _ in parameters]

@@ -139,7 +139,7 @@ def with_no_loop() -> tuple[PrimFunc, Schedule]:
 
 
 def with_another_in_its_way() -> tuple[PrimFunc, Schedule]:
-    """What C reads is made in the same iteration."""
+    """The data that C reads is made in the same iteration."""
     s = Schedule(w.chain())
     i, _ = s.get_loops("D")
     s.compute_at("C", i)

@@ -73,7 +73,7 @@ def test_a_sampled_distance_is_part_of_the_trace():
 
 
 def test_a_distance_of_the_whole_loop():
-    """What the loop reads when it runs next."""
+    """A distance of "extent" asks for what the loop reads when it runs next."""
     sch = scheduled(0)
     tile = sch.get_loops(sch.get_block("T_matmul"))[1]
     sch.unannotate(tile, "software_prefetch")

@@ -1,4 +1,4 @@
-"""What can be said about two dimensions."""
+"""Relations between two dimensions that can be proved."""
 
 from __future__ import annotations
 

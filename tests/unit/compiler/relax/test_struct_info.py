@@ -1,4 +1,4 @@
-"""What is known of values: comparing, covering, erasing, what two have in common, what calls return."""
+"""StructInfo: comparing, covering, erasing, what two have in common, results of calls."""
 
 from typing import Any
 

@@ -92,7 +92,7 @@ def test_an_update_that_was_decomposed() -> None:
 
 
 def test_a_part_of_a_buffer() -> None:
-    """What is copied back was copied there: elements in between keep their values."""
+    """Only elements that were copied there are copied back: those in between keep their values."""
     func = from_source("""
 @T.prim_func
 def main(A: T.Buffer((20,)), C: T.Buffer((20,))):

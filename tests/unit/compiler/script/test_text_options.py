@@ -1,4 +1,4 @@
-"""What `script` and `show` take."""
+"""The options of `script` and `show`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What overviews of the API list of te, a stage and a built module: there, with the arguments they name, and real."""
+"""The API overviews of te, a stage and a built module name what is there, with real arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage records, and the mistakes it refuses at once."""
+"""A stage's records, and the mistakes it refuses at once."""
 
 import pytest
 

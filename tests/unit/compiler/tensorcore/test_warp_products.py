@@ -206,7 +206,7 @@ def test_bytes_of_every_value_are_exact() -> None:
 
 
 def test_instructions_and_registers_of_whole_tiles() -> None:
-    """What an H100 would run of a layer of a network: one barrier a step, pairs stored at once."""
+    """The kernel of a network's layer for an H100: one barrier a step, pairs stored at once."""
     x, w = placeholder((16, 56, 56, 64), "float16", name="x"), placeholder((3, 3, 64, 64), "float16", name="w")
     tile = {"m": 128, "n": 64, "k": 32, "stages": 3, "warps_m": 2, "warps_n": 4}
     func = annotated(create_prim_func([x, w, topi.nn.conv2d_nhwc(x, w, padding=1)]), tile)

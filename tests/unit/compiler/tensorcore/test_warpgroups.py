@@ -46,7 +46,7 @@ def operands(m: int, n_: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(func: n.PrimFunc, *inputs: np.ndarray, dtype: str = "float16", out_dtype: str = "float32") -> np.ndarray:
-    """What a kernel gives of 16-bit inputs; its output comes last."""
+    """Return a kernel's result for 16-bit inputs; its output comes last."""
     shape = list(func.buffer_map.values())[-1].shape
     out = np.zeros([ops.as_int(extent) or 0 for extent in shape], np.float32 if out_dtype == "bfloat16" else out_dtype)
     interp_threads.run(func, *(x if dtype == "bfloat16" else x.astype(dtype) for x in inputs), out)

@@ -1,4 +1,4 @@
-"""What two versions of Apache TVM print of scheduled and lowered functions is read, and is the same function.
+"""Scheduled and lowered functions as two versions of Apache TVM print them are read, as the same functions.
 
 The functions are results of schedule primitives and passes. TVM 0.17 printed them; TVM 0.27 read these texts, with its
 own names of blocks, and printed them again.

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def computed(make: Any, how: Any, *arrays: Array) -> tuple[Array, Array]:
-    """What the scheduled machine code gives, and what the interpreter gives for the function as written."""
+    """Return the result of the scheduled machine code, and the interpreter's for the function as written."""
     inputs = [te.placeholder(a.shape, str(a.dtype), name=f"X{i}") for i, a in enumerate(arrays)]
     output = make(*inputs)
     shape = arrays[0].shape

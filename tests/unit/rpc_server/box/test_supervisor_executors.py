@@ -1,4 +1,4 @@
-"""What the supervisor makes of its executors: calls, deaths and starts. Event lists in, command lists out."""
+"""The supervisor and its executors: calls, deaths and starts. Event lists in, command lists out."""
 
 import pytest
 

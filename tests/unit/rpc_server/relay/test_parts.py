@@ -1,4 +1,4 @@
-"""What a relay is made of: passes, addresses, the desk, the loop and the splice."""
+"""Parts of a relay: passes, addresses, the joining of connections, the loop and the splice."""
 
 import contextlib
 import os

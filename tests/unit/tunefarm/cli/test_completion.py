@@ -1,4 +1,4 @@
-"""What shells complete: files, names of the record store, and nothing where there is no store."""
+"""Shells complete files and names of the record store, and nothing where there is no store."""
 
 from pathlib import Path
 

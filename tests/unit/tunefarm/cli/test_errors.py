@@ -1,4 +1,4 @@
-"""What a person meets who types something wrong: the message, the hint, the exit status, and no traceback."""
+"""Mistyped commands get a message, a hint and an exit status, and no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile says of the kernels of a model."""
+"""The shares of a model's kernels in its profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark report says of one kernel."""
+"""A benchmark report's findings about one kernel."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_round_ends_for_all_of_them():
 
 
 def held(state: EngineState, slot: int = 0) -> list[str]:
-    """What a slot measures and what it has at hand."""
+    """Return what a slot measures and what it has at hand."""
     return [job.candidate.digest if job.candidate else "untuned" for job in state.jobs.slots.held_by(slot)]
 
 

@@ -1,4 +1,4 @@
-"""What a run asks of the interpreter, and that it gives it back."""
+"""A run's settings of the interpreter, and that it restores them."""
 
 from __future__ import annotations
 

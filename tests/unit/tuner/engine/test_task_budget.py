@@ -1,4 +1,4 @@
-"""What a task may take of a run's wall time."""
+"""A task's share of a run's wall time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device is asked for when a trial is to be measured."""
+"""The request that a device gets for a trial."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def crowded_run(trials: int = 16, tasks: int = 1, cores: int = 2, threads: int =
 
 
 def doings(driver: Driver) -> str:
-    """What was begun of the search and the finals, in order: b for a build, m for a measurement."""
+    """Return what was begun of the search and the finals, in order: b for a build, m for a measurement."""
     wanted = (SubmitBuild, SubmitMeasure)
     return "".join(
         "b" if isinstance(command, SubmitBuild) else "m"

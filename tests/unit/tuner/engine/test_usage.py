@@ -1,4 +1,4 @@
-"""What a run's devices did, and how much of its time went into no work at all."""
+"""The work of a run's devices, and the share of its time that went into no work at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of meta_schedule are written with: workloads, spaces, and builders and runners of a program's own."""
+"""Helpers for tests of meta_schedule: workloads, spaces, and builders and runners of a program's own."""
 
 from __future__ import annotations
 

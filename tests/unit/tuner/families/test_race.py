@@ -108,7 +108,7 @@ def test_a_config_at_other_sizes_is_the_nearest_or_nothing() -> None:
 
 
 def test_finals_take_the_place_of_the_search() -> None:
-    """What was not in them is brought to their level; other sizes keep their times."""
+    """Candidates that were not in the finals are scaled to their level; other sizes keep their times."""
     sizes = SizeList(("M",), ((32,), (64,)))
     race, _ = run(sizes, 6, 2, seed=1)
     before = race.timings().seconds

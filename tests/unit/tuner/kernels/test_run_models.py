@@ -1,4 +1,4 @@
-"""What runs of models are called, and how the models stand."""
+"""The names of runs of models, and the models' state."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -276,7 +276,7 @@ def test_a_result_beyond_the_caches_is_better_written_in_long_pieces():
 
 
 def _late(panel: int, cpu: str) -> float:
-    """What the draft of a product adds for a group of so many panels of 240 KiB, 32 rows of which are read in turns."""
+    """Return the draft's addition for a group of so many panels of 240 KiB, 32 rows of which are read in turns."""
     target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=1")
     of = TuningTask.from_spec("matmul:128,3072,768", target)
     sketch = next(s for s in generate(of.func, of.target) if s.name == "panels+pack")

@@ -21,7 +21,7 @@ STORED_AND_SHOWN = ("tuner/records/**/*.py", "tuner/interchange/entries.py", "we
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyFacts:
-    """What a toy's row keeps as it was told."""
+    """Facts of a toy's row, stored as they were reported."""
 
     samples: tuple[float, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)

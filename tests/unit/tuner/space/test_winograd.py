@@ -92,7 +92,7 @@ def test_taps_of_filters_are_packed_ahead_where_they_may_be() -> None:
 
 
 def check_ahead(func: PrimFunc, sketch: Any) -> None:
-    """What is left of a kernel computes the same with taps that were packed, or transformed, ahead."""
+    """The rest of a kernel computes the same with taps that were packed, or transformed, ahead."""
     rng = np.random.default_rng(0)
     point = sketch.random(rng)
     assert point is not None

@@ -31,6 +31,6 @@ def test_other_element_types(module: str) -> None:
 
 
 def test_some_element_types_are_taken_and_some_refused() -> None:
-    """What is taken and refused differs, so that neither answer can be given to all."""
+    """Accepted and refused dtypes differ, so that neither answer can be given to all."""
     case = next(case for case in cases_of("elementwise.test_elements") if case.name == "bitwise_not")
     assert [check_another(case, dtype) for dtype in ("int8", "float32")] == [True, False]

@@ -48,7 +48,7 @@ MISSING = {
 
 
 def ours(name: str) -> Any:
-    """What stands under a name of the field; None where nothing does."""
+    """Return what stands under a name of the field; None if nothing does."""
     found: Any = op
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -71,7 +71,7 @@ SHAPES = ((2, 3, 7, 4), (2, 3, 4, 5), (2, 3, 5, 6), (7, 5))
 
 
 def graph(of: Any, shapes: Any = SHAPES) -> Any:
-    """What `of` makes of a builder's `emit`, of query, key (transposed), value and a mask."""
+    """Return the graph that `of` builds; it takes a builder's `emit`, query, key (transposed), value and a mask."""
     bb = BlockBuilder()
     params = [Var(name, tensor(*shape)) for name, shape in zip("qkvm", shapes, strict=True)]
     with bb.function("main", params):

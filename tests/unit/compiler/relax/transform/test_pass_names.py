@@ -54,7 +54,7 @@ def test_parameters(name: str) -> None:
 # ------------------------------------------------------------------------------- what each pass has
 
 COMPARISONS = {"assert_structural_equal", "becomes", "same", "stays"}
-"""What tests compare graphs by structure with; `computes` does, where it is given `after`."""
+"""Functions by which tests compare graphs' structures; so does `computes`, if it is given `after`."""
 
 
 def test_every_pass_has_a_picture() -> None:

@@ -193,7 +193,7 @@ def test_a_capsule_is_used_once() -> None:
 
 
 class Once:
-    """What numpy wants around a capsule."""
+    """An object around a capsule, as numpy expects it."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule

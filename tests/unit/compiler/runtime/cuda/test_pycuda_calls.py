@@ -1,4 +1,4 @@
-"""What PyCUDA is asked for, and when: contexts, finalizers, preparing kernels, streams that are given up."""
+"""Calls of PyCUDA, and when they come: contexts, finalizers, preparing kernels, streams that are given up."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def test_on_a_device(adding: Artifact) -> None:
 
 
 def test_as_a_device_server_lists_it(driver: HostDriver, adding: Artifact) -> None:
-    """What a device server does with such a module: list its functions, call one by name."""
+    """A device server lists such a module's functions, and calls one by name."""
     module = CUDAHostModule(adding)
     holders = (*module._closure(), module)
     assert [name for found in holders for name in found.get_function_list()] == ["add"]

@@ -1,4 +1,4 @@
-"""What is linked into a library besides the module: addons, static libraries; libraries for other machines."""
+"""Parts linked into a library besides the module: addons, static libraries; libraries for other machines."""
 
 from __future__ import annotations
 

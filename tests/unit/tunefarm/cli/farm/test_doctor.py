@@ -1,4 +1,4 @@
-"""What the doctor makes of what a box and a tracker say."""
+"""The doctor's findings, from what a box and a tracker answer."""
 
 from __future__ import annotations
 

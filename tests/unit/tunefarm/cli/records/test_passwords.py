@@ -29,7 +29,7 @@ _ARGUMENTS = {
     "bench run": ["--device", "127.0.0.1:1"],
     "web": ["--tracker", "127.0.0.1:1", "--port", "1"],
 }
-"""What a command needs to get as far as its database; others get "1" for each argument."""
+"""Arguments with which a command gets as far as its database; others get "1" for each argument."""
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:

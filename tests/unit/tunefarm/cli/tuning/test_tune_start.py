@@ -1,4 +1,4 @@
-"""What `tunefarm tune` says before anything runs, while its private server still starts."""
+"""`tunefarm tune` before anything runs, while its private server still starts."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_refusals(make: Any, message: str) -> None:
 
 def test_work_between_workers_is_that_of_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_functions", dict(registry._functions))  # the library of others stays
-    """What one worker would get, with functions registered in the place of a library."""
+
     def worker(x: Any) -> Any:
         bb = BlockBuilder.current()
         assert bb is not None

@@ -329,7 +329,7 @@ def var(*shape: int, dtype: str = "float32") -> Var:
 
 
 def laid(call: Any, *inputs: Layout | None, **desired: list[str]) -> Any:
-    """What the call's rule answers; `desired` has layouts by the operator's short name."""
+    """Return the answer of the call's layout rule; `desired` has layouts by the operator's short name."""
     entry = OPERATORS[call.op.name]
     assert callable(entry.layout)
     asked = {f"relax.nn.{name}": layouts for name, layouts in desired.items()}
