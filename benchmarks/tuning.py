@@ -132,7 +132,7 @@ class Peer:
         from compiler.target.target import Target
 
         command = [python, str(HERE / "peers" / "metaschedule.py"), "--size", str(size), "--trials", str(trials)]
-        command += ["--cores", str(cores), "--cpu", Target.host().mcpu or ""]
+        command += ["--cores", str(cores), "--cpu", Target.host().mcpu]
         self._timed = Timed(command)
         said = self._timed.line()
         while not said.startswith("{"):  # the peer logs on its standard output too

@@ -44,7 +44,13 @@ def cuda(model: str = "unknown", arch: str | None = None, options: Options = Non
     """An NVIDIA GPU: `cuda(arch="sm_80")`. `model` may also be the last part of an nvidia tag."""
     if f"nvidia/{model}" in list_tags():
         named["tag"] = f"nvidia/{model}"
-        return Target({**Target(f"nvidia/{model}").export(), **_construct("cuda", options, named).export()})
+        return Target(
+            {
+                "kind": "cuda",
+                **dict(Target(f"nvidia/{model}").options),
+                **dict(_construct("cuda", options, named).options),
+            }
+        )
     if model != "unknown":
         named["model"] = model
     if arch is not None:
@@ -113,9 +119,7 @@ def _words(options: Options) -> list[str]:
 
 def _given(kind: str, options: Options) -> dict[str, object]:
     """The options that a text names, without the kind."""
-    data = Target(" ".join([kind, *_words(options)])).export()
-    del data["kind"]
-    return data
+    return dict(Target(" ".join([kind, *_words(options)])).options)
 
 
 def _construct(kind: str, options: Options, named: Mapping[str, OptionValue]) -> Target:

@@ -113,7 +113,8 @@ KINDS: dict[str, Kind] = {
     "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
     "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
     "cuda": Kind(
-        ("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
+        ("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True,
+        limits={"arch": "sm_50"},
     ),
     "nvptx": Kind(
         ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True,
@@ -130,7 +131,7 @@ KINDS: dict[str, Kind] = {
         ("opencl", "gpu"), "opencl", _OPENCL, block_threads=256,
         limits={
             "max_function_args": 128, "max_shared_memory_per_block": 16384, "max_threads_per_block": 256,
-            "texture_spatial_limit": 16384,
+            "texture_spatial_limit": 16384, "texture_depth_limit": 2048, "image_base_address_alignment": 64,
         },
     ),
     "vulkan": Kind(
@@ -141,7 +142,10 @@ KINDS: dict[str, Kind] = {
         ("metal", "gpu"), "metal", _METAL, warp_size=16, block_threads=256,
         limits={"max_function_args": 31, "max_shared_memory_per_block": 32768, "max_threads_per_block": 256},
     ),
-    "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU, block_threads=256),
+    "webgpu": Kind(
+        ("webgpu", "gpu"), "webgpu", {**_GPU, "supports_subgroups": bool}, block_threads=256,
+        limits={"max_shared_memory_per_block": 32768, "supports_subgroups": False},
+    ),
     "hexagon": Kind(("hexagon", "cpu"), "hexagon", _HEXAGON),
     "ext_dev": Kind((), "ext_dev", {}, block_threads=256),
     "composite": Kind((), "cpu", {"devices": tuple}),
@@ -240,8 +244,6 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
                 hint=closest(name, [*known, "host"]),
             )
         options[name] = _option_value(kind, name, value, known[name])
-    if options.get("keys") == found.keys:
-        del options["keys"]
     if options.get("model") == "unknown":
         del options["model"]
     return kind, tuple(sorted((n, v) for n, v in options.items() if v != ())), data.get("host")

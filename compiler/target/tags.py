@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import TargetError
+from compiler.target.device_tags import DEVICES
 from compiler.target.nvidia_gpus import NVIDIA_GPUS
 
 
@@ -72,11 +73,21 @@ _tags: dict[str, Mapping[str, Any]] = {
         **_RISCV, "model": "sifive-u74", "mtriple": "riscv64-unknown-linux-gnu", "mcpu": "sifive-u74", "mabi": "lp64d",
         "num-cores": 4,
     },
+    **DEVICES,
     **{f"nvidia/{name}": _nvidia(arch) for arch, names in NVIDIA_GPUS.items() for name in names.split()},
     "nvidia/geforce-rtx-4070-ti": {**_nvidia("sm_89"), "l2_cache_size_bytes": 75497472},
     "nvidia/geforce-rtx-4090": {**_nvidia("sm_89"), "l2_cache_size_bytes": 75497472},
     "nvidia/nvidia-a100": {**_nvidia("sm_80"), "l2_cache_size_bytes": 41943040},
+    "nvidia/geforce-rtx-5060-ti": {**_nvidia("sm_120"), "l2_cache_size_bytes": 33554432},
     "nvidia/nvidia-h100": {**_nvidia("sm_90a"), "l2_cache_size_bytes": 52428800},
+    "nvidia/nvidia-b100": {**_nvidia("sm_100a"), "l2_cache_size_bytes": 52428800},
+    "nvidia/gtx1080ti": {"kind": "cuda", "arch": "sm_61"},
+    "nvidia/jetson-orin-nano": _nvidia("sm_87", _arm("orin", "carmel", 6)),
+    "nvidia/jetson-agx-orin-32gb": _nvidia("sm_87", _arm("orin", "cortex-a78", 8)),
+    "nvidia/jetson-agx-thor": {
+        **_nvidia("sm_110a", _arm("thor", "neoverse-v3ae", 14)), "l2_cache_size_bytes": 33554432,
+        "max_shared_memory_per_block": 232448,
+    },
     "nvidia/jetson-agx-xavier": _nvidia("sm_72", _arm("xavier", "carmel", 8)),
     "nvidia/jetson-agx-orin-64gb": _nvidia("sm_87", _arm("orin", "cortex-a78", 12)),
 }  # fmt: skip

@@ -108,14 +108,18 @@ class Target:
         object.__setattr__(self, "kind", TargetKind(kind))
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "_host", None if chosen is None else _as_target(chosen))
+        if self.get("keys") == self._own_keys:
+            object.__setattr__(self, "options", tuple(option for option in options if option[0] != "keys"))
 
     # -- options ---------------------------------------------------------------------------------
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The options by name: those given, and for a GPU what its kind has where it does not say. The devices of a
-        composite target are targets. `keys` and `tag` are properties instead."""
+        """The options by name: those given, and what its kind has where it does not say. The devices of a composite
+        target are targets. `keys` and `tag` are properties instead."""
         kind = known_kind(self.kind)
         limits: dict[str, OptionValue] = dict(kind.limits)
+        if kind.is_native and self.is_open:
+            limits["mtriple"] = host_cpu().triple
         if self.is_gpu:
             limits |= {"max_num_threads": self.max_num_threads, "thread_warp_size": self.thread_warp_size}
         given: dict[str, Any] = {name: value for name, value in self.options if name not in ("keys", "tag")}
@@ -131,20 +135,23 @@ class Target:
     def keys(self) -> tuple[str, ...]:
         given: tuple[str, ...] = self.get("keys", ())
         device = self.get("device")
-        front = (device,) if device and device not in given else ()
-        if not front and not given and self.is_cpu and self._is_arm:
-            front = ("arm_cpu",)
-        return (*front, *(given or known_kind(self.kind).keys))
+        return (device, *given) if given and device and device not in given else given or self._own_keys
+
+    @property
+    def _own_keys(self) -> tuple[str, ...]:
+        """The keys of a target that names none: its device, or Arm's, before those of its kind."""
+        front = self.device_name or ("arm_cpu" if self.is_cpu and self._is_arm else "")
+        return (front, *known_kind(self.kind).keys) if front else known_kind(self.kind).keys
 
     @property
     def _is_arm(self) -> bool:
-        micro = (self.mcpu or "").startswith("cortex-m")
-        return micro or (self.mtriple is not None and architecture(self.mtriple) in ("arm", "aarch64"))
+        micro = self.mcpu.startswith("cortex-m")
+        return micro or (self.triple is not None and architecture(self.triple) in ("arm", "aarch64"))
 
     @property
-    def mcpu(self) -> str | None:
-        value: str | None = self.get("mcpu")
-        return value
+    def mcpu(self) -> str:
+        """The processor's name: the one given, that of the kind, or ""."""
+        return str(self._limit("mcpu") or "")
 
     @property
     def mattr(self) -> tuple[str, ...]:
@@ -152,8 +159,15 @@ class Target:
         return value
 
     @property
-    def mtriple(self) -> str | None:
+    def triple(self) -> str | None:
+        """The triple given; None where this machine is meant."""
         value: str | None = self.get("mtriple")
+        return value
+
+    @property
+    def mtriple(self) -> str | None:
+        """The triple given, or that of the kind: this machine's for "llvm" alone."""
+        value: str | None = self.attrs.get("mtriple")
         return value
 
     @property
@@ -227,7 +241,7 @@ class Target:
     def supports_integer_dot_product(self) -> bool:
         """Whether a GPU has sums of products of bytes: those of NVIDIA have from sm_61 on."""
         said = self.get("supports_integer_dot_product")
-        return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.arch) >= 61
+        return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.gpu_arch) >= 61
 
     @property
     def supports_cooperative_matrix(self) -> bool:
@@ -244,8 +258,13 @@ class Target:
         return int(self.get("l2_cache_size_bytes", 0))
 
     @property
-    def arch(self) -> str | None:
-        """A GPU's architecture, such as "sm_80"."""
+    def arch(self) -> str:
+        """A GPU's architecture, such as "sm_80": the one given, the least that its kind has, or ""."""
+        return str(self.gpu_arch if self.is_gpu and self.gpu_arch else self._limit("arch") or "")
+
+    @property
+    def gpu_arch(self) -> str | None:
+        """The architecture of a GPU that the target names; None where it leaves it open."""
         value: str | None = self.get("arch", self.get("mcpu"))
         return value
 
@@ -273,7 +292,7 @@ class Target:
     @property
     def architecture(self) -> str:
         """The instruction set: a CPU's ("x86_64"), or what a GPU's target names ("sm_80"), else the kind."""
-        return architecture(self.mtriple) if self.is_cpu else (self.arch or str(self.kind))
+        return architecture(self.triple) if self.is_cpu else (self.gpu_arch or str(self.kind))
 
     # -- what the CPU can do ---------------------------------------------------------------------
     @property
@@ -281,18 +300,18 @@ class Target:
         """CPU features generated code may use (LLVM's names), including those implied by `mcpu`."""
         if not self.is_cpu:
             return CPUFeatures()
-        micro = self.mtriple is None and (self.mcpu or "").startswith("cortex-m")
-        return enabled_features("arm" if micro else architecture(self.mtriple), self.mcpu, self.mattr)
+        micro = self.triple is None and self.mcpu.startswith("cortex-m")
+        return enabled_features("arm" if micro else architecture(self.triple), self.get("mcpu"), self.mattr)
 
     @property
     def vector_bits(self) -> int:
         """Width in bits of the float vector unit; the `vector-width` option overrides it."""
         width: int | None = self.get("vector-width")
-        return width or vector_bits(architecture(self.mtriple), self.features)
+        return width or vector_bits(architecture(self.triple), self.features)
 
     @property
     def vector_registers(self) -> int:
-        return vector_registers(architecture(self.mtriple), self.features)
+        return vector_registers(architecture(self.triple), self.features)
 
     def resolved(self) -> Target:
         """This target with what is missing filled in from this machine, where it means this machine.
@@ -303,12 +322,12 @@ class Target:
         except for their host.
         """
         host = self.host.resolved() if self.host is not None else None
-        if not known_kind(self.kind).is_native or not _is_native(self.mtriple):
+        if not known_kind(self.kind).is_native or not _is_native(self.triple):
             return self if host is self.host else Target(self, host=host)
         cpu = host_cpu()
         given = {name: value for name, value in self.options if name != "mtriple" or value}
         here: dict[str, OptionValue] = {"mtriple": cpu.triple}
-        if self.mcpu in (None, "native", cpu.name):
+        if self.mcpu in ("", "native", cpu.name):
             here |= {"mcpu": cpu.name, "mattr": cpu.mattr} if cpu.mattr else {"mcpu": cpu.name}
             given.pop("mcpu", None)
         resolved = Target({"kind": self.kind, **filled(given, here)}, host=host)
@@ -352,8 +371,8 @@ class Target:
         return Target, (str(self),)
 
     def export(self) -> dict[str, Any]:
-        """The target as JSON-ready data; `Target(target.export())` is equal to it."""
-        data: dict[str, Any] = {"kind": str(self.kind), **dict(self.options)}
+        """The target as JSON-ready data, with its tag and keys; `Target(target.export())` is equal to it."""
+        data: dict[str, Any] = {"kind": str(self.kind), "tag": self.tag, "keys": self.keys, **dict(self.options)}
         data = {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
         if self.host is not None:
             data["host"] = self.host.export()

@@ -84,7 +84,7 @@ def llvm_get_targets() -> list[str]:
 
 def llvm_get_cpu_archlist(target: Any = None) -> list[str]:
     """The CPUs of a target's instruction set whose features are known here."""
-    return sorted(known_cpus(architecture(_target(target).mtriple)))
+    return sorted(known_cpus(architecture(_target(target).triple)))
 
 
 def llvm_get_system_x86_vendor() -> str:

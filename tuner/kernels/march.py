@@ -47,7 +47,7 @@ def substitute_text(compiler: tuple[str, ...], target: Target) -> str:
 def _names(target: Target) -> Iterator[str]:
     """The target's CPU, then sets of features that it has, the largest first."""
     yield target.mcpu or "native"
-    match architecture(target.mtriple):
+    match architecture(target.triple):
         case "x86_64":
             for names, features in _LEVELS:
                 if features <= set(target.features):

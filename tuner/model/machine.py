@@ -42,7 +42,7 @@ class MachineModel:
             l1_bytes=48 << 10 if wide else 32 << 10,
             l2_bytes=2 << 20 if wide else 512 << 10,
             l3_bytes=32 << 20,
-            l2_held=(_L2_KIB.get(target.mcpu or "", 2048) << 10) if wide else 512 << 10,
+            l2_held=(_L2_KIB.get(target.mcpu, 2048) << 10) if wide else 512 << 10,
             wide=wide,
         )
 

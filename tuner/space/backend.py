@@ -24,7 +24,7 @@ class TuningBackend(ABC):
 
     def model_family(self, target: Target) -> str:
         """Name the targets that share a cost model with this one."""
-        return f"{target.kind}-{target.arch or target.mcpu or 'any'}"
+        return f"{target.kind}-{target.gpu_arch or 'any'}"
 
 
 TUNING_BACKENDS: BackendTable[TuningBackend] = BackendTable(

@@ -29,7 +29,7 @@ def check_names(target: Target, triple: str) -> None:
     Names in our tables are taken at once; others are tried in a child process, once.
     """
     arch = architecture(triple)
-    cpu = target.mcpu or ""
+    cpu = target.mcpu
     doubtful = tuple(item for item in target.mattr if item[1:] not in known_features(arch))
     if doubtful or not (cpu in _ALWAYS or cpu in known_cpus(arch)):
         _try_names(triple, cpu, doubtful)

@@ -149,7 +149,7 @@ def _machine(target: Target) -> Any:
     try:
         backend = llvm.Target.from_triple(triple)
         return backend.create_target_machine(
-            cpu=target.mcpu or "",
+            cpu=target.mcpu,
             features=",".join(target.mattr),
             opt=_level(target, 3),
             reloc="pic",
@@ -162,7 +162,7 @@ def _machine(target: Target) -> Any:
 
 def _triple(target: Target) -> str:
     """The target's triple; on 32-bit Arm it also says how floats are passed."""
-    triple = str(target.mtriple or llvm.get_default_triple())
+    triple = str(target.triple or llvm.get_default_triple())
     float_abi = target.get("mfloat-abi")
     if float_abi is None or not triple.startswith(("arm", "thumb")):
         return triple

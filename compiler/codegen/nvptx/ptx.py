@@ -41,7 +41,7 @@ _SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 2
 
 def arch_of(target: Target) -> str:
     """The target's architecture. Raises CodegenError for one without code here."""
-    arch = target.arch or DEFAULT_ARCH
+    arch = target.gpu_arch or DEFAULT_ARCH
     if not arch.startswith("sm_") or capability(arch) not in _SHARED:
         known = ", ".join(f"sm_{number}" for number in _SHARED)
         raise CodegenError(f"there is no code generator for {arch!r}", hint=f"architectures: {known}, sm_90a, sm_100a")

@@ -43,7 +43,7 @@ class LLVMBackend(Backend):
         return target.resolved()
 
     def checked(self, target: Target) -> Target:
-        check_names(target, target.mtriple or host_cpu().triple)
+        check_names(target, target.triple or host_cpu().triple)
         return target
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:

@@ -81,7 +81,7 @@ def _read_addon(name: str, target: str) -> bytes:
         code = Path(name).read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read the addon {name!r}: {error.strerror}") from None
-    wanted = architecture(Target(target).mtriple)
+    wanted = architecture(Target(target).triple)
     if elf_kind(code) != RELOCATABLE or read_object(code).machine != wanted:
         raise ArtifactError(
             f"the addon {name!r} is no {wanted} object file, so it cannot be linked when the library is loaded",
@@ -124,7 +124,7 @@ def export_library(
         code = _TEXTS[suffix](module) if as_text else described_object(whole if linked_later else alone)
         files = {f"lib0.{suffix}": code}
         if not linked_later:
-            support = native.compiled(Target(whole.target).mtriple)
+            support = native.compiled(Target(whole.target).triple)
             built = whole.blobs["object"]
             support = with_flags_of(support, built) if elf_kind(built) is not None else support
             files[f"devc.{o}"] = described(support, alone) if as_text else support
@@ -152,7 +152,7 @@ def missing_support(objects: Sequence[str]) -> bytes | None:
     for code, found in zip(read, symbols):
         section = read_section(code, SECTION)
         if section is not None and any(name.startswith(_OWN) for name in found.undefined - defined):
-            return with_flags_of(native.compiled(Target(read_records(section)[0].target).mtriple), code)
+            return with_flags_of(native.compiled(Target(read_records(section)[0].target).triple), code)
     return None
 
 

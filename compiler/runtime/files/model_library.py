@@ -48,7 +48,7 @@ def export_model(
     objects = code.blobs.get("object")
     if objects is None:
         raise ArtifactError("the model holds no object code to write")
-    triple = Target(code.target).mtriple
+    triple = Target(code.target).triple
     with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
         folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

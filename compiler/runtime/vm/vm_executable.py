@@ -27,10 +27,10 @@ from compiler.target.target import Target
 def _with_native(code: Artifact) -> Artifact:
     """Kernels with the runtime's native functions along, compiled for their machine."""
     target = Target(code.target)
-    arch = architecture(target.mtriple)
+    arch = architecture(target.triple)
     if not target.is_cpu or arch not in native.ARCHITECTURES or native.blob_name(arch) in code.blobs:
         return code
-    blobs = {**code.blobs, native.blob_name(arch): native.compiled(target.mtriple)}
+    blobs = {**code.blobs, native.blob_name(arch): native.compiled(target.triple)}
     return Artifact(code.target, code.cpu_features, code.entries, blobs, code.meta)
 
 

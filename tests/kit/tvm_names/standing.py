@@ -24,7 +24,7 @@ NOTES = {
     ),
     "target.Target": (
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
-        "targets by them (`attrs` and `keys` have the defaults, too)"
+        "targets by them (`attrs`, `keys`, `arch`, `mcpu` and `mtriple` have the defaults, too)"
     ),
     "tir.Schedule": (
         "functions without blocks, which cannot be scheduled any more, are refused at once; these steps make another "

@@ -93,7 +93,7 @@ class CPUTuningBackend(TuningBackend):
 
         "llvm-x86_64-256" is x86 with AVX2, "llvm-x86_64-512" with AVX-512.
         """
-        instructions = (target.mtriple or "any").split("-")[0]
+        instructions = (target.triple or "any").split("-")[0]
         return f"{target.kind}-{instructions}-{target.vector_bits}"
 
 

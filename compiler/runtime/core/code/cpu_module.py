@@ -153,7 +153,7 @@ def check_runnable(artifact: Artifact) -> None:
     target = Target(artifact.target)
     if not target.is_cpu:
         raise ArtifactError(f"the artifact is for {target.kind}, not for a CPU: {target}")
-    here, wanted = architecture(None), architecture(target.mtriple)
+    here, wanted = architecture(None), architecture(target.triple)
     if wanted != here:
         raise ArtifactError(f"the artifact is for {wanted}; this machine is {here}")
     asked = set(artifact.cpu_features) - told_features()
