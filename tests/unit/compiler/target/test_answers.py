@@ -11,7 +11,8 @@ from compiler.target.target import Target
 def test_plain_llvm_answers_with_the_triple_of_this_machine() -> None:
     target = Target("llvm")
     assert target.mtriple == target.attrs["mtriple"] == host_cpu().triple
-    assert target.triple is None and str(target) == "llvm"
+    assert target.triple is None
+    assert str(target) == "llvm"
     assert "mtriple" not in Target("llvm -mcpu=znver3").attrs
 
 
@@ -24,7 +25,8 @@ def test_names_that_were_not_given_are_texts() -> None:
 def test_cuda_has_the_least_architecture_and_leaves_the_device_open() -> None:
     target = Target("cuda")
     assert target.arch == target.attrs["arch"] == "sm_50"
-    assert target.gpu_arch is None and target.is_open
+    assert target.gpu_arch is None
+    assert target.is_open
     assert (Target("cuda -arch=sm_80").arch, Target("cuda -arch=sm_80").gpu_arch) == ("sm_80", "sm_80")
 
 
@@ -46,7 +48,8 @@ def test_an_export_says_keys_and_tag_and_makes_an_equal_target(text: str) -> Non
     target = Target(text)
     data = target.export()
     assert (data["kind"], data["tag"], tuple(data["keys"])) == (target.kind, target.tag, target.keys)
-    assert Target(data) == target and str(Target(data)) == str(target)
+    assert Target(data) == target
+    assert str(Target(data)) == str(target)
 
 
 def test_a_gpu_of_apple_has_its_limits_and_its_host() -> None:
@@ -57,7 +60,9 @@ def test_a_gpu_of_apple_has_its_limits_and_its_host() -> None:
         32768,
         31,
     )
-    assert gpu.host is not None and gpu.host.mcpu == "apple-m1" and gpu.host.keys == ("arm_cpu", "cpu")
+    assert gpu.host is not None
+    assert gpu.host.mcpu == "apple-m1"
+    assert gpu.host.keys == ("arm_cpu", "cpu")
     assert Target("apple/m1-gpu-restricted").attrs["max_threads_per_block"] == 256
 
 
