@@ -25,10 +25,10 @@ def _arm(model: str, triple: str, features: str = "+neon", cpu: str | None = Non
     }  # fmt: skip
 
 
-def _riscv(cpu: str, wide: bool = True, **more: object) -> dict[str, Any]:
+def _riscv(cpu: str, wide: bool = True) -> dict[str, Any]:
     triple, abi = ("riscv64-unknown-linux-gnu", "lp64d") if wide else ("riscv32-unknown-linux-gnu", "ilp32")
     keys = ["riscv_cpu", "cpu"]
-    return {"kind": "llvm", "keys": keys, "device": "riscv_cpu", "mtriple": triple, "mabi": abi, "mcpu": cpu, **more}
+    return {"kind": "llvm", "keys": keys, "device": "riscv_cpu", "mtriple": triple, "mabi": abi, "mcpu": cpu}
 
 
 def _adreno(kind: str, *features: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ DEVICES: dict[str, dict[str, Any]] = {
     "qcom/hexagon-v69": _hexagon(69, 1 << 23, _FLOATS),
     "qcom/hexagon-v73": _hexagon(73, 1 << 23, _FLOATS),
     "qcom/hexagon-v75": _hexagon(75, 1 << 23, _FLOATS),
-    "riscv/licheepi3a": _riscv("spacemit-x60", **{"num-cores": 8, "mfloat-abi": "hard"}),
-    "riscv/sifive-e31": _riscv("sifive-e31", wide=False, model="sifive-e31"),
-    "riscv/sifive-e76": _riscv("sifive-e76", wide=False, model="sifive-e76"),
-    "riscv/sifive-u54": _riscv("sifive-u54", model="sifive-u54"),
+    "riscv/licheepi3a": {**_riscv("spacemit-x60"), "num-cores": 8, "mfloat-abi": "hard"},
+    "riscv/sifive-e31": {**_riscv("sifive-e31", wide=False), "model": "sifive-e31"},
+    "riscv/sifive-e76": {**_riscv("sifive-e76", wide=False), "model": "sifive-e76"},
+    "riscv/sifive-u54": {**_riscv("sifive-u54"), "model": "sifive-u54"},
 }
