@@ -112,7 +112,7 @@ class Access:
         if self._open_role is not None and secret is None:
             return self._open_role, "", EVERYTHING  # a header of something else, where none is needed
         self._limit.failed(address)
-        raise Unauthorised("this token opens nothing here", hint="`tunefarm token new` makes one")
+        raise Unauthorised("this token is unknown here, revoked or expired", hint="`tunefarm token new` makes one")
 
     async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str, Scopes] | None:
         """Return whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""

@@ -106,8 +106,8 @@ class FleetWatch:
             if target := tracked_target(info):
                 return target
         raise NoDevicesError(
-            "the tracker has no device that matches and says what to build for",
-            hint="see /api/v1/devices, or say the target",
+            "no device of the tracker that matches reports a target to build for",
+            hint="look at /api/v1/devices, or give the target",
         )
 
     def view(self) -> FleetView:

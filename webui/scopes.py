@@ -33,7 +33,7 @@ def area_of(path: str) -> Area | None:
         if word in _ALWAYS:
             return None
         if word not in _AREAS:
-            raise Forbidden("this token is held to some parts of the app, and this is none of them")
+            raise Forbidden("this token is for some parts of the app only, and this path belongs to none of them")
         return _AREAS[word]
     if path == "/metrics":
         return Area.METRICS
@@ -46,7 +46,7 @@ def check_scopes(scopes: Scopes, path: str, query: Mapping[str, str]) -> None:
     if scopes.whole or (area := area_of(path)) is None:
         return
     if scopes.areas and area not in scopes.areas:
-        raise _refusal(scopes, f"{area} is none of them")
+        raise _refusal(scopes, f"it does not open {area}")
     if not scopes.models and not scopes.releases:
         return
     words = path.removeprefix(_API).split("/")
@@ -62,7 +62,7 @@ def check_scopes(scopes: Scopes, path: str, query: Mapping[str, str]) -> None:
             if words[0] == "families":
                 check_release(scopes, query.get("release"))
         case _:
-            raise _refusal(scopes, "this is something else")
+            raise _refusal(scopes, "it does not open this path")
 
 
 def scopes_of(request: Request) -> Scopes:
@@ -74,16 +74,16 @@ def scopes_of(request: Request) -> Scopes:
 def check_release(scopes: Scopes, release: str | None) -> None:
     """Raise Forbidden unless the token may use the release; None is no release, but what is best now."""
     if scopes.releases and release not in scopes.releases:
-        raise _refusal(scopes, f"{release or 'what is best now'} is none of them")
+        raise _refusal(scopes, f"it does not open {f'release {release}' if release else 'the configs that are best now'}")
 
 
 def check_model(scopes: Scopes, model: str) -> None:
     """Raise Forbidden unless the token may be used for the model of this name."""
     if scopes.models and model not in scopes.models:
-        raise _refusal(scopes, "this model is none of them")
+        raise _refusal(scopes, f"it does not open model {model}")
 
 
 def _refusal(scopes: Scopes, why: str) -> Forbidden:
     parts = [str(area) for area in scopes.areas]
     parts += [f"model {name}" for name in scopes.models] + [f"release {name}" for name in scopes.releases]
-    return Forbidden(f"this token is for {', '.join(parts)}: {why}", hint="`tunefarm token new` makes another")
+    return Forbidden(f"this token is for {', '.join(parts)} only: {why}", hint="`tunefarm token new` makes another")

@@ -395,7 +395,7 @@ class TuningRun:
         self._renew_if_due()
         if self._in_vain and self._in_vain >= self._slots.keys():
             raise NoDevicesError(
-                f"{self._fleet.label()} is not for the asking: {self._last_loss}",
+                f"{self._fleet.label()} gives no sessions without a lease: {self._last_loss}",
                 hint="ask its tracker for it, with --tracker HOST:PORT --key KEY: "
                 f"tunefarm tune --resume {self._recorder.run_id} --tracker HOST:PORT --key KEY",
             )

@@ -23,9 +23,9 @@ from tuner.model.types import Floats
 _SPILL = 3.0
 _GATHER = 2.0
 _LINE = 64  # bytes of a line of the cache
-_LATE = 50.0  # cycles that the first line of a piece of memory is late, with others on their way
-_HANDED = 4.0  # bytes that come in a cycle from the cache of another core, which wrote them
-_BACK = 30.0  # bytes that come back in a cycle into the second level, where arithmetic goes on meanwhile
+_CYCLES_A_PIECE = 50.0  # that the first line of a piece of memory is late, with others on their way
+_HANDED_BYTES_A_CYCLE = 4.0  # from the cache of another core, which wrote them
+_RELOADED_BYTES_A_CYCLE = 30.0  # into the second level, where arithmetic goes on meanwhile
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,23 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
 
 @dataclass(frozen=True)
 class Waits:
-    """For an operation: `pieces` of memory in no cache that are written, bytes `handed` over by other threads, and
-    bytes `pushed_out` of the second-level cache before they were used again."""
+    """What an operation waits for: `pieces` of memory in no cache that are written, bytes that other threads hand over,
+    and bytes that are pushed out of the second-level cache before they are used again."""
 
     pieces: Floats
-    handed: Floats
-    pushed_out: Floats
+    handed_bytes: Floats
+    pushed_out_bytes: Floats
+
+    @property
+    def cycles(self) -> Floats:
+        handed = self.handed_bytes / _HANDED_BYTES_A_CYCLE
+        return _CYCLES_A_PIECE * self.pieces + handed + self.pushed_out_bytes / _RELOADED_BYTES_A_CYCLE
 
 
 def late(draft: Floats, waits: Waits, at_once: Floats) -> Floats:
     """Return what `waits` add to a `draft`. All threads together do `at_once` operations."""
     cycles = np.exp2(-draft) * at_once
-    added = _LATE * waits.pieces + waits.handed / _HANDED + waits.pushed_out / _BACK
-    score: Floats = -np.log2(1.0 + added / cycles)
+    score: Floats = -np.log2(1.0 + waits.cycles / cycles)
     return score
 
 

@@ -91,7 +91,7 @@ def quotas(context: Ctx, _: Admin) -> QuotasReply:
 def quota(request: Request, context: Ctx, user: User) -> Quota:
     """The quota that counts for a user, and what they have taken. Other users' are for admins."""
     if user != request.scope["tunefarm_name"] and not request.scope["tunefarm_role"].allows(Role.ADMIN):
-        raise Forbidden("you may see your own quota")
+        raise Forbidden("you may see only your own quota", hint="an admin's token sees all of them")
     found = context.store.quotas.of(user)
     if found is None:
         raise RecordNotFound(f"{user} has no quota")

@@ -247,9 +247,9 @@ def _function(script: str) -> PrimFunc:
     try:
         func = from_source(script)
     except TunefarmError as error:
-        raise InvalidRecord(f"a kernel's function is no script: {error.message}") from None
+        raise InvalidRecord(f"the script of a kernel cannot be read: {error.message}") from None
     if not isinstance(func, PrimFunc):
-        raise InvalidRecord("a kernel's function is a script of one function")
+        raise InvalidRecord("the script of a kernel must hold one function")
     return func
 
 

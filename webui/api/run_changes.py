@@ -107,12 +107,13 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
     if not run.state.ended:
         raise RunBusy(f"run {run_id} is {run.state} already")
     if run.state is RunState.FINISHED and all(task.trials >= (trials or 0) for task in run.tasks):
-        raise BadRequest(f"run {run_id} is finished", hint="more `trials` than it had go further")
+        raise BadRequest(f"run {run_id} is finished", hint="give more `trials` than it had, to continue it")
     if IMPORTED in run.options:
-        raise BadRequest(f"run {run_id} came from a file of records: it is not resumed here")
+        hint = "start a new run of its workloads: it begins with this run's best configs"
+        raise BadRequest(f"run {run_id} came from a file of records and cannot be resumed", hint=hint)
     if any("file" in record.get("family", record) for record in run.options.get("workloads", [])):
-        hint = f"where they are: tunefarm tune --resume {run_id}"
-        raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
+        hint = f"resume it where the files are: tunefarm tune --resume {run_id}"
+        raise NoLauncher(f"run {run_id} tunes kernels from files, which this web app does not read", hint=hint)
     queued = context.store.runs.queue(run_id)
     launcher.start(run_id, key_of(run), trials)
     return Run.of(queued)

@@ -94,7 +94,7 @@ def compare_runs(context: Ctx, a: Number | None = None, b: Number | None = None)
         others = [run for run in context.store.runs.newest(limit=30) if run.id != a and _share(left, run)]
         return render(context, "compare_choose.html", "Runs", left=left, others=others)
     if a == b:
-        raise BadRequest("compare a run with another one")
+        raise BadRequest(f"run {a} cannot be compared with itself", hint="give the number of another run as b")
     right = context.store.runs.get(b)
     pairs = pairs_of(context.store, left, right)
     return render(context, "compare.html", "Runs", left=left, right=right, pairs=pairs)

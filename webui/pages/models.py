@@ -231,7 +231,7 @@ def compare_models(
 ) -> Response:
     found = context.store.models.get(model_id, viewer_of(request))
     if (a, class_a) == (b, class_b):
-        raise BadRequest("compare a version with another one, or on another device class")
+        raise BadRequest("both sides are the same version on the same device class", hint="choose another for one side")
     left, right = _side(context, model_id, a, class_a), _side(context, model_id, b, class_b)
     names = dict.fromkeys([*left.kernels, *right.kernels])
     unprofiled = next((side for side in (left, right) if not side.kernels), None)

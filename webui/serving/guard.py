@@ -90,7 +90,7 @@ class RequestGuard:
         browser would send it with the credentials of whoever looks at that page."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
-            raise BadRequest(f"this app is not called {host!r}", hint=f"use {sorted(self._hosts)[0]}")
+            raise BadRequest(f"this app does not answer to the name {host!r}", hint=f"use {sorted(self._hosts)[0]}")
         if method in ("GET", "HEAD", "OPTIONS"):
             return
         origin = headers.get("origin", "")

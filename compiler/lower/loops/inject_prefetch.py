@@ -19,17 +19,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer
-from compiler.dtype import parse_dtype
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
-from compiler.lower.loops.prefetch_group import CACHE_LINE, NEXT_GROUP, group_fetches
+from compiler.lower.loops.prefetch_group import NEXT_GROUP, group_fetches
+from compiler.lower.loops.prefetch_reads import affine_reads, line_elements, prefetch
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
 from compiler.tir.verify import Stage
@@ -38,6 +36,8 @@ from compiler.tir.visit import free_vars, seq
 SOFTWARE_PREFETCH = "software_prefetch"
 WHOLE_LOOP = "extent"  # a distance
 _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
+_MOST_OFFSETS = _MOST_LINES * 64  # of an iteration: as many as those lines have bytes
+_ALL_CACHES = 3  # locality, as LLVM counts it
 
 
 @tir_pass("InjectPrefetch", gives=Stage.FLAT)
@@ -99,26 +99,20 @@ class _Stream:
     offsets: set[int]
 
     @property
-    def elements(self) -> int:
-        """In a line of the cache."""
-        return max(CACHE_LINE * 8 // parse_dtype(self.buffer.dtype).bits, 1)
-
-    @property
     def share(self) -> int:
         """Iterations that read the same line."""
-        return max(self.elements // abs(self.step), 1)
+        return max(line_elements(self.buffer) // abs(self.step), 1)
 
     @property
     def lines(self) -> list[int]:
         """One offset in each line that is read until another iteration starts a line."""
         covered = {offset + self.step * i for offset in self.offsets for i in range(self.share)}
-        return list(_apart(covered, self.elements))
+        return list(_apart(covered, line_elements(self.buffer)))
 
     def fetch(self, loop: n.For, distance: int) -> Stmt:
         """Prefetches of the lines, `distance` iterations ahead; for iterations that share them, in the first."""
         later = ops.add(self.start, ops.mul(ops.add(loop.loop_var, distance), self.step))
-        places = [n.BufferLoad(self.buffer, (ops.add(later, line),)) for line in self.lines]
-        asked = seq(*(n.Evaluate(intrin.call("tir.prefetch", "int32", place, 0, 3, 1)) for place in places))
+        asked = seq(*(prefetch(self.buffer, ops.add(later, line), _ALL_CACHES) for line in self.lines))
         if self.share == 1:
             return asked
         return n.IfThenElse(ops.equal(ops.floormod(loop.loop_var, self.share), 0), asked)
@@ -137,27 +131,23 @@ def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
     """Return what `loop` reads of the buffers behind `given`, where it is another place in each iteration and known
     before."""
     inner = {node.loop_var: node for node in walk(loop.body) if isinstance(node, n.For)}
-    bound = {node.var for node in walk(loop.body) if isinstance(node, n.LetStmt | n.Let)}
-    stored = {node.buffer.data for node in walk(loop.body) if isinstance(node, n.BufferStore)}
+
+    def moving(place: PrimExpr) -> tuple[n.Var, ...]:
+        return (loop.loop_var, *(var for var in free_vars(place) if var in inner))
+
     analyzer, found = Analyzer(), list[_Stream]()
-    for load in (node for node in walk(loop.body) if isinstance(node, n.BufferLoad)):
-        if load.buffer.data not in given - stored:
+    for read in affine_reads(loop, given, moving):
+        (step, *factors), start = read.factors, read.start
+        if step == 0 or read.lanes > 1:
             continue
-        moving = [var for var in free_vars(load.indices[0]) if var in inner]
-        affine = as_affine(load.indices[0], (loop.loop_var, *moving))
-        if affine is None or affine[0][0] == 0:
-            continue
-        (step, *factors), start = affine
-        if any(isinstance(node, n.BufferLoad) or node in bound for node in walk(start)):
-            continue
-        offsets = _offsets(loop, [inner[var] for var in moving], factors)
+        offsets = _offsets(loop, [inner[var] for var in read.variables[1:]], factors)
         for known in found:
             apart = ops.as_int(analyzer.simplify(ops.sub(start, known.start)))
-            if known.buffer.data is load.buffer.data and known.step == step and apart is not None:
+            if known.buffer.data is read.buffer.data and known.step == step and apart is not None:
                 known.offsets |= {offset + apart for offset in offsets}
                 break
         else:
-            found.append(_Stream(load.buffer, start, step, offsets))
+            found.append(_Stream(read.buffer, start, step, offsets))
     return found
 
 
@@ -170,7 +160,7 @@ def _offsets(loop: n.For, moving: Sequence[n.For], factors: Sequence[int]) -> se
             raise _too_much(loop, None)
         runs.append([factor * (least + i) for i in range(extent)])
     count = math.prod(map(len, runs))
-    if count > _MOST_LINES * CACHE_LINE:
+    if count > _MOST_OFFSETS:
         raise _too_much(loop, None)
     return {sum(place) for place in product(*runs)}
 

@@ -15,21 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer
-from compiler.dtype import parse_dtype
 from compiler.ir.visit import walk
+from compiler.lower.loops.prefetch_reads import AffineRead, affine_reads, line_elements, prefetch
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import free_vars, substitute
 
 NEXT_GROUP = "group"
 """A distance of `software_prefetch`."""
 
-CACHE_LINE = 64  # bytes: what one prefetch fetches
 _MOST_LINES = 3  # in a step: where more are needed, memory is read all the time, and its own prefetchers see that
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
 _FASTER = 2  # than if all steps shared what is to be fetched
@@ -43,51 +42,71 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
     at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
     if at is None:
         return []
-    parallel, between = around[at], around[at + 1 :]
     inner = [node for node in walk(loop.body) if isinstance(node, n.For)]
-    loops = [*between, loop, *inner]
-    most = [_most(each) for each in loops]
-    steps = math.prod(most[: len(between) + 1])
-    if not 0 < steps < _UNKNOWN or max(most) >= _UNKNOWN:
+    group = _Group(around[at], (*around[at + 1 :], loop), tuple(inner))
+    if not group.is_known:
         return []
-    stored = {node.buffer.data for node in walk(loop.body) if isinstance(node, n.BufferStore)}
-    defined = {node.var for node in walk(loop.body) if isinstance(node, n.LetStmt | n.Let)}
     fetched, found = set[n.Var](), list[Stmt]()
-    for load in (node for node in walk(loop.body) if isinstance(node, n.BufferLoad)):
-        data = load.buffer.data
-        if data not in given - stored or data in fetched or len(load.indices) != 1:
-            continue
-        place, variables = load.indices[0], [each.loop_var for each in loops]
-        lanes = place.lanes if isinstance(place, n.Ramp) else 1
-        affine = as_affine(place.base if isinstance(place, n.Ramp) else place, variables)
-        line = max(CACHE_LINE * 8 // parse_dtype(load.buffer.dtype).bits, 1)
-        if affine is None or affine[0][len(between)] < line:
-            continue
-        factors, start = affine
-        if parallel.loop_var not in free_vars(start) or defined & free_vars(start):
-            continue
-        if any(isinstance(node, n.BufferLoad) for node in walk(start)):
-            continue
-        size = lanes + sum(abs(factor) * (count - 1) for factor, count in zip(factors, most, strict=True))
-        each = -(-size // steps) * _FASTER
-        lines = -(-each // line)
-        if lines > _MOST_LINES:
-            continue
-        fetched.add(data)
-        here: PrimExpr = ops.const(0)
-        for outside, count in zip((*between, loop), most, strict=False):
-            here = ops.add(ops.mul(here, count), outside.loop_var)
-        following = substitute(start, {parallel.loop_var: ops.add(parallel.loop_var, 1)})
-        first = ops.add(following, ops.sub(ops.mul(here, each), steps * each * (_FASTER - 1) // _FASTER))
-        found += [_fetch(load.buffer, ops.add(first, at * line)) for at in range(lines)]
+    for read in affine_reads(loop, given, lambda _place: group.variables):
+        if read.buffer.data not in fetched and group.moves(read) and (fetches := group.fetches(read)):
+            fetched.add(read.buffer.data)
+            found += fetches
     return found
+
+
+@dataclass(frozen=True)
+class _Group:
+    """An iteration of `parallel`: the loops in it down to the annotated one, whose iterations are `steps`, and the
+    loops `inside` a step."""
+
+    parallel: n.For
+    stepped: tuple[n.For, ...]
+    inside: tuple[n.For, ...]
+
+    @property
+    def variables(self) -> tuple[n.Var, ...]:
+        return tuple(each.loop_var for each in (*self.stepped, *self.inside))
+
+    @cached_property
+    def most(self) -> tuple[int, ...]:
+        """Numbers that `variables` are always less than."""
+        return tuple(_most(each) for each in (*self.stepped, *self.inside))
+
+    @property
+    def steps(self) -> int:
+        return math.prod(self.most[: len(self.stepped)])
+
+    @property
+    def is_known(self) -> bool:
+        return 0 < self.steps < _UNKNOWN and max(self.most) < _UNKNOWN
+
+    def moves(self, read: AffineRead) -> bool:
+        """Whether steps that follow each other read lines of their own, and the next group others."""
+        apart = read.factors[len(self.stepped) - 1]
+        return apart >= line_elements(read.buffer) and self.parallel.loop_var in free_vars(read.start)
+
+    def fetches(self, read: AffineRead) -> list[Stmt]:
+        """The prefetches of a step: its share of what the next group reads, unless that is too much. The first half of
+        the steps asks for places before those."""
+        size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
+        share, line = -(-size // self.steps) * _FASTER, line_elements(read.buffer)
+        lines = -(-share // line)
+        if lines > _MOST_LINES:
+            return []
+        following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, 1)})
+        before = self.steps * share * (_FASTER - 1) // _FASTER
+        first = ops.add(following, ops.sub(ops.mul(self._number(), share), before))
+        return [prefetch(read.buffer, ops.add(first, at * line), _L2) for at in range(lines)]
+
+    def _number(self) -> PrimExpr:
+        """The number of a step among those of its group."""
+        number: PrimExpr = ops.const(0)
+        for loop, count in zip(self.stepped, self.most, strict=False):
+            number = ops.add(ops.mul(number, count), loop.loop_var)
+        return number
 
 
 def _most(loop: n.For) -> int:
     """Return a number that the variable of `loop` is always less than."""
     most = Analyzer().const_int_bound(ops.add(loop.min, loop.extent))[1]
     return _UNKNOWN if most is None else most
-
-
-def _fetch(buffer: n.Buffer, place: PrimExpr) -> Stmt:
-    return n.Evaluate(intrin.call("tir.prefetch", "int32", n.BufferLoad(buffer, (place,)), 0, _L2, 1))

@@ -62,11 +62,11 @@ def test_nothing_is_given_where_no_trial_told_its_energy(farm: Farm) -> None:
     farm.store.trials.add(drawn(farm, farm.run(), "liar", 1.0, -3.0))
     found = farm.store.best.look_up(KEY, V3, ZEN3, goal=Goal.ENERGY)
     assert (found.match, found.config) == ("miss", None)
-    assert "no trial of them told its energy" in found.explain[0]
+    assert "none of their trials reported its energy" in found.explain[0]
     assert "no workload" in farm.store.best.look_up(OTHER_KEY, V3, ZEN3, goal=Goal.ENERGY).explain[0]
     [config] = farm.store.best.page()
     assert farm.store.best.page(goal=Goal.ENERGY) == ()
-    with pytest.raises(RecordNotFound, match="told its energy"):
+    with pytest.raises(RecordNotFound, match="reported its energy"):
         farm.store.best.get(config.id, Goal.ENERGY)
 
 

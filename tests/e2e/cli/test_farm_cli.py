@@ -141,7 +141,7 @@ def test_a_box_that_a_tracker_lends_is_asked_for_there(farm: tuple[CliFarm, int]
     db = ("--db", f"sqlite:///{running.folder / 'lent.db'}", "--quiet")
     tune = ("tune", "matmul:16,16,16:float32", "--trials", "1")
     refused = running.run(*tune, "--device", f"127.0.0.1:{port}", *db, code=1).stderr
-    assert f"127.0.0.1:{port} is not for the asking: box1 is lent out by a tracker" in refused
+    assert f"127.0.0.1:{port} gives no sessions without a lease: box1 is lent out by a tracker" in refused
     assert "tunefarm tune --resume 1 --tracker HOST:PORT --key KEY" in refused
     assert "for 30 s" not in refused
     running.run("tune", "--resume", "1", "--key", "cpu", *db)

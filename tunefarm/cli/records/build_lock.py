@@ -84,16 +84,20 @@ def read_lock(path: Path) -> Lock:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise LockError(f"{path} is larger than {_MOST_BYTES >> 20} MiB")
+            raise LockError(f"{path} is larger than {_MOST_BYTES >> 20} MiB, so it is no lock file", hint=_make(path))
         lock = msgspec.json.decode(data, type=Lock)
     except OSError as error:
-        hint = f"make one: tunefarm build ... --lock {path}"
-        raise LockError(f"cannot read {path}: {error.strerror}", hint=hint) from None
+        raise LockError(f"cannot read {path}: {error.strerror}", hint=_make(path)) from None
     except msgspec.DecodeError as error:
-        raise LockError(f"{path} is no lock of tunefarm build: {error}") from None
+        raise LockError(f"{path} is no lock file of tunefarm build: {error}", hint=_make(path)) from None
     if lock.tunefarm_lock != _VERSION:
-        raise LockError(f"{path} is of format {lock.tunefarm_lock}; this tunefarm reads {_VERSION}")
+        message = f"the lock file {path} has format {lock.tunefarm_lock}; this tunefarm reads {_VERSION}"
+        raise LockError(message, hint=_make(path))
     return lock
+
+
+def _make(path: Path) -> str:
+    return f"make one: tunefarm build ... --lock {path}"
 
 
 def check_plan(path: Path, lock: Lock, target: Target, kernels: Sequence[LockedKernel]) -> None:

@@ -211,7 +211,7 @@ def _source(file: Path) -> Iterator[Path]:
     """The file; what comes on standard input is kept, for it is read twice."""
     if file != _STDIO:
         if file.is_dir():
-            hint = "of folders, those of Apache TVM's MetaSchedule are read, which have a database_workload.json"
+            hint = "give a file, or a work folder of Apache TVM's MetaSchedule, which has a database_workload.json"
             raise RecordError(f"the folder {file} holds no records", hint=hint)
         if not file.is_file():
             raise RecordError(f"there is no file {file}", hint="`tunefarm records export` writes files of records")

@@ -195,7 +195,7 @@ def _read(file: Path) -> release_files.ReleaseFile:
     except OSError as error:
         raise TunefarmError(f"cannot read {file}: {error.strerror}", hint=_HINT) from None
     except UnicodeDecodeError:
-        raise TunefarmError(f"{file} is no text", hint=_HINT) from None
+        raise TunefarmError(f"{file} is not a text file, so it is no release", hint=_HINT) from None
     try:
         return release_files.load(text)
     except TunefarmError as error:

@@ -120,7 +120,7 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
         options = replace(options, builders=given["builders"])
     elif not str(options.builders).isdecimal():  # where to send code is for who runs this to say, not for records
         hint = f"say where to build: --builders {options.builders}, or a number of processes here"
-        raise TuningError(f"run {run.id} built on a cluster", hint=hint)
+        raise TuningError(f"run {run.id} built on a cluster, which a record may not choose again", hint=hint)
     if given["trials"] is not None:
         options = replace(options, trials=given["trials"])
         store.runs.set_budgets(run.id, {task.position: options.trials for task in run.tasks})

@@ -191,8 +191,8 @@ def extract_tasks(
     opt_level: int = 3,
     other_targets: Any = None,
 ) -> tuple[list[SearchTask], list[int]]:
-    """Refused with SchedulerError: it takes a Relay module apart, and there is no Relay here."""
+    """Raise SchedulerError: modules of Relay become relax, whose kernels meta_schedule tunes."""
     raise SchedulerError(
-        "extract_tasks takes a Relay module apart, and tunefarm has no Relay",
-        hint="make a SearchTask of each te function, and tune them together with TaskScheduler",
+        "extract_tasks makes no tasks of a Relay module here",
+        hint="tune relay.to_relax(mod, params) by meta_schedule.relax_integration, or make SearchTasks of te functions",
     )

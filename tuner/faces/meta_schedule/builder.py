@@ -77,8 +77,8 @@ class LocalBuilder(Builder):
     ) -> None:
         if f_build is not None or f_export is not None or initializer is not None:
             raise TuningError(
-                "f_build, f_export and initializer are not taken: records could not be built again",
-                hint="tune a build of your own with the tuner's kernels of your own (docs/tuning.md)",
+                "f_build, f_export and initializer are not supported: a record could not be built again",
+                hint="derive a builder from PyBuilder, or tune a kernel of your own (docs/own-kernels.md)",
             )
         self.max_workers = max_workers or len(os.sched_getaffinity(0))
         self._timeout_s = timeout_sec

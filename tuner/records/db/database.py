@@ -44,7 +44,7 @@ def parse_url(address: str | Path) -> URL:
     try:
         url = make_url(text)
     except ArgumentError:
-        raise RecordError(f"{without_password(text)!r} is no database address", hint=_ADDRESS_HINT) from None
+        raise RecordError(f"{without_password(text)!r} is not the address of a database", hint=_ADDRESS_HINT) from None
     match url.get_backend_name():
         case "sqlite":
             if not url.database or url.database == ":memory:":
@@ -55,7 +55,7 @@ def parse_url(address: str | Path) -> URL:
         case "postgres":
             return url.set(drivername="postgresql+psycopg")
         case other:
-            raise RecordError(f"no record store on {other}", hint=_ADDRESS_HINT)
+            raise RecordError(f"a record store cannot be on {other}", hint=_ADDRESS_HINT)
 
 
 _ADDRESS_HINT = "give a file (tuning.db, sqlite:///tuning.db) or postgresql://user@host/database"

@@ -18,7 +18,7 @@ from tuner.records.lookup.best import elect
 from tuner.records.lookup.incumbent import CONTENDERS, contenders, evidence
 from tuner.records.model import BestConfig, TrialPurpose
 
-NO_ENERGY = "has configs, but no trial of them told its energy; asked for by time, there is one"
+NO_ENERGY = "has configs, but none of their trials reported its energy; by time there is one"
 
 _BASELINE, _FIRST, _AGAIN = aliased(TrialRow), aliased(TrialRow), aliased(TrialRow)
 _FIRST_OF_TASK = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
@@ -63,7 +63,7 @@ TELLS_ENERGY = (
     .scalar_subquery()
     .is_not(None)
 )
-"""The condition that a trial of the tuning key told its energy."""
+"""The condition that a trial of the tuning key reported its energy."""
 
 
 def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> BestConfig | None:

@@ -144,7 +144,7 @@ def best_config(connection: Connection, config_id: int, goal: Goal = Goal.TIME) 
         raise RecordNotFound(f"there is no best config {config_id}")
     config = next(_chosen(connection, [row], goal), None)
     if config is None:
-        raise RecordNotFound(f"no trial of best config {config_id} told its energy", hint="ask for it by time")
+        raise RecordNotFound(f"no trial of best config {config_id} reported its energy", hint="ask for it by time")
     return config
 
 

@@ -138,7 +138,7 @@ def check_version(new: NewModelVersion) -> None:
     if any(task.calls < 1 for task in new.tasks):
         raise InvalidRecord("a kernel of a model is called at least once")
     if any(not 0 <= at < number for number, call in enumerate(new.graph) for at in call.inputs):
-        raise InvalidRecord("a call takes results of earlier calls")
+        raise InvalidRecord("a call of the graph takes the result of a call that does not come before it")
 
 
 def _set_tasks(connection: Connection, wanted: Mapping[tuple[int, str], Sequence[NewModelTask]]) -> None:
@@ -152,7 +152,7 @@ def _set_tasks(connection: Connection, wanted: Mapping[tuple[int, str], Sequence
         for position, task in enumerate(tasks):
             workload = workloads[task.workload.key]
             if (version_id, kind, workload.id) in rows:
-                raise InvalidRecord(f"the kernel {workload.name} is there twice")
+                raise InvalidRecord(f"the kernel {workload.name} is listed twice", hint="add up its calls in one entry")
             rows[version_id, kind, workload.id] = {
                 "version_id": version_id, "kind": kind, "position": position, "workload_id": workload.id,
                 "names": list(task.names), "calls": task.calls,

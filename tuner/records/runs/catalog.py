@@ -289,7 +289,7 @@ def declare_compatible(connection: Connection, device_class: str, serves_from: S
     if missing := sorted(names - known):
         raise RecordNotFound(
             f"no device of class {', '.join(missing)} is known",
-            hint="a class is known once a device of it was",
+            hint="a class is known once the store has a device of it",
         )
     connection.execute(
         update(DeviceClassRow)
