@@ -42,7 +42,7 @@ from compiler.relax.nodes import (
     Var,
 )
 from compiler.relax.nodes.dims import int64, shape_text, simplified, variables
-from compiler.relax.op.core.registry import Operator, Refused, operator_of
+from compiler.relax.op.core.registry import Operator, RefusedPart, operator_of
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray
@@ -265,15 +265,15 @@ class _Frame:
             return special(self, call)
         operator = operator_of(call.op)
         args = [self.value(arg) for arg in call.args]
-        if not isinstance(operator.te, Refused):
+        if not isinstance(operator.te, RefusedPart):
             kernel = self._machine.kernel(operator, args, call.attrs)
             arrays = [item for arg in args for item in _arrays(arg)]
             outs = [_new(tuple([int(_known(d)) for d in out.dims or ()]), out.dtype) for out in kernel.outputs]
             self._machine.run_kernel(kernel.func, *arrays, *outs)
             return tuple(outs) if kernel.several else outs[0]
-        if not isinstance(operator.host, Refused):
+        if not isinstance(operator.host, RefusedPart):
             return operator.host(*args, **call.attrs)
-        if not isinstance(operator.legalize, Refused):
+        if not isinstance(operator.legalize, RefusedPart):
             return self._legalized(operator.legalize, call, args)
         raise LoweringError(f"{operator.name} cannot be run here: {operator.te.reason}{at(call.span)}")
 

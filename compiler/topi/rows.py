@@ -17,7 +17,7 @@ _LINE = 8  # numbers in a cache line, so that rows of different threads share no
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RowInteger:
     """A mutable int64 of one row."""
 
     buffer: BufferVar
@@ -38,7 +38,7 @@ class Row:
 
     number: n.Var
     at: Callable[[Any], tuple[PrimExpr, ...]]
-    cells: tuple[Cell, ...]
+    cells: tuple[RowInteger, ...]
 
 
 def int64(value: Any) -> PrimExpr:
@@ -57,7 +57,7 @@ def rows(ib: IRBuilder, shape: Sequence[PrimExpr], axis: int, cells: int = 0) ->
         def at(k: Any) -> tuple[PrimExpr, ...]:
             return (*point[:axis], ops.as_expr(k), *point[axis:])
 
-        held = tuple(Cell(store, row, c) for c in range(cells)) if store is not None else ()
+        held = tuple(RowInteger(store, row, c) for c in range(cells)) if store is not None else ()
         yield Row(row, at, held)
 
 

@@ -22,7 +22,7 @@ else:
 _WAIT_S = 1.0  # for a web app, while somebody waits at a prompt
 
 
-class Text(_TextType):
+class CompletedText(_TextType):
     """Text that shells complete."""
 
     name = "text"
@@ -41,14 +41,14 @@ class Text(_TextType):
         return ()
 
 
-class FileOrName(Text):
+class FileOrName(CompletedText):
     """A file, or a name of something else; shells complete files."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(incomplete, type="file")]
 
 
-class ReleaseName(Text):
+class ReleaseName(CompletedText):
     """An approved release of the record store."""
 
     def known(self, ctx: click.Context) -> Iterator[str]:
@@ -58,7 +58,7 @@ class ReleaseName(Text):
             yield from [release.name for release in store.releases.newest(1000) if release.approved]
 
 
-class WebReleaseName(Text):
+class WebReleaseName(CompletedText):
     """An approved release that the web app knows."""
 
     def known(self, ctx: click.Context) -> Iterator[str]:

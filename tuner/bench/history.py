@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.bench.changes import LEAST_HISTORY, WINDOW, ChangeKind
 from tuner.bench.models import model_of
-from tuner.bench.report import ReportLine, Work, line
+from tuner.bench.report import CallWork, ReportLine, line
 from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.records.store import RecordStore
 
@@ -20,7 +20,7 @@ def lines_of(store: RecordStore, run: BenchRun) -> list[ReportLine]:
     A device whose series is too short to judge is compared with the others of its class. A model that became slower
     names the kernels that did.
     """
-    works: dict[str, Work] = {}
+    works: dict[str, CallWork] = {}
     found = []
     for result in _results(store, run.id):
         series = store.benches.series(result.kernel, result.device, WINDOW)
@@ -28,7 +28,7 @@ def lines_of(store: RecordStore, run: BenchRun) -> list[ReportLine]:
         peers: tuple[BenchResult, ...] = ()
         if len(before) < LEAST_HISTORY:
             peers = store.benches.of_class(result.kernel, result.device_class, result.device, WINDOW)
-        work = works.setdefault(result.kernel, Work.of(result.kernel))
+        work = works.setdefault(result.kernel, CallWork.of(result.kernel))
         found.append(line(result, before, work, [r for r in peers if r.measured_at < result.measured_at]))
     return [_traced(entry, found) for entry in found]
 

@@ -18,20 +18,20 @@ from tuner.webhook import post_webhook
 
 
 @dataclass(frozen=True)
-class Work:
+class CallWork:
     """The work of one call of a kernel: operations, and bytes of its arguments; None where that is not known."""
 
     flops: float | None = None
     bytes: int | None = None
 
     @staticmethod
-    def of(kernel: str) -> Work:
+    def of(kernel: str) -> CallWork:
         """Return the work of a named workload; nothing is known of others."""
         try:
             task = TuningTask.from_spec(kernel, "llvm")
         except WorkloadError:
-            return Work()
-        return Work(task.flops or None, argument_bytes(task.func))
+            return CallWork()
+        return CallWork(task.flops or None, argument_bytes(task.func))
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ReportLine:
     """
 
     result: BenchResult
-    work: Work
+    work: CallWork
     judgement: Judgement | None
     peers: Judgement | None = None
     through: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class ReportLine:
 
 
 def line(
-    result: BenchResult, history: Sequence[BenchResult], work: Work, peers: Sequence[BenchResult] = ()
+    result: BenchResult, history: Sequence[BenchResult], work: CallWork, peers: Sequence[BenchResult] = ()
 ) -> ReportLine:
     """`history` are results of the series before this one, `peers` those of other devices of the class."""
     if result.cost is None:

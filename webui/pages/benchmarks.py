@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from tuner.bench.changes import find_steps
 from tuner.bench.history import lines_of
-from tuner.bench.report import Work, summary
+from tuner.bench.report import CallWork, summary
 from tuner.records.errors import RecordNotFound
 from webui.api.params import Before, Id
 from webui.context import Ctx
@@ -44,7 +44,7 @@ def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
         device=device,
         results=found[::-1],
         begins={timed[at].id for at in steps},
-        work=Work.of(kernel),
+        work=CallWork.of(kernel),
         picture=series_figure(timed, steps) if timed else None,
     )
 

@@ -33,7 +33,7 @@ _DECLARED = ("output_tensor", "allocate")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MutableNumber:
     """A number that changes: a buffer of one element."""
 
     buffer: n.Buffer
@@ -308,7 +308,7 @@ class Reader(TirParser):
 
     def _assign_name(self, node: ast.stmt, name: str, value: Any) -> None:
         held = self.scope.find(name, None) if name in self.scope.names() else None
-        if isinstance(held, Cell):
+        if isinstance(held, MutableNumber):
             self._store(node, name, held, value)
         elif isinstance(held, n.Var | n.Buffer):
             kind = "a tensor" if isinstance(held, n.Buffer) else "a number that the function is given, or a loop's"
@@ -341,14 +341,14 @@ class Reader(TirParser):
 
     def _new_cell(self, node: ast.stmt, name: str, value: Any) -> None:
         given = ops.as_expr(value)
-        cell = Cell(self.writing.allocate((ops.const(1),), given.dtype, name, "global"))
+        cell = MutableNumber(self.writing.allocate((ops.const(1),), given.dtype, name, "global"))
         if len(self.writing.frames) == 1:
             self.scope.define_outermost(name, cell)
         else:
             self.writing.frames[-1].names[name] = cell
         self._store(node, name, cell, value)
 
-    def _store(self, node: ast.stmt, name: str, cell: Cell, value: Any) -> None:
+    def _store(self, node: ast.stmt, name: str, cell: MutableNumber, value: Any) -> None:
         if not isinstance(value, bool | int | float | PrimExpr):
             self.fail(node, f"{name} is a number: it cannot become a {type(value).__name__}")
         given = ops.as_expr(value)
@@ -361,7 +361,11 @@ class Reader(TirParser):
 
     def value_Name(self, node: ast.Name) -> Any:
         found = super().value_Name(node)
-        return n.BufferLoad(found.buffer, (ops.const(0),), None, self.span(node)) if isinstance(found, Cell) else found
+        return (
+            n.BufferLoad(found.buffer, (ops.const(0),), None, self.span(node))
+            if isinstance(found, MutableNumber)
+            else found
+        )
 
     def value_Subscript(self, node: ast.Subscript) -> Any:
         owner, point = self._access(node)

@@ -9,7 +9,7 @@ import torch
 
 from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import dtype_name, promoted
-from compiler.frontend.torch.errors import Refused
+from compiler.frontend.torch.errors import RefusedNode
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
@@ -32,7 +32,7 @@ class Conversion:
 
     def refuse(self, why: str) -> NoReturn:
         """Say that this node cannot be converted."""
-        raise Refused(why)
+        raise RefusedNode(why)
 
     # -------------------------------------------------------------------------------- results
 

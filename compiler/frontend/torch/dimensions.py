@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 
-from compiler.frontend.torch.errors import Refused
+from compiler.frontend.torch.errors import RefusedNode
 from compiler.relax.nodes.dims import int64, simplified
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
@@ -61,7 +61,7 @@ class Dimensions:
             return int64(size)
         node = getattr(size, "node", None)
         if node is None:
-            raise Refused(f"{size!r} is no size")
+            raise RefusedNode(f"{size!r} is no size")
         return simplified(self.expr(node.expr))
 
     def dims(self, shape: Any) -> tuple[PrimExpr, ...]:
@@ -109,4 +109,4 @@ class Dimensions:
                 return pick(self.expr(args[0]), self.expr(args[1]))
             case "TruncToInt" | "ToFloat" | "Identity":
                 return self.expr(args[0])
-        raise Refused(f"the size {value} has no counterpart")
+        raise RefusedNode(f"the size {value} has no counterpart")

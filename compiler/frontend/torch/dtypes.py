@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from compiler.frontend.torch.errors import Refused
+from compiler.frontend.torch.errors import RefusedNode
 from compiler.relax.nodes import Constant
 from compiler.runtime.core.ndarray import NDArray, from_dlpack
 
@@ -24,7 +24,7 @@ def dtype_name(dtype: Any) -> str:
     """The name of torch's element type. Raises Refused for complex and quantised ones."""
     found = NAMES.get(dtype)
     if found is None:
-        raise Refused(f"elements of {dtype} are not supported")
+        raise RefusedNode(f"elements of {dtype} are not supported")
     return found
 
 

@@ -13,7 +13,7 @@ class UnsupportedOperatorError(CompileError, NotImplementedError):
     kind = "unsupported_operator"
 
 
-class Refused(Exception):
+class RefusedNode(Exception):
     """One node cannot be converted; the text says why. Collected, never seen by users."""
 
 

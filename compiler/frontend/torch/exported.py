@@ -11,7 +11,7 @@ import torch
 from compiler.errors import ArgumentError
 from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants, shared_array
-from compiler.frontend.torch.errors import Refused, unsupported
+from compiler.frontend.torch.errors import RefusedNode, unsupported
 from compiler.frontend.torch.importer import GraphImporter, Own, missing_nodes
 from compiler.frontend.torch.writes import Writes, plan_writes
 from compiler.ir.base import RelaxExpr
@@ -119,7 +119,7 @@ class ProgramImport:
         try:
             for spec in self.program.graph_signature.input_specs:
                 self._input(spec, placeholders[spec.arg.name])
-        except Refused as why:
+        except RefusedNode as why:
             raise unsupported({f"an input ({why})": [spec.arg.name]}, "the exported program") from None
         params = [*self.inputs, *(var for var, _ in self.weights)]
         with self.builder.function("main", params, self._attributes()):

@@ -13,7 +13,7 @@ from compiler.frontend.torch.conversion import Conversion
 from compiler.frontend.torch.converters.scatter import select_scatter, slice_scatter
 from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants, dtype_name
-from compiler.frontend.torch.errors import Refused, unsupported
+from compiler.frontend.torch.errors import RefusedNode, unsupported
 from compiler.frontend.torch.table import TABLE, Converter, functional_name, name_of
 from compiler.frontend.torch.writes import Again, Renamed, Update, Writes, WrittenThrough
 from compiler.ir.base import RelaxExpr
@@ -129,7 +129,7 @@ class GraphImporter:
         try:
             given = [self.value(argument) for argument in view.args[1:]]
             return self._bound(view, with_view(conversion, source, self.values[view], given))
-        except Refused as why:
+        except RefusedNode as why:
             self.refused.setdefault(f"a write through {view.target} ({why})", []).append(view.name)
             return source
 
@@ -155,7 +155,7 @@ class GraphImporter:
             if own is not None:
                 return self._bound(node, own(node, self))
             return self._bound(node, self._call(node, functional_name(name), functional_name(name) != name))
-        except Refused as why:
+        except RefusedNode as why:
             reason = str(why)
         except CompileError as error:
             reason = error.message
@@ -194,7 +194,7 @@ class GraphImporter:
         """A part of the graph that runs with other settings of torch, which do not matter here."""
         place = next(index for index, part in enumerate(node.args) if getattr(part, "op", "") == "get_attr")
         if name.endswith("autocast") and True in node.args[1:place]:
-            raise Refused("a part runs with autocast, whose casts are not in the graph")
+            raise RefusedNode("a part runs with autocast, whose casts are not in the graph")
         module = self.values[node.args[place]]
         inner = GraphImporter(self.builder, self.dimensions, self.constants, self._own)
         inputs = [each for each in module.graph.nodes if each.op == "placeholder"]
@@ -212,7 +212,7 @@ class GraphImporter:
         if hasattr(fake, "dtype") and hasattr(fake, "shape"):
             try:
                 return Var("refused", self.info(fake))
-            except Refused:
+            except RefusedNode:
                 return Var("refused", TensorStructInfo((int64(1),), "float32"))  # type: ignore[arg-type]
         return fake
 
@@ -243,4 +243,4 @@ def with_view(c: Conversion, source: Any, part: Any, arguments: Sequence[Any]) -
             return part
         case "aten.view.default" | "aten.unsqueeze.default" | "aten.squeeze.dim" | "aten.squeeze.dims":
             return c.reshaped(part, c.shape(source))
-    raise Refused("not known")
+    raise RefusedNode("not known")

@@ -26,7 +26,7 @@ from compiler.lower.analysis.conditions import TRUE, guarded
 from compiler.lower.analysis.rename import substituted
 from compiler.lower.gpu.inject_async_copy import ASYNC_SCOPE
 from compiler.lower.gpu.thread_axes import is_bound
-from compiler.lower.loops.pipeline_versions import Use, apart_in_iterations, uses, versions
+from compiler.lower.loops.pipeline_versions import StatementAccess, apart_in_iterations, uses, versions
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import MEMORY, ptx_commit_group, ptx_wait_group
@@ -123,7 +123,7 @@ class _Part:
     stmt: Stmt
     stage: int
     order: int
-    uses: tuple[Use, ...]
+    uses: tuple[StatementAccess, ...]
     group: int | None = None
 
     def writes(self, data: n.Var) -> bool:

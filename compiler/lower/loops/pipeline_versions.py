@@ -16,7 +16,7 @@ from compiler.tir.visit import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class StatementAccess:
     """An access. `indices` None: anywhere in the memory. `loops`: those around it, within the statement."""
 
     data: n.Var
@@ -25,9 +25,9 @@ class Use:
     loops: tuple[n.For, ...] = ()
 
 
-def uses(stmt: Stmt) -> tuple[Use, ...]:
+def uses(stmt: Stmt) -> tuple[StatementAccess, ...]:
     """Everything that a statement reads or writes."""
-    found: list[Use] = []
+    found: list[StatementAccess] = []
 
     def look(node: Node, loops: tuple[n.For, ...]) -> None:
         match node:
@@ -37,19 +37,19 @@ def uses(stmt: Stmt) -> tuple[Use, ...]:
                 look(node.body, (*loops, node))
                 return
             case n.BufferStore():
-                found.append(Use(node.buffer.data, True, node.indices, loops))
+                found.append(StatementAccess(node.buffer.data, True, node.indices, loops))
             case n.BufferLoad():
-                found.append(Use(node.buffer.data, False, node.indices, loops))
+                found.append(StatementAccess(node.buffer.data, False, node.indices, loops))
             case n.Call():
                 reads, writes = MEMORY.get(getattr(node.op, "name", ""), (None, None))
                 for position, argument in enumerate(node.args):
                     if isinstance(argument, n.Var) and argument.dtype == "handle":
                         if reads is None or position in reads:
-                            found.append(Use(argument, False, None))
+                            found.append(StatementAccess(argument, False, None))
                         if writes is None or position in writes:
-                            found.append(Use(argument, True, None))
+                            found.append(StatementAccess(argument, True, None))
                     elif isinstance(argument, n.BufferLoad) and not (isinstance(node.op, Op) and node.op.pure):
-                        found.append(Use(argument.buffer.data, True, None))  # an element that is updated
+                        found.append(StatementAccess(argument.buffer.data, True, None))  # an element that is updated
             case _:
                 pass
         for child in children(node):
@@ -74,14 +74,16 @@ def versions(users: Sequence[tuple[int, int, bool]]) -> int:
     return needed
 
 
-def apart_in_iterations(loop: n.For, data: n.Var, first: Sequence[Use], second: Sequence[Use]) -> bool:
+def apart_in_iterations(
+    loop: n.For, data: n.Var, first: Sequence[StatementAccess], second: Sequence[StatementAccess]
+) -> bool:
     """Whether different iterations of `loop` use different elements of `data`, those of the one statement and those of
     the other. False also means: not shown."""
     pairs = ((a, b) for a in first for b in second if a.data is data is b.data and (a.write or b.write))
     return all(_apart(loop, a, b) for a, b in pairs)
 
 
-def _apart(loop: n.For, a: Use, b: Use) -> bool:
+def _apart(loop: n.For, a: StatementAccess, b: StatementAccess) -> bool:
     if a.indices is None or b.indices is None or len(a.indices) != len(b.indices):
         return False
     analyzer = Analyzer()

@@ -100,20 +100,20 @@ class Join(Generic[Key]):
 
 
 @dataclass(frozen=True, slots=True)
-class Place(Generic[Key]):
+class PlaceInArray(Generic[Key]):
     """A place in the memory of the array `within`, `offset` bytes behind its beginning."""
 
     within: Key
     offset: int
 
 
-def place_parts(joins: Sequence[Join[Key]]) -> tuple[dict[Key, Place[Key]], list[Join[Key]]]:
+def place_parts(joins: Sequence[Join[Key]]) -> tuple[dict[Key, PlaceInArray[Key]], list[Join[Key]]]:
     """Where arrays can lie so that joins have nothing to copy, and the joins of which that is so.
 
     An array lies in one place only, so one of two joins that share parts still copies. Both have nothing to copy where
     the parts of one follow each other in the other, too: layers that read the results of all layers before are so.
     """
-    places: dict[Key, Place[Key]] = {}
+    places: dict[Key, PlaceInArray[Key]] = {}
     kept: list[Join[Key]] = []
     for join in sorted(joins, key=lambda join: -sum(join.sizes)):
         if len({join.whole, *join.parts}) != 1 + len(join.parts):
@@ -121,14 +121,14 @@ def place_parts(joins: Sequence[Join[Key]]) -> tuple[dict[Key, Place[Key]], list
         offsets = [sum(join.sizes[:i]) for i in range(len(join.sizes))]
         there = [places.get(part) for part in join.parts]
         if not any(there):
-            begin = places.setdefault(join.whole, Place(join.whole, 0))
+            begin = places.setdefault(join.whole, PlaceInArray(join.whole, 0))
             for part, offset in zip(join.parts, offsets):
-                places[part] = Place(begin.within, begin.offset + offset)
+                places[part] = PlaceInArray(begin.within, begin.offset + offset)
         else:
             first = there[0]
             if first is None or join.whole in places:
                 continue
-            if there != [Place(first.within, first.offset + offset) for offset in offsets]:
+            if there != [PlaceInArray(first.within, first.offset + offset) for offset in offsets]:
                 continue
             places[join.whole] = first
         kept.append(join)

@@ -16,7 +16,7 @@ ANY_ARGUMENT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UseConstraint:
     """The value of `producer` is an argument of `consumer`: number `index`, or any for -1.
 
     With `only`, nothing else uses it.
@@ -32,7 +32,7 @@ class Use:
 class Constraints:
     """The constraints on a match: the uses between patterns, and patterns whose values have one shape."""
 
-    uses: list[Use] = field(default_factory=list)
+    uses: list[UseConstraint] = field(default_factory=list)
     same_shapes: list[tuple[DFPattern, ...]] = field(default_factory=list)
 
     def copy(self) -> Constraints:
@@ -74,7 +74,7 @@ class PatternSeq:
         if not self.patterns:
             raise ArgumentError("a sequence of patterns has at least one")
         for first, second in zip(self.patterns, self.patterns[1:]):
-            _note(Use(first, second, ANY_ARGUMENT, only_use))
+            _note(UseConstraint(first, second, ANY_ARGUMENT, only_use))
 
     def __getitem__(self, index: int) -> DFPattern:
         return self.patterns[index]
@@ -111,13 +111,13 @@ class PatternSeq:
 def chained(first: PatternSeq, second: DFPattern | PatternSeq, index: int, only: bool) -> PatternSeq:
     """Both sequences as one; the constraint between them is added to the context that is open."""
     after = second.patterns if isinstance(second, PatternSeq) else (second,)
-    _note(Use(first.patterns[-1], after[0], index, only))
+    _note(UseConstraint(first.patterns[-1], after[0], index, only))
     made = object.__new__(PatternSeq)
     made.patterns, made.only_use = (*first.patterns, *after), only
     return made
 
 
-def _note(use: Use) -> None:
+def _note(use: UseConstraint) -> None:
     constraints = current()
     if constraints is not None and use not in constraints.uses:
         constraints.uses.append(use)

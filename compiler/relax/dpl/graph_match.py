@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from compiler.arith.linear import same_expr
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.visit import walk
-from compiler.relax.dpl.constraints import Constraints, Use
+from compiler.relax.dpl.constraints import Constraints, UseConstraint
 from compiler.relax.dpl.pattern import AndPattern, DFPattern, HavingPattern, Matching, NotPattern, OrPattern, same_value
 from compiler.relax.nodes import (
     Call,
@@ -128,7 +128,7 @@ class _Search:
                 return False
         return True
 
-    def _holds(self, use: Use) -> bool:
+    def _holds(self, use: UseConstraint) -> bool:
         producer, consumer = self._matching.written[use.producer], self._matching.written[use.consumer]
         if not any(same_value(producer, operand) for operand in self._operands(consumer, use.index)):
             return False

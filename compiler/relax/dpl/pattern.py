@@ -13,7 +13,7 @@ from compiler.arith.linear import same_expr
 from compiler.errors import ArgumentError
 from compiler.ir.base import RelaxExpr
 from compiler.ir.structural import structural_equal
-from compiler.relax.dpl.constraints import ANY_ARGUMENT, PatternSeq, Use, chained, current
+from compiler.relax.dpl.constraints import ANY_ARGUMENT, PatternSeq, UseConstraint, chained, current
 from compiler.relax.nodes import (
     Call,
     Constant,
@@ -231,7 +231,7 @@ class CallPattern(DFPattern):
             checked(arg)
         constraints = current()
         if add_constraint and constraints is not None:
-            constraints.uses += [Use(arg, self, place) for place, arg in enumerate(self.args)]
+            constraints.uses += [UseConstraint(arg, self, place) for place, arg in enumerate(self.args)]
 
     def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
         call = matching.value(expr)

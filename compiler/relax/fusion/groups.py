@@ -36,7 +36,7 @@ _FREE = InputUse(Reads.POINT, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class BlockValue:
     """A value of a block. `sources` has what it reads: a value of the block by its number, or None.
 
     `pattern` is None for what is never fused. `is_view` marks copies of memory as it lies, `is_field` fields of
@@ -76,13 +76,13 @@ class _Group:
     end: int = field(default=-1)
 
 
-def grouped(values: Sequence[Value], most_kernels: int = MOST_KERNELS) -> list[list[int]]:
+def grouped(values: Sequence[BlockValue], most_kernels: int = MOST_KERNELS) -> list[list[int]]:
     """The groups of at least two values, each in order; the last of a group is its result."""
     return _Grouping(values, most_kernels).groups()
 
 
 class _Grouping:
-    def __init__(self, values: Sequence[Value], most_kernels: int) -> None:
+    def __init__(self, values: Sequence[BlockValue], most_kernels: int) -> None:
         self._values = values
         self._most = most_kernels
         self._users: list[list[int]] = [[] for _ in values]
@@ -314,12 +314,12 @@ class _Grouping:
 class _Rows:
     """Rows that are summed up: what an anchor may take that is computed from sums and rows."""
 
-    values: Sequence[Value]
+    values: Sequence[BlockValue]
     kept: tuple[PrimExpr, ...]
     whole: tuple[PrimExpr, ...]
 
     @staticmethod
-    def of(values: Sequence[Value], anchor: int) -> _Rows | None:
+    def of(values: Sequence[BlockValue], anchor: int) -> _Rows | None:
         """The rows that an anchor reduces, where it does."""
         value = values[anchor]
         if value.pattern is None or value.pattern.rows is None or value.dims is None:

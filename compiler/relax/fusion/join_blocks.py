@@ -21,7 +21,7 @@ from compiler.arith.linear import same_expr
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.relax.fusion.kernel_pattern import (
-    Nest,
+    BlockNest,
     Reads,
     elements,
     is_reduction,
@@ -59,14 +59,14 @@ def joined(func: n.PrimFunc) -> n.PrimFunc:
 class _Block:
     """A block as it is now. `store` is None for one that nothing can be put into."""
 
-    nest: Nest
+    nest: BlockNest
     store: n.BufferStore | None
     loads: dict[n.Buffer, list[n.BufferLoad]]
     changed: bool = False
 
 
 class _Joiner:
-    def __init__(self, nests: Sequence[Nest], own: set[n.Buffer]) -> None:
+    def __init__(self, nests: Sequence[BlockNest], own: set[n.Buffer]) -> None:
         self._own = own
         self._blocks: list[_Block | None] = [_described(nest) for nest in nests]
         self._readers: dict[n.Buffer, set[int]] = {}
@@ -78,7 +78,7 @@ class _Joiner:
             for region in block.nest.block.writes:
                 self._writers[region.buffer] = self._writers.get(region.buffer, 0) + 1
 
-    def run(self) -> list[Nest]:
+    def run(self) -> list[BlockNest]:
         """The nests that are left, in order."""
         for place in range(len(self._blocks) - 1, -1, -1):
             self._try(place)
@@ -121,7 +121,7 @@ class _Joiner:
         self._readers.pop(buffer, None)
 
 
-def _described(nest: Nest) -> _Block:
+def _described(nest: BlockNest) -> _Block:
     block = nest.block
     store = block.body if isinstance(block.body, n.BufferStore) and not is_reduction(block) else None
     if store is None:
@@ -139,9 +139,7 @@ def _loads(*parts: Node) -> dict[n.Buffer, list[n.BufferLoad]]:
     return found
 
 
-def _values_at(
-    block: n.Block, store: n.BufferStore, indices: Sequence[PrimExpr]
-) -> dict[n.Var, PrimExpr] | None:
+def _values_at(block: n.Block, store: n.BufferStore, indices: Sequence[PrimExpr]) -> dict[n.Var, PrimExpr] | None:
     """Return what the axes of a block are at a place of its result; None where that is not an axis an index."""
     found: dict[n.Var, PrimExpr] = {}
     for axis, index in zip(store.indices, indices):
@@ -204,7 +202,7 @@ def _simpler(value: PrimExpr, around: n.Block) -> PrimExpr:
     return made
 
 
-def _rebuilt(block: _Block) -> Nest:
+def _rebuilt(block: _Block) -> BlockNest:
     if not block.changed or block.store is None:
         return block.nest
     inner = with_regions(replace(block.nest.block, body=block.store))
@@ -212,4 +210,4 @@ def _rebuilt(block: _Block) -> Nest:
     assert isinstance(realize, n.BlockRealize)
     stmt = edit(block.nest.stmt, {block.nest.realize: realize})
     assert isinstance(stmt, n.Stmt)
-    return Nest(stmt, realize)
+    return BlockNest(stmt, realize)

@@ -63,7 +63,7 @@ class KernelPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class BlockNest:
     """Loops around one block without blocks inside of it."""
 
     stmt: n.Stmt
@@ -74,7 +74,7 @@ class Nest:
         return self.realize.block
 
 
-def nests_of(func: n.PrimFunc) -> list[Nest] | None:
+def nests_of(func: n.PrimFunc) -> list[BlockNest] | None:
     """The nests that a function's body is a list of; None where it is made otherwise."""
     body = func.body
     if not isinstance(body, n.BlockRealize) or body.block.iter_vars or body.block.match_buffers or body.block.init:
@@ -90,11 +90,11 @@ def nests_of(func: n.PrimFunc) -> list[Nest] | None:
             return None
         if any(isinstance(node, n.BlockRealize | n.While) for node in walk(inner.block.body)):
             return None
-        found.append(Nest(stmt, inner))
+        found.append(BlockNest(stmt, inner))
     return found
 
 
-def is_unscheduled(nest: Nest) -> bool:
+def is_unscheduled(nest: BlockNest) -> bool:
     """Whether each axis of a block is one plain loop over all of it, as te makes them."""
     loops: list[n.Var] = []
     stmt: n.Stmt = nest.stmt
@@ -108,7 +108,7 @@ def is_unscheduled(nest: Nest) -> bool:
     return whole and len(loops) == len(values) and all(a is b for a, b in zip(loops, values))
 
 
-def nest_work(nest: Nest) -> float:
+def nest_work(nest: BlockNest) -> float:
     """The operations of a nest; unknown dimensions are taken for `ASSUMED_SIZE`."""
     extents = [axis.dom.extent for axis in nest.block.iter_vars if axis.dom is not None]
     return elements(extents) * max(1, sum(value_work(store.value) for store in _stores(nest.block.body)))
@@ -144,9 +144,7 @@ def elements(shape: Sequence[PrimExpr]) -> float:
     return math.prod(float(ASSUMED_SIZE if size is None else size) for size in known)
 
 
-def reads_at(
-    target: n.Buffer, at: Sequence[PrimExpr], source: n.Buffer, indices: Sequence[PrimExpr]
-) -> Reads:
+def reads_at(target: n.Buffer, at: Sequence[PrimExpr], source: n.Buffer, indices: Sequence[PrimExpr]) -> Reads:
     """How a store to `target[at]` reads `source[indices]`. Dimensions of one element do not count."""
     stored = [(i, size) for i, size in zip(at, target.shape) if not is_unit(size)]
     loaded = [(i, size) for i, size in zip(indices, source.shape) if not is_unit(size)]
@@ -185,7 +183,7 @@ def value_work(value: Node) -> int:
 class _Description:
     """Goes through the blocks of a kernel, last to first."""
 
-    def __init__(self, nests: Sequence[Nest], inputs: Sequence[n.Buffer], outputs: Sequence[n.Buffer]) -> None:
+    def __init__(self, nests: Sequence[BlockNest], inputs: Sequence[n.Buffer], outputs: Sequence[n.Buffer]) -> None:
         self._nests = nests
         self._inputs = inputs
         self._outputs = outputs

@@ -33,7 +33,7 @@ Shapes = Mapping[object, Sequence[PrimExpr]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KernelCall:
     """One call of a kernel: names (any objects) of its array arguments and its results, and its scalar arguments."""
 
     kernel: n.PrimFunc
@@ -43,7 +43,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedKernel:
     """A kernel made of several. It takes the arrays `inputs`, its results, then a value for each of `scalars`."""
 
     func: n.PrimFunc
@@ -60,12 +60,12 @@ def as_immediate(constant: Constant) -> PrimExpr | None:
 
 
 def merged(
-    steps: Sequence[Step],
+    steps: Sequence[KernelCall],
     results: Sequence[object],
     shapes: Shapes,
     numbers: Mapping[object, PrimExpr],
     names: Mapping[object, str],
-) -> Merged:
+) -> MergedKernel:
     """The kernel that takes `steps` and gives `results`.
 
     `shapes` has the dimensions of all arrays, in the caller's variables, which become the kernel's. Arrays that no
@@ -95,7 +95,7 @@ class _Merger:
         self._blocks = Names()
         self._blocks.take("root")
 
-    def add(self, step: Step) -> None:
+    def add(self, step: KernelCall) -> None:
         """Append the statements of a kernel, over the buffers of this one."""
         func = renew_defs(step.kernel)
         arrays = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
@@ -144,7 +144,7 @@ class _Merger:
             self._local.append(buffer)
         return buffer
 
-    def finished(self) -> Merged:
+    def finished(self) -> MergedKernel:
         buffers = [self._buffers[key] for key in (*self._inputs, *self._results)]
         params = [n.Var(f"var_{buffer.name}", "handle") for buffer in buffers]
         root = n.Block((), (), (), "root", seq(*self._stmts), alloc_buffers=tuple(self._local))
@@ -158,7 +158,7 @@ class _Merger:
         if positions:
             attrs[LAYOUT_FREE] = positions
         func = n.PrimFunc((*params, *scalars), body, None, dict(zip(params, buffers)), attrs)
-        return Merged(joined(func), tuple(self._inputs), scalars)
+        return MergedKernel(joined(func), tuple(self._inputs), scalars)
 
 
 class _Copy(RenewedDefinitions):

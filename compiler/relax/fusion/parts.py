@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.ir.visit import replace, walk
-from compiler.relax.fusion.groups import Value, grouped
-from compiler.relax.fusion.kernel_pattern import Nest, elements, is_unscheduled, nests_of, pattern_of
+from compiler.relax.fusion.groups import BlockValue, grouped
+from compiler.relax.fusion.kernel_pattern import BlockNest, elements, is_unscheduled, nests_of, pattern_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.visit import seq
@@ -71,17 +71,17 @@ def _made_inside(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
     return func.body.block.alloc_buffers
 
 
-def reads_of(nest: Nest) -> list[n.Buffer]:
+def reads_of(nest: BlockNest) -> list[n.Buffer]:
     """The arrays that a nest reads, in the order of its first loads."""
     own = {region.buffer for region in nest.block.writes}
     loads = [node.buffer for node in walk(nest.block) if isinstance(node, n.BufferLoad)]
     return [buffer for buffer in dict.fromkeys(loads) if buffer not in own]
 
 
-def _value(nest: Nest, makers: dict[n.Buffer, int], results: set[n.Buffer]) -> Value:
+def _value(nest: BlockNest, makers: dict[n.Buffer, int], results: set[n.Buffer]) -> BlockValue:
     sources = reads_of(nest)
     out = nest.block.writes[0].buffer
-    return Value(
+    return BlockValue(
         tuple([makers.get(buffer) for buffer in sources]),
         pattern_of(_function([nest], sources, out)),
         tuple([buffer.shape for buffer in sources]),
@@ -91,7 +91,7 @@ def _value(nest: Nest, makers: dict[n.Buffer, int], results: set[n.Buffer]) -> V
     )
 
 
-def kernel_of(nests: Sequence[Nest], func: n.PrimFunc) -> n.PrimFunc:
+def kernel_of(nests: Sequence[BlockNest], func: n.PrimFunc) -> n.PrimFunc:
     """The kernel of some nests of `func`: it takes what they read and do not make, then what the last one writes."""
     made = {nest.block.writes[0].buffer for nest in nests}
     sources = [buffer for buffer in dict.fromkeys(b for nest in nests for b in reads_of(nest)) if buffer not in made]
@@ -99,7 +99,7 @@ def kernel_of(nests: Sequence[Nest], func: n.PrimFunc) -> n.PrimFunc:
     return replace(part, attrs={key: value for key, value in func.attrs.items() if key == "tir.noalias"})
 
 
-def _function(nests: Sequence[Nest], sources: Sequence[n.Buffer], out: n.Buffer) -> n.PrimFunc:
+def _function(nests: Sequence[BlockNest], sources: Sequence[n.Buffer], out: n.Buffer) -> n.PrimFunc:
     buffers = [*sources, out]
     params = tuple([n.Var(f"var_{buffer.name}", "handle") for buffer in buffers])
     inner = tuple([nest.block.writes[0].buffer for nest in nests if nest.block.writes[0].buffer is not out])

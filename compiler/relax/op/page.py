@@ -8,7 +8,7 @@ from itertools import groupby
 import compiler.relax.op  # noqa: F401 - declares the operators
 from compiler.relax.op.core.layout import as_written
 from compiler.relax.op.core.params import REQUIRED, Param
-from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
+from compiler.relax.op.core.registry import OPERATORS, Operator, RefusedPart
 
 _HEAD = """\
 # Operators of graphs
@@ -58,10 +58,10 @@ def _group(entry: Operator) -> str:
 def _row(entry: Operator) -> str:
     called = f"{entry.name.removeprefix('relax.')}({', '.join(map(_param, entry.params))})"
     summary = entry.doc.splitlines()[0]
-    layout = entry.layout.reason if isinstance(entry.layout, Refused) else "as written"
-    if not isinstance(entry.layout, Refused) and entry.layout is not as_written:
+    layout = entry.layout.reason if isinstance(entry.layout, RefusedPart) else "as written"
+    if not isinstance(entry.layout, RefusedPart) and entry.layout is not as_written:
         layout = "moves"
-    gradient = entry.gradient.reason if isinstance(entry.gradient, Refused) else "yes"
+    gradient = entry.gradient.reason if isinstance(entry.gradient, RefusedPart) else "yes"
     fusion = entry.pattern.name.lower().replace("_", " ")
     cells = (f"`{called}`", summary, fusion, _runs_as(entry), layout, gradient)
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
@@ -74,10 +74,10 @@ def _param(param: Param) -> str:
 
 
 def _runs_as(entry: Operator) -> str:
-    forms: list[tuple[Callable[..., object] | Refused, str]] = [
+    forms: list[tuple[Callable[..., object] | RefusedPart, str]] = [
         (entry.te, "kernel"), (entry.legalize, "other calls"), (entry.host, "host"),
     ]  # fmt: skip
-    return next(name for form, name in forms if not isinstance(form, Refused))
+    return next(name for form, name in forms if not isinstance(form, RefusedPart))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ from compiler.relax.nodes import (
     Var,
 )
 from compiler.relax.nodes.symbols import symbols_in
-from compiler.relax.op.core.params import Kind
+from compiler.relax.op.core.params import ParamKind
 from compiler.relax.op.core.registry import OPERATORS, Operator
 from compiler.relax.op.movement.layout_transform import index_map_text
 from compiler.relax.text.print_info import InfoPrinter
@@ -247,13 +247,13 @@ class _Printer(Lines):
                 named = True
         return f"R.{operator.name.removeprefix('relax.')}({', '.join(parts)})"
 
-    def _argument(self, kind: Kind, arg: RelaxExpr) -> str:
-        if kind is Kind.FUNC and isinstance(arg, ExternFunc):
+    def _argument(self, kind: ParamKind, arg: RelaxExpr) -> str:
+        if kind is ParamKind.FUNC and isinstance(arg, ExternFunc):
             return quote(arg.global_symbol)
         return self.expr(arg)
 
-    def _results(self, kind: Kind, infos: tuple[StructInfo, ...]) -> str:
-        if kind is Kind.RESULT and len(infos) == 1:
+    def _results(self, kind: ParamKind, infos: tuple[StructInfo, ...]) -> str:
+        if kind is ParamKind.RESULT and len(infos) == 1:
             fields = getattr(infos[0], "fields", None)
             return self._infos.info(infos[0]) if fields is None else self._several(fields)
         return self._several(infos)

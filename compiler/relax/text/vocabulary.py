@@ -29,7 +29,7 @@ from compiler.relax.nodes import (
     const,
     convert_to_expr,
 )
-from compiler.relax.op.core.params import Kind
+from compiler.relax.op.core.params import ParamKind
 from compiler.relax.op.core.registry import OPERATORS, Operator
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, numpyasarray
@@ -46,7 +46,7 @@ def as_info(value: Any) -> StructInfo:
         return PrimStructInfo(value.dtype)
     plain: Any = _BARE.get(value) if callable(value) else None
     if plain is None:
-        raise IRError(f"{value!r} is no StructInfo", hint="for instance R.Tensor((n, 4), dtype=\"float32\")")
+        raise IRError(f"{value!r} is no StructInfo", hint='for instance R.Tensor((n, 4), dtype="float32")')
     made: StructInfo = plain()
     return made
 
@@ -68,22 +68,20 @@ def fit(operator: Operator, args: Sequence[Any], named: Mapping[str, Any]) -> tu
     return [*found, *args[len(found) :]], fitted
 
 
-def _fitted(kind: Kind, value: Any) -> Any:
+def _fitted(kind: ParamKind, value: Any) -> Any:
     match kind, value:
-        case Kind.ATTR, StringImm() | DataTypeImm() | PrimValue():
+        case ParamKind.ATTR, StringImm() | DataTypeImm() | PrimValue():
             return value.value
-        case Kind.ATTR, ShapeExpr():
+        case ParamKind.ATTR, ShapeExpr():
             return value.values
-        case (Kind.RESULT | Kind.RESULTS), (tuple() | list()):
+        case ((ParamKind.RESULT | ParamKind.RESULTS), (tuple() | list())):
             return [as_info(item) for item in value]
-        case (Kind.RESULT | Kind.RESULTS), _ if value is not None:
+        case ((ParamKind.RESULT | ParamKind.RESULTS), _) if value is not None:
             return as_info(value)
     return value
 
 
-def tensor_info(
-    shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1
-) -> TensorStructInfo:
+def tensor_info(shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1) -> TensorStructInfo:
     """A tensor. As in texts of the field, `R.Tensor("float32")` says the element type only."""
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape

@@ -18,7 +18,7 @@ from compiler.relax.nodes import (
     TupleStructInfo,
     info_of,
 )
-from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
+from compiler.relax.op.core.registry import OPERATORS, Operator, RefusedPart
 from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.te_calls import kernel_key, make_kernel, tensors_of
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -70,13 +70,13 @@ class _Legalizer(PyExprMutator):
         operator = OPERATORS.get(call.op.name)
         if operator is None:
             return call
-        if not isinstance(operator.te, Refused):
+        if not isinstance(operator.te, RefusedPart):
             if not operator.is_proven(call, self.builder_.analyzer):
                 return call
             if all(map(_is_known, call.args)):
                 return self._kernel_call(operator, call)
             self._warn(operator, call, "shapes or element types of its arguments are not known")
-        elif not isinstance(operator.legalize, Refused):
+        elif not isinstance(operator.legalize, RefusedPart):
             return self.visit_expr(operator.legalize(self.builder_, call))
         else:
             self._warn(operator, call, operator.te.reason)

@@ -38,7 +38,7 @@ from compiler.relax.nodes import (
     Var,
     describe,
 )
-from compiler.relax.vm_codegen.registers import Note, with_few_registers
+from compiler.relax.vm_codegen.registers import DraftInstruction, with_few_registers
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.values import DataType
@@ -87,7 +87,7 @@ class _Writer:
         self._constants = constants
         self._name = name
         self._func = func
-        self._code: list[Note] = []
+        self._code: list[DraftInstruction] = []
         self._values: dict[Var, Operand] = {}
         self._registers = 0
         self._read = {node for node in walk(func.body) if isinstance(node, Var)}
@@ -102,7 +102,7 @@ class _Writer:
             for note in with_few_registers(self._code, len(names)):
                 self._emit(note)
 
-    def _emit(self, note: Note) -> None:
+    def _emit(self, note: DraftInstruction) -> None:
         if note.is_call:
             self._builder.emit_call(note.name, note.args, note.to)
             return
@@ -120,8 +120,8 @@ class _Writer:
         self._registers += 1
         return Register(self._registers - 1)
 
-    def _return(self, value: Operand) -> Note:
-        return Note("ret", (self._in_register(value),), is_call=False)
+    def _return(self, value: Operand) -> DraftInstruction:
+        return DraftInstruction("ret", (self._in_register(value),), is_call=False)
 
     def _in_register(self, value: Operand) -> Register:
         return value if isinstance(value, Register) else self._call("vm.builtin.copy", [value])
@@ -129,7 +129,7 @@ class _Writer:
     def _call(self, name: str, args: list[Operand], to: Register | None = None) -> Register:
         """Note a call whose result goes to `to`, or to a new register."""
         made = self._new() if to is None else to
-        self._code.append(Note(name, tuple(args), made))
+        self._code.append(DraftInstruction(name, tuple(args), made))
         return made
 
     # ---------------------------------------------------------------------------- structure
@@ -199,16 +199,16 @@ class _Writer:
     def _if(self, expr: If) -> Register:
         condition = self._call("vm.builtin.read_if_cond", [self._value(expr.cond)])
         result = self._new()
-        branches: list[list[Note]] = []
+        branches: list[list[DraftInstruction]] = []
         for branch in (expr.true_branch, expr.false_branch):
             kept, self._code = self._code, []
             self._call("vm.builtin.copy", [self._sequence(branch)], result)
             branches.append(self._code)
             self._code = kept
         yes, no = branches
-        self._code.append(Note("if", (condition,), offset=len(yes) + 2, is_call=False))
+        self._code.append(DraftInstruction("if", (condition,), offset=len(yes) + 2, is_call=False))
         self._code += yes
-        self._code.append(Note("goto", offset=len(no) + 1, is_call=False))
+        self._code.append(DraftInstruction("goto", offset=len(no) + 1, is_call=False))
         self._code += no
         return result
 

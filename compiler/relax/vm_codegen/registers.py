@@ -12,7 +12,7 @@ from compiler.runtime.vm.bytecode import MACHINE, VOID, Operand, Register
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class DraftInstruction:
     """An instruction while its registers are still as many as there are values.
 
     `name` is the function that is called, or "ret", "if" or "goto", of which the offset is `offset`.
@@ -24,13 +24,13 @@ class Note:
     offset: int = 0
     is_call: bool = True
 
-    def renamed(self, registers: Mapping[Register, Register]) -> Note:
+    def renamed(self, registers: Mapping[Register, Register]) -> DraftInstruction:
         """The note with other registers."""
         args = tuple([registers.get(arg, arg) if isinstance(arg, Register) else arg for arg in self.args])
-        return Note(self.name, args, registers.get(self.to, self.to), self.offset, self.is_call)
+        return DraftInstruction(self.name, args, registers.get(self.to, self.to), self.offset, self.is_call)
 
 
-def with_few_registers(code: Sequence[Note], inputs: int) -> list[Note]:
+def with_few_registers(code: Sequence[DraftInstruction], inputs: int) -> list[DraftInstruction]:
     """The same instructions over fewer registers; the first `inputs` stay where they are.
 
     Jumps lead forward only, so a register is free after the last instruction that names it.
@@ -55,6 +55,6 @@ def with_few_registers(code: Sequence[Note], inputs: int) -> list[Note]:
     return [note.renamed(places) for note in code]
 
 
-def _registers(note: Note) -> list[Register]:
+def _registers(note: DraftInstruction) -> list[Register]:
     used = [arg for arg in (*note.args, note.to) if isinstance(arg, Register)]
     return [register for register in used if register not in (VOID, MACHINE)]

@@ -21,7 +21,7 @@ from compiler.schedule.core.schedule import Schedule as Engine
 from compiler.schedule.core.state import Illegal, block_path, loop_at, loop_path, realize_at, replaced
 from compiler.schedule.core.step import as_error
 from compiler.te.prefetch import fetch_ahead
-from compiler.te.schedule.nest import Nest, loop_of
+from compiler.te.schedule.nest import StageNest, loop_of
 from compiler.te.schedule.relations import Prefetch
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
@@ -42,11 +42,11 @@ class Finisher:
 
     schedule: Schedule
     engine: Engine
-    nests: Mapping[Stage, Nest]
+    nests: Mapping[Stage, StageNest]
     buffers: Mapping[Tensor, n.Buffer]
     names: Mapping[n.Var, n.Var]
 
-    def finish(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+    def finish(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
         """`func` with what the stage of `nest` asks for beyond its loops. Raises ScheduleError that names the primitive
         and the user's line."""
         for primitive, span, rewrite in self._rewrites(nest):
@@ -59,7 +59,7 @@ class Finisher:
                 raise ScheduleError(message, hint=error.hint, detail=error.detail) from None
         return func
 
-    def _rewrites(self, nest: Nest) -> Iterator[tuple[str, Span | None, Callable[[n.PrimFunc], n.PrimFunc]]]:
+    def _rewrites(self, nest: StageNest) -> Iterator[tuple[str, Span | None, Callable[[n.PrimFunc], n.PrimFunc]]]:
         """(primitive, the user's line, the rewrite) of all that the stage asks for, in order."""
         stage = nest.stage
         if stage.store_stage is not None:
@@ -78,13 +78,13 @@ class Finisher:
     def _var(self, loop: LoopRV) -> n.Var:
         return self.names[self.engine.get(loop).loop_var]
 
-    def _paths(self, func: n.PrimFunc, nest: Nest) -> list[tree.Path]:
+    def _paths(self, func: n.PrimFunc, nest: StageNest) -> list[tree.Path]:
         """The paths to the stage's blocks."""
         return [block_path(func, self.engine.get(block).name_hint) for block in nest.blocks]
 
     # ------------------------------------------------------------------------------ memory
 
-    def _store_at(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+    def _store_at(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
         """Note on the loop meant that the stage's memory lives for one of its iterations."""
         parent, axis = nest.stage.store_stage, nest.stage.store_ivar
         assert parent is not None
@@ -106,7 +106,7 @@ class Finisher:
 
     # ----------------------------------------------------------------------------- threads
 
-    def _env_threads(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+    def _env_threads(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
         """Put loops over the stage's threads around all the statements that hold its blocks."""
         paths = self._paths(func, nest)
         if nest.depth:
@@ -127,7 +127,7 @@ class Finisher:
         whole = seq(*stmts[: mine[0]], body, *stmts[mine[-1] + 1 :])
         return func.with_body(tree.with_block(root, tree.with_block_body(root.block, whole)))
 
-    def _store_predicate(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+    def _store_predicate(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
         """Run the stage's blocks only where its predicate holds, spoken of their loops."""
         predicate = nest.stage.store_predicate
         assert predicate is not None
@@ -147,7 +147,7 @@ class Finisher:
             func = replaced(func, path, n.BlockRealize(realize.iter_values, guarded, realize.block, realize.span))
         return func
 
-    def _meaning(self, path: tree.Path, nest: Nest) -> dict[n.Var, PrimExpr]:
+    def _meaning(self, path: tree.Path, nest: StageNest) -> dict[n.Var, PrimExpr]:
         """Return what the stage's axes and the schedule's thread axes are at the block that `path` leads to."""
         realize, op = realize_at(path), nest.stage.op
         roots = zip((*op.axis, *op.reduce_axis), realize.iter_values)
@@ -169,7 +169,7 @@ class Finisher:
 
     # ------------------------------------------------------------------------------ prefetch
 
-    def _prefetch(self, func: n.PrimFunc, nest: Nest, request: Prefetch) -> n.PrimFunc:
+    def _prefetch(self, func: n.PrimFunc, nest: StageNest, request: Prefetch) -> n.PrimFunc:
         if request.axis not in nest.loops:
             raise Illegal(f"axis {request.axis.var.name!r} is no longer a loop")
         path = loop_path(func, self._var(nest.loops[request.axis]))
@@ -183,7 +183,7 @@ class Finisher:
 
     # ------------------------------------------------------------------------------ tensorize
 
-    def _tensorize(self, func: n.PrimFunc, nest: Nest, axis: IterVar, intrin: TensorIntrin) -> n.PrimFunc:
+    def _tensorize(self, func: n.PrimFunc, nest: StageNest, axis: IterVar, intrin: TensorIntrin) -> n.PrimFunc:
         """Put `intrin` in the place of the loop of `axis`; in a reduction that was taken apart its two halves."""
         apart = nest.init is not None
         part = TensorizedPart.UPDATE if apart else TensorizedPart.BODY

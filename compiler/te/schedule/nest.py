@@ -12,7 +12,7 @@ from compiler.tir.nodes import IterVar
 
 
 @dataclass(eq=False)
-class Nest:
+class StageNest:
     """A stage's block and the loop that each of its axes has become so far. `depth` loops of other stages, to
     which it is attached, are around its own. A reduction that was taken apart has an `init` with loops too."""
 
@@ -28,7 +28,7 @@ class Nest:
         return [self.block] if self.init is None else [self.init, self.block]
 
 
-def loop_of(nests: Mapping[Stage, Nest], parent: Stage, axis: IterVar, primitive: str, stage: Stage) -> LoopRV:
+def loop_of(nests: Mapping[Stage, StageNest], parent: Stage, axis: IterVar, primitive: str, stage: Stage) -> LoopRV:
     """The loop of `axis` of stage `parent`, where `primitive` puts `stage`. Raises ScheduleError when it is gone."""
     if parent not in nests:
         raise ScheduleError(f"{primitive}: stage {parent.name!r} has no loops: it is inlined")

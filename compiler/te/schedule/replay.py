@@ -24,7 +24,7 @@ from compiler.schedule.core.state import block_path, realize_at
 from compiler.schedule.primitives.loops import loop_roles
 from compiler.te.prim_func import Arg, build_func, identifier
 from compiler.te.schedule.finish import Finisher
-from compiler.te.schedule.nest import Nest, loop_of
+from compiler.te.schedule.nest import StageNest, loop_of
 from compiler.te.schedule.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
 from compiler.te.schedule.scan_stage import check_parts, is_scan, scan_nests
 from compiler.te.schedule.schedule import Schedule, computed_stages
@@ -59,7 +59,7 @@ def schedule_to_func(
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
     stages = [stage for stage in computed_stages(schedule) if stage.op in wanted and not is_scan(stage)]
     engine = Engine(built.func)
-    nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
+    nests = {stage: StageNest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
     scans = scan_nests(schedule, engine, nests)
 
     def scheduled() -> tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]:
@@ -152,7 +152,7 @@ def _threads_around(stage: Stage) -> Iterator[str]:
 # ------------------------------------------------------------------------------------- place
 
 
-def _place(engine: Engine, nest: Nest, nests: Mapping[Stage, Nest]) -> None:
+def _place(engine: Engine, nest: StageNest, nests: Mapping[Stage, StageNest]) -> None:
     """Move the block to where its stage is attached, and find the loop of each axis."""
     stage, where = nest.stage, nest.stage.attachment()
     if where.attach_type is AttachType.SCOPE:
@@ -166,14 +166,14 @@ def _place(engine: Engine, nest: Nest, nests: Mapping[Stage, Nest]) -> None:
     nest.loops = dict(zip(axes, loops[nest.depth :]))
 
 
-def _note_ranges(engine: Engine, nest: Nest, ranges: dict[n.IterVar, n.Range] | None) -> None:
+def _note_ranges(engine: Engine, nest: StageNest, ranges: dict[n.IterVar, n.Range] | None) -> None:
     if ranges is not None:
         for axis, name in nest.loops.items():
             loop = engine.get(name)
             ranges[axis] = n.Range(loop.min, loop.extent)
 
 
-def _apply(engine: Engine, nest: Nest, step: Step) -> None:
+def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
@@ -193,7 +193,7 @@ def _apply(engine: Engine, nest: Nest, step: Step) -> None:
             assert_never(step)
 
 
-def _bind_threads(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
+def _bind_threads(engine: Engine, nest: StageNest, naming: Callable[..., AbstractContextManager[None]]) -> None:
     for leaf, attr in nest.stage.iter_var_attrs.items():
         if attr.bind_thread is not None and leaf in nest.loops:
             with naming(nest.stage, attr.span):
@@ -203,7 +203,7 @@ def _bind_threads(engine: Engine, nest: Nest, naming: Callable[..., AbstractCont
 # ------------------------------------------------------------------------------------ finish
 
 
-def _decompose(engine: Engine, nest: Nest) -> None:
+def _decompose(engine: Engine, nest: StageNest) -> None:
     """Put the reduction's init right before the outermost reduction loop."""
     stage = nest.stage
     leaves = stage.leaves
@@ -232,7 +232,7 @@ def _mixed(relation: Relation) -> bool:
     return isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
 
 
-def _finish(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
+def _finish(engine: Engine, nest: StageNest, naming: Callable[..., AbstractContextManager[None]]) -> None:
     stage = nest.stage
     for leaf, attr in stage.iter_var_attrs.items():
         with naming(stage, attr.span):
@@ -268,14 +268,14 @@ def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
         engine.annotate(loop, f"pragma_{key}", value if known is None else known)
 
 
-def _loops_of_axes(engine: Engine, nests: Iterable[Nest]) -> Iterator[tuple[n.IterVar, n.Var]]:
+def _loops_of_axes(engine: Engine, nests: Iterable[StageNest]) -> Iterator[tuple[n.IterVar, n.Var]]:
     """Each axis with the variable of its loop."""
     for nest in nests:
         for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
             yield axis, engine.get(loop).loop_var
 
 
-def _with_axis_names(engine: Engine, nests: Sequence[Nest]) -> tuple[n.PrimFunc, dict[n.Var, n.Var]]:
+def _with_axis_names(engine: Engine, nests: Sequence[StageNest]) -> tuple[n.PrimFunc, dict[n.Var, n.Var]]:
     """The engine's function with each loop named after its axis, and the new variable of each loop."""
     names: dict[n.Var, n.Var] = {}
     for axis, old in _loops_of_axes(engine, nests):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from compiler.te.scan import ScanOp
-from compiler.te.schedule.nest import Nest
+from compiler.te.schedule.nest import StageNest
 from compiler.te.schedule.relations import AttachType
 from compiler.te.schedule.stage import Stage
 
@@ -40,13 +40,13 @@ def check_parts(schedule: Schedule) -> None:
                 )
 
 
-def scan_nests(schedule: Schedule, engine: Engine, nests: Mapping[Stage, Nest]) -> dict[Stage, Nest]:
+def scan_nests(schedule: Schedule, engine: Engine, nests: Mapping[Stage, StageNest]) -> dict[Stage, StageNest]:
     """A nest for each scan of which `nests` holds the updates: the loop over its rows."""
-    found: dict[Stage, Nest] = {}
+    found: dict[Stage, StageNest] = {}
     for stage in schedule.stages:
         if isinstance(stage.op, ScanOp) and (update := nests.get(schedule[stage.op.update[0]])) is not None:
             loop, *_ = engine.get_loops(update.block)
-            found[stage] = Nest(stage, update.block, loops={stage.op.scan_axis: loop})
+            found[stage] = StageNest(stage, update.block, loops={stage.op.scan_axis: loop})
     return found
 
 

@@ -13,7 +13,7 @@ from compiler.tir.intrin import intrin
 from compiler.tir.ir_builder import BufferVar, IRBuilder, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import described, differ, need_floats, need_one_of, need_rank, need_shape, product, refusal
-from compiler.topi.rows import Cell, int64, points, rows
+from compiler.topi.rows import RowInteger, int64, points, rows
 from compiler.topi.sort import argsort
 
 
@@ -164,7 +164,9 @@ class _Rules:
             boxes.number[b, 0] = filled.value.astype("int32")
         return ib.get()
 
-    def _drop(self, ib: IRBuilder, boxes: _Boxes, stays: BufferVar, b: PrimExpr, limit: PrimExpr, kept: Cell) -> None:
+    def _drop(
+        self, ib: IRBuilder, boxes: _Boxes, stays: BufferVar, b: PrimExpr, limit: PrimExpr, kept: RowInteger
+    ) -> None:
         """Write down in `stays` which of the boxes stay."""
         most = ops.const(1 << 62, "int64") if self.most < 0 else ops.const(self.most, "int64")
         with ib.for_range(ops.const(0, "int64"), limit, "i") as i:

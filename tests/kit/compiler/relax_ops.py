@@ -17,7 +17,7 @@ from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import Call, StructInfo, TensorStructInfo, Tuple, TupleStructInfo, Var, set_struct_info
 from compiler.relax.nodes.dims import proven_equal
 from compiler.relax.op.core.layout import Layout, LayoutUse
-from compiler.relax.op.core.registry import OPERATORS, Refused
+from compiler.relax.op.core.registry import OPERATORS, RefusedPart
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
@@ -136,7 +136,7 @@ def _call(case: Case, inputs: Sequence[Var]) -> tuple[Any, Any, StructInfo]:
 
 def _kernel_of(case: Case, inputs: Sequence[Var]) -> tuple[Any, list[TensorStructInfo]]:
     entry, call, info = _call(case, inputs)
-    assert not isinstance(entry.te, Refused)
+    assert not isinstance(entry.te, RefusedPart)
     set_struct_info(call, info)
     entry.work(call)
     kernel = make_kernel(entry.te, call.args, dict(call.attrs), entry.short_name)
@@ -236,10 +236,8 @@ def _check_gradient(case: Case) -> None:
     arrays = arrays_of(case, case.sizes[0], "float64")
     inputs = [Var(f"x{i}", TensorStructInfo(a.shape, str(a.dtype))) for i, a in enumerate(arrays)]  # type: ignore[arg-type]
     entry = OPERATORS[case.build(*inputs).op.name]
-    if not isinstance(entry.gradient, Refused):
+    if not isinstance(entry.gradient, RefusedPart):
         check_gradient(case.build, case.numpy, arrays, case.name)
-
-
 
 
 def _check_layout(case: Case) -> None:
@@ -248,7 +246,7 @@ def _check_layout(case: Case) -> None:
     arrays = arrays_of(case, sizes, dtype)
     inputs = [Var(f"x{i}", TensorStructInfo(a.shape, case.dtype(i, dtype))) for i, a in enumerate(arrays)]  # type: ignore[arg-type]
     entry, call, info = _call(case, inputs)
-    if isinstance(entry.layout, Refused):
+    if isinstance(entry.layout, RefusedPart):
         return
     set_struct_info(call, info)
     results = len(info.fields) if isinstance(info, TupleStructInfo) else 1
@@ -260,9 +258,7 @@ def _check_layout(case: Case) -> None:
     assert len(found.inputs) == len(call.args), f"{case.name}: {found}"
     given = dict(zip(inputs, arrays))
     moved: dict[Var, Array] = {}
-    args = [
-        found.args.get(i, _moved_argument(arg, found.inputs[i], given, moved)) for i, arg in enumerate(call.args)
-    ]
+    args = [found.args.get(i, _moved_argument(arg, found.inputs[i], given, moved)) for i, arg in enumerate(call.args)]
     anew = entry.normalized(Call(call.op, tuple(args), {**call.attrs, **found.attrs}))
     set_struct_info(anew, entry.struct_info(anew))
     kernel = make_kernel(entry.te, anew.args, dict(anew.attrs), entry.short_name)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import click
 
 from tunefarm import settings
-from tunefarm.cli.completion import Text
+from tunefarm.cli.completion import CompletedText
 from tuner.records.models.facts import Model
 from tuner.records.store import RecordStore
 
 DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
-class ModelName(Text):
+class ModelName(CompletedText):
     """The name of a model of the store, or its number; shells complete it."""
 
     name = "model"

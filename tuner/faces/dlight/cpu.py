@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from tuner.faces.dlight.kinds import Kind
+from tuner.faces.dlight.kinds import KernelKind
 from tuner.faces.dlight.rules import FallbackRule, KindRule
 
 
 class Matmul(KindRule):
     """Products of matrices and convolutions: each operand is used many times."""
 
-    KIND, CPU = Kind.MATMUL, True
+    KIND, CPU = KernelKind.MATMUL, True
 
 
 class GEMV(KindRule):
     """Products of a matrix and a vector: the matrix is read once."""
 
-    KIND, CPU = Kind.GEMV, True
+    KIND, CPU = KernelKind.GEMV, True
 
 
 class Reduction(KindRule):
     """Sums and other reductions of one tensor."""
 
-    KIND, CPU = Kind.REDUCTION, True
+    KIND, CPU = KernelKind.REDUCTION, True
 
 
 class GeneralReduction(KindRule):
     """Several reductions that follow each other, as in softmax and norms."""
 
-    KIND, CPU = Kind.GENERAL_REDUCTION, True
+    KIND, CPU = KernelKind.GENERAL_REDUCTION, True
 
 
 class Transpose(KindRule):
     """Copies whose neighbours come from places apart."""
 
-    KIND, CPU = Kind.TRANSPOSE, True
+    KIND, CPU = KernelKind.TRANSPOSE, True
 
 
 class Fallback(FallbackRule):

@@ -9,7 +9,7 @@ from compiler.tir import nodes as n
 from tuner.space.analysis import BlockInfo, blocks_of
 
 
-class Kind(enum.Enum):
+class KernelKind(enum.Enum):
     """The kinds that have a rule."""
 
     MATMUL = enum.auto()
@@ -20,7 +20,7 @@ class Kind(enum.Enum):
     OTHER = enum.auto()
 
 
-def kind_of(func: n.PrimFunc) -> Kind | None:
+def kind_of(func: n.PrimFunc) -> KernelKind | None:
     """The kind of a kernel; None for one that somebody scheduled, or that is not made of blocks alone.
 
         C[i, j] += A[i, k] * B[k, j]               MATMUL             each operand is used many times
@@ -36,23 +36,23 @@ def kind_of(func: n.PrimFunc) -> Kind | None:
         return None
     blocks = blocks_of(func)
     if len(blocks) < len(nests):
-        return Kind.OTHER
+        return KernelKind.OTHER
     reductions = [block for block in blocks if block.reduced]
     if not reductions:
-        return Kind.TRANSPOSE if any(map(_turns, blocks)) else Kind.OTHER
+        return KernelKind.TRANSPOSE if any(map(_turns, blocks)) else KernelKind.OTHER
     if len(reductions) > 1:
-        return Kind.GENERAL_REDUCTION
+        return KernelKind.GENERAL_REDUCTION
     [block] = reductions
-    return _product(block) if block.contraction else Kind.REDUCTION
+    return _product(block) if block.contraction else KernelKind.REDUCTION
 
 
-def _product(block: BlockInfo) -> Kind:
+def _product(block: BlockInfo) -> KernelKind:
     long = {axis.position for axis in block.spatial if axis.extent > 1}
     reads = [access for access in block.inputs if access.axes & {axis.position for axis in block.reduced}]
     if len(reads) < 2:
-        return Kind.REDUCTION
+        return KernelKind.REDUCTION
     shared = [long - access.axes for access in reads]
-    return Kind.MATMUL if all(shared) else Kind.GEMV
+    return KernelKind.MATMUL if all(shared) else KernelKind.GEMV
 
 
 def _turns(block: BlockInfo) -> bool:

@@ -21,7 +21,7 @@ from compiler.ir.transform.passes import ModulePass, PassInfo
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.faces.dlight.kinds import Kind, kind_of
+from tuner.faces.dlight.kinds import KernelKind, kind_of
 from tuner.search.drafted import drafted
 
 SCHEDULED = "tir.is_scheduled"
@@ -52,7 +52,7 @@ class ScheduleRule(ABC):
 class KindRule(ScheduleRule):
     """A rule for one kind of kernel on one kind of device."""
 
-    KIND: ClassVar[Kind]
+    KIND: ClassVar[KernelKind]
     CPU: ClassVar[bool]
 
     def apply(self, func: n.PrimFunc, target: Target, tunable: bool) -> Schedule | list[Schedule] | None:

@@ -60,7 +60,7 @@ def _activation(node: Node, name: str, alpha: float | None, beta: float | None) 
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RecurrentCell:
     """A recurrent cell: how many gates it has, and what it does with their sums."""
 
     kind: str
@@ -103,7 +103,7 @@ def recurrent(g: GraphBuilder, node: Node) -> Result:
         sums = g.emit(op.reshape(sums, g.shape_expr([steps, batch, gates * hidden])))
         later = later if later is not None else g.emit(op.zeros((gates * hidden,), x.dtype))
         start = [_start(g, value, number, batch, hidden, x.dtype, batch_first) for value in (first, cell_state)]
-        cell = Cell(
+        cell = RecurrentCell(
             node.op, gates, tuple(_activations(node, number)), direction == "reverse" or number == 1,
             node.float("clip", 0.0), bool(node.int("input_forget", 0)), bool(node.int("linear_before_reset", 0)),
             lengths is not None, peepholes is not None,
@@ -167,7 +167,7 @@ def _joined(g: GraphBuilder, node: Node, outputs: Sequence[Sequence[RelaxExpr]],
 
 
 def _steps(
-    cell: Cell, hidden: int, sums: Tensor, weights: Tensor, bias: Tensor, start: Tensor, start_cell: Tensor,
+    cell: RecurrentCell, hidden: int, sums: Tensor, weights: Tensor, bias: Tensor, start: Tensor, start_cell: Tensor,
     *more: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """All steps of one direction: (steps, batch, hidden) results, the last state, the last cell state."""
@@ -200,6 +200,7 @@ def _steps(
                 with ib.if_scope(over), ib.for_range(ops.const(0, "int64"), int64(hidden), "j") as j:
                     y[k, n, j] = zero
                 with ib.else_scope():
+
                     def dot(q: int, j: Any, source: Any, n: Any = n) -> None:
                         """Add the state's product with the weights of gate `q` to it."""
                         with ib.for_range(ops.const(0, "int64"), int64(hidden), "i") as i:
@@ -218,8 +219,8 @@ def _steps(
 
 
 def _one_step(
-    ib: Any, cell: Cell, hidden: int, given: Any, b: Any, peep: Any, gate: Any, reset: Any, state: Any, memory: Any,
-    dot: Any, limited: Any, t: Any, n: Any,
+    ib: Any, cell: RecurrentCell, hidden: int, given: Any, b: Any, peep: Any, gate: Any, reset: Any, state: Any,
+    memory: Any, dot: Any, limited: Any, t: Any, n: Any,
 ) -> None:  # fmt: skip
     """One step of one sequence: the gates, then the state."""
     one = ops.const(1, state.dtype)

@@ -21,7 +21,7 @@ from compiler.frontend.torch.compile.region import Region, import_region, refuse
 from compiler.frontend.torch.compile.split import split
 from compiler.frontend.torch.compile.store import Store, default_folder, digest
 from compiler.frontend.torch.compile.tensors import CompiledRegion
-from compiler.frontend.torch.errors import Refused
+from compiler.frontend.torch.errors import RefusedNode
 from compiler.frontend.torch.table import TABLE, functional_name
 from compiler.ir.module import IRModule
 from compiler.suggest import closest
@@ -166,7 +166,7 @@ def _parts(module: Any, options: Options, schedule: Schedule | None) -> Callable
     builder = _Builder(options, schedule)
     try:
         kept = refused_nodes(module)
-    except Refused as why:
+    except RefusedNode as why:
         return _report(module, 0, 0, {str(why): [node.name for node in _calls(module)]}, start)
     if not kept and _calls(module):
         compiled = builder.region(module)
@@ -212,7 +212,7 @@ class _Builder:
         try:
             region = import_region(module)
             executable, found = self._store.find_or_build(self._name(region), lambda: self._build(region))
-        except (CompileError, Refused) as why:
+        except (CompileError, RefusedNode) as why:
             text = why.message if isinstance(why, CompileError) else str(why)
             self.refused.setdefault(f"a part that cannot be compiled ({text})", []).extend(
                 node.name for node in _calls(module)

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants
-from compiler.frontend.torch.errors import Refused
+from compiler.frontend.torch.errors import RefusedNode
 from compiler.frontend.torch.importer import GraphImporter, missing_nodes
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
@@ -73,7 +73,7 @@ class _Import:
             size = self.importer.dimensions.dim(value)
             self.importer.values[node] = size
             return Var(node.name, PrimStructInfo(value=size))
-        raise Refused(f"an input is a {type(value).__name__}")
+        raise RefusedNode(f"an input is a {type(value).__name__}")
 
     def _results(self, returned: Any) -> tuple[tuple[Any, ...], tuple[int, ...], list[RelaxExpr]]:
         output = next(node for node in self.graph_module.graph.nodes if node.op == "output")

@@ -8,7 +8,7 @@ from compiler.relax.nodes import Call, Expr
 from compiler.relax.op.core.backward import Backward, Gradients
 from compiler.relax.op.core.layout import follows
 from compiler.relax.op.core.params import TensorArg
-from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, Refused, TeForm, operator, refused
+from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, RefusedPart, TeForm, operator, refused
 from compiler.relax.op.core.rules import broadcast, like
 from compiler.relax.op.core.work import per_output
 
@@ -28,7 +28,7 @@ def unary(
     *,
     infer: InferRule | None = None,
     flops: int = 1,
-    gradient: Gradient | Refused,
+    gradient: Gradient | RefusedPart,
 ) -> Callable[[TensorArg], Call]:
     """The operator `relax.<name>` of one tensor `x`; it needs floats unless `infer` says otherwise."""
 
@@ -54,7 +54,7 @@ def binary(
     doc: str,
     *,
     infer: InferRule | None = None,
-    gradient: Gradient | Refused,
+    gradient: Gradient | RefusedPart,
 ) -> Callable[[TensorArg, TensorArg], Call]:
     """The operator `relax.<name>` of two tensors `x1` and `x2` that broadcast."""
 

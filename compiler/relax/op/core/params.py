@@ -39,7 +39,7 @@ from compiler.tir.nodes import FloatImm, IntImm, PrimExpr
 Array = npt.NDArray[Any]
 
 
-class Kind(enum.Enum):
+class ParamKind(enum.Enum):
     """The kind of an operator's parameter."""
 
     TENSOR = "a tensor"
@@ -56,36 +56,36 @@ class Kind(enum.Enum):
     ATTR = "an attribute"
 
 
-TensorArg = Annotated[RelaxExpr | float | Array, Kind.TENSOR]
+TensorArg = Annotated[RelaxExpr | float | Array, ParamKind.TENSOR]
 """A tensor; a Python number becomes a constant of the other tensors' element type."""
-OptionalTensor = Annotated[RelaxExpr | None, Kind.TENSOR]
+OptionalTensor = Annotated[RelaxExpr | None, ParamKind.TENSOR]
 """A tensor that a call may leave out."""
-TensorsArg = Annotated[RelaxExpr | Sequence[RelaxExpr], Kind.TENSORS]
+TensorsArg = Annotated[RelaxExpr | Sequence[RelaxExpr], ParamKind.TENSORS]
 """Several tensors, one tuple in the call."""
-ShapeArg = Annotated[RelaxExpr | Sequence[int | PrimExpr], Kind.SHAPE]
+ShapeArg = Annotated[RelaxExpr | Sequence[int | PrimExpr], ParamKind.SHAPE]
 """A shape: a list of dimensions, or an expression."""
-ScalarArg = Annotated[RelaxExpr | PrimExpr | int | float, Kind.SCALAR]
+ScalarArg = Annotated[RelaxExpr | PrimExpr | int | float, ParamKind.SCALAR]
 """A scalar that the program may compute."""
-ScalarsArg = Annotated[RelaxExpr | Sequence[int | PrimExpr], Kind.SCALARS]
+ScalarsArg = Annotated[RelaxExpr | Sequence[int | PrimExpr], ParamKind.SCALARS]
 """Several scalars, one tuple in the call."""
-OptionalScalars = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SCALARS]
+OptionalScalars = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, ParamKind.SCALARS]
 """Several scalars that a call may leave out."""
-ExprArg = Annotated[RelaxExpr, Kind.EXPR]
+ExprArg = Annotated[RelaxExpr, ParamKind.EXPR]
 """Any expression."""
-DtypeArg = Annotated[RelaxExpr | str, Kind.DTYPE]
+DtypeArg = Annotated[RelaxExpr | str, ParamKind.DTYPE]
 """An element type that stands among the arguments."""
 
-OptionalShape = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SHAPE]
+OptionalShape = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, ParamKind.SHAPE]
 """A shape that a call may leave out."""
-FuncArg = Annotated[RelaxExpr | str, Kind.FUNC]
+FuncArg = Annotated[RelaxExpr | str, ParamKind.FUNC]
 """A function; text names one of the runtime."""
-TupleArg = Annotated[RelaxExpr | Sequence[RelaxExpr], Kind.TUPLE]
+TupleArg = Annotated[RelaxExpr | Sequence[RelaxExpr], ParamKind.TUPLE]
 """The arguments of a function that is called, one tuple in the call."""
-ResultInfo = Annotated[StructInfo | Sequence[StructInfo], Kind.RESULT]
+ResultInfo = Annotated[StructInfo | Sequence[StructInfo], ParamKind.RESULT]
 """What the result is; several are a tuple."""
-ResultInfos = Annotated[StructInfo | Sequence[StructInfo], Kind.RESULTS]
+ResultInfos = Annotated[StructInfo | Sequence[StructInfo], ParamKind.RESULTS]
 """What the result is, each a struct info argument of the call."""
-OptionalResults = Annotated[StructInfo | Sequence[StructInfo] | None, Kind.RESULTS]
+OptionalResults = Annotated[StructInfo | Sequence[StructInfo] | None, ParamKind.RESULTS]
 """What the result is, where it is said."""
 
 Ints = int | Sequence[int]
@@ -104,7 +104,7 @@ class Param:
     """One parameter of an operator. `convert` checks an attribute and gives the value that the call holds."""
 
     name: str
-    kind: Kind
+    kind: ParamKind
     default: Any
     convert: Callable[[Any], Any]
     variadic: bool = False
@@ -115,12 +115,12 @@ class Param:
 
     @property
     def is_attr(self) -> bool:
-        return self.kind is Kind.ATTR
+        return self.kind is ParamKind.ATTR
 
     @property
     def is_argument(self) -> bool:
         """Whether the call holds it among its arguments."""
-        return self.kind not in (Kind.ATTR, Kind.RESULT, Kind.RESULTS)
+        return self.kind not in (ParamKind.ATTR, ParamKind.RESULT, ParamKind.RESULTS)
 
 
 def params_of(signature: inspect.Signature) -> tuple[Param, ...]:
@@ -133,19 +133,19 @@ def params_of(signature: inspect.Signature) -> tuple[Param, ...]:
     return tuple(found)
 
 
-def _meaning(annotation: Any) -> tuple[Kind, Callable[[Any], Any]]:
+def _meaning(annotation: Any) -> tuple[ParamKind, Callable[[Any], Any]]:
     if get_origin(annotation) is Annotated:
         (mark,) = annotation.__metadata__
-        if isinstance(mark, Kind):
+        if isinstance(mark, ParamKind):
             return mark, convert_to_expr
-        return Kind.ATTR, _dtype
+        return ParamKind.ATTR, _dtype
     if annotation in (Ints, OptionalInts):
-        return Kind.ATTR, _optional(_ints) if annotation == OptionalInts else _ints
+        return ParamKind.ATTR, _optional(_ints) if annotation == OptionalInts else _ints
     parts = get_args(annotation)
     optional = type(None) in parts
     plain = next((part for part in parts if part is not type(None)), annotation)
     convert = _PLAIN.get(plain, _anything)
-    return Kind.ATTR, _optional(convert) if optional else convert
+    return ParamKind.ATTR, _optional(convert) if optional else convert
 
 
 # ---------------------------------------------------------------------------------- attributes
@@ -249,14 +249,12 @@ def _results(operator: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
     for item in items:
         if not isinstance(item, StructInfo):
             raise ArgumentError(f"{operator}: {param.name} is {item!r} ({type(item).__name__}), no StructInfo")
-    if param.kind is Kind.RESULT and isinstance(value, tuple | list):
+    if param.kind is ParamKind.RESULT and isinstance(value, tuple | list):
         return (TupleStructInfo(items),)
     return items
 
 
-def _given(
-    operator: str, params: Sequence[Param], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+def _given(operator: str, params: Sequence[Param], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The Python arguments by name of the parameter."""
     given: dict[str, Any] = {}
     positions = iter(args)
@@ -297,21 +295,21 @@ def _attribute(operator: str, param: Param, value: Any) -> Any:
 def _argument(operator: str, param: Param, value: Any, given: Mapping[str, Any]) -> RelaxExpr:
     try:
         match param.kind:
-            case Kind.TENSOR if isinstance(value, bool | int | float | np.generic):
+            case ParamKind.TENSOR if isinstance(value, bool | int | float | np.generic):
                 return const(value, _dtype_beside(given))  # type: ignore[arg-type]
-            case Kind.TENSOR if isinstance(value, np.ndarray | NDArray):
+            case ParamKind.TENSOR if isinstance(value, np.ndarray | NDArray):
                 return const(value)
-            case Kind.SHAPE if not isinstance(value, RelaxExpr):
+            case ParamKind.SHAPE if not isinstance(value, RelaxExpr):
                 return ShapeExpr(value if isinstance(value, tuple | list) else (value,))  # type: ignore[arg-type]
-            case Kind.SCALAR if isinstance(value, PrimExpr | int | float | np.generic):
+            case ParamKind.SCALAR if isinstance(value, PrimExpr | int | float | np.generic):
                 return PrimValue(value.item() if isinstance(value, np.generic) else value)  # type: ignore[arg-type]
-            case Kind.DTYPE if isinstance(value, str):
+            case ParamKind.DTYPE if isinstance(value, str):
                 return DataTypeImm(value)
-            case Kind.FUNC if isinstance(value, str):
+            case ParamKind.FUNC if isinstance(value, str):
                 return ExternFunc(value)
-            case Kind.TUPLE if not isinstance(value, Tuple):
+            case ParamKind.TUPLE if not isinstance(value, Tuple):
                 return _as_tuple(value)
-            case Kind.SCALARS if isinstance(value, tuple | list):
+            case ParamKind.SCALARS if isinstance(value, tuple | list):
                 return Tuple(tuple(map(convert_to_expr, value)))
         found: RelaxExpr = convert_to_expr(value)
     except (ArgumentError, IRError) as error:

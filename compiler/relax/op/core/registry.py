@@ -46,15 +46,15 @@ class OpPatternKind(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedPart:
     """A part that an operator does not have, and why."""
 
     reason: str
 
 
-def refused(reason: str) -> Refused:
+def refused(reason: str) -> RefusedPart:
     """State that an operator lacks a part. `reason` completes "because …"."""
-    return Refused(reason)
+    return RefusedPart(reason)
 
 
 InferRule = Callable[[Use], StructInfo]
@@ -89,15 +89,15 @@ class Operator:
     doc: str
     params: tuple[Param, ...]
     infer: InferRule
-    te: TeForm | Refused
-    legalize: Legalize | Refused
-    host: HostForm | Refused
+    te: TeForm | RefusedPart
+    legalize: Legalize | RefusedPart
+    host: HostForm | RefusedPart
     pattern: OpPatternKind
-    layout: LayoutRule | Refused
-    flops: Count | Refused
-    bytes: Count | Refused
+    layout: LayoutRule | RefusedPart
+    flops: Count | RefusedPart
+    bytes: Count | RefusedPart
     pure: bool
-    gradient: Gradient | Refused
+    gradient: Gradient | RefusedPart
     precision: Literal["always", "follow", "never"]
     canonical: Canonical | None
     normalize: Normalize | None
@@ -141,7 +141,7 @@ class Operator:
         `builder` is a `BlockBuilder` inside of a function; what the rule computes is emitted there. `call` has known
         StructInfo. Raises IRError where the operator has no gradient, and where shapes must be known and are not.
         """
-        if isinstance(self.gradient, Refused):
+        if isinstance(self.gradient, RefusedPart):
             raise IRError(f"{self.name} has no gradient: {self.gradient.reason}{at(call.span)}")
         found = tuple(self.gradient(Backward(result, call, grad, builder, OPERATORS)))
         assert len(found) == len(call.args), self.name
@@ -153,8 +153,8 @@ class Operator:
 
     def work(self, call: Call) -> Work:
         """How much a call with known StructInfo does."""
-        flops = None if isinstance(self.flops, Refused) else self.flops(call)
-        return Work(flops, None if isinstance(self.bytes, Refused) else self.bytes(call))
+        flops = None if isinstance(self.flops, RefusedPart) else self.flops(call)
+        return Work(flops, None if isinstance(self.bytes, RefusedPart) else self.bytes(call))
 
 
 def built_in(*args: Any) -> Any:
@@ -170,14 +170,14 @@ def operator(
     name: str,
     *,
     infer: InferRule,
-    te: TeForm | Refused,
+    te: TeForm | RefusedPart,
     pattern: OpPatternKind,
-    flops: Count | Refused,
-    layout: LayoutRule | Refused,
-    gradient: Gradient | Refused,
-    legalize: Legalize | Refused | None = None,
-    host: HostForm | Refused | None = None,
-    bytes: Count | Refused = inputs_and_outputs,
+    flops: Count | RefusedPart,
+    layout: LayoutRule | RefusedPart,
+    gradient: Gradient | RefusedPart,
+    legalize: Legalize | RefusedPart | None = None,
+    host: HostForm | RefusedPart | None = None,
+    bytes: Count | RefusedPart = inputs_and_outputs,
     pure: bool = True,
     precision: Literal["always", "follow", "never"] = "follow",
     canonical: Canonical | None = None,
@@ -194,10 +194,10 @@ def operator(
     """
     if name in OPERATORS:
         raise IRError(f"the operator {name} is declared twice")
-    by_te = not isinstance(te, Refused)
+    by_te = not isinstance(te, RefusedPart)
     legal = legalize if legalize is not None else refused("its te form says what it becomes" if by_te else te.reason)  # type: ignore[union-attr]
     on_host = host if host is not None else refused("its kernel computes it")
-    if isinstance(te, Refused) and isinstance(legal, Refused) and isinstance(on_host, Refused):
+    if isinstance(te, RefusedPart) and isinstance(legal, RefusedPart) and isinstance(on_host, RefusedPart):
         raise IRError(f"the operator {name} says nowhere what it computes", hint="give te, legalize or host")
 
     def declare(declared: Callable[P, Expr]) -> Callable[P, Call]:

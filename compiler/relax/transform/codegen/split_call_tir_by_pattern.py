@@ -13,7 +13,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.fusion.kernel_pattern import Nest, is_unscheduled, nests_of
+from compiler.relax.fusion.kernel_pattern import BlockNest, is_unscheduled, nests_of
 from compiler.relax.fusion.parts import kernel_of, reads_of
 from compiler.relax.nodes import Call, TensorStructInfo, Tuple
 from compiler.relax.op.execution.calls import call_dps_packed, call_tir
@@ -63,7 +63,7 @@ def split_call_tir_by_pattern(
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     func: n.PrimFunc
-    nest: Nest
+    nest: BlockNest
 
     @staticmethod
     def of(func: object) -> _Pattern:
@@ -72,7 +72,7 @@ class _Pattern:
             raise ArgumentError("a pattern of blocks must be a kernel of one block that writes one array")
         return _Pattern(func, nests[0])
 
-    def matched(self, nest: Nest, whole: n.PrimFunc) -> MatchResult | None:
+    def matched(self, nest: BlockNest, whole: n.PrimFunc) -> MatchResult | None:
         """Return what the pattern stands for in a nest of the kernel `whole`; None where the nest is something else."""
         own = [*reads_of(self.nest), self.nest.block.writes[0].buffer]
         theirs = [*reads_of(nest), nest.block.writes[0].buffer]
@@ -116,7 +116,7 @@ class _Splitter(PyExprMutator):
             return call
         return self._split(call, func, nests) or call
 
-    def _split(self, call: Call, func: n.PrimFunc, nests: Sequence[Nest]) -> Any:
+    def _split(self, call: Call, func: n.PrimFunc, nests: Sequence[BlockNest]) -> Any:
         found: list[MatchResult] = []
         for nest in nests:
             made = next((m for pattern in self._patterns if (m := pattern.matched(nest, func)) is not None), None)
@@ -163,7 +163,7 @@ def _shape_of(func: n.PrimFunc) -> tuple[object, ...]:
     return text, [buffer.dtype for buffer in func.buffer_map.values()]
 
 
-def _written(nest: Nest) -> set[n.Buffer]:
+def _written(nest: BlockNest) -> set[n.Buffer]:
     return {region.buffer for region in nest.block.writes}
 
 

@@ -26,7 +26,7 @@ from compiler.relax.nodes import (
     info_of,
 )
 from compiler.relax.nodes.dims import proven_equal
-from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, Refused
+from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, RefusedPart
 from compiler.relax.op.execution.calls import call_tir_inplace
 from compiler.relax.te_calls import make_kernel
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -96,7 +96,7 @@ class _InPlace(PyExprMutator):
             return isinstance(func, n.PrimFunc) and not (JOINED_PARTS in func.attrs or has_reshape_pattern(func))
         operator = OPERATORS.get(call.op.name)
         kinds = (*_ELEMENTWISE, OpPatternKind.COMM_REDUCE, OpPatternKind.OUT_ELEMWISE_FUSABLE)
-        if operator is None or isinstance(operator.te, Refused) or operator.pattern not in kinds:
+        if operator is None or isinstance(operator.te, RefusedPart) or operator.pattern not in kinds:
             return False
         return call.op.name != "relax.astype"
 
@@ -123,7 +123,7 @@ class _InPlace(PyExprMutator):
         if not isinstance(info, TensorStructInfo) or operator is None:
             return None
         if call.op.name != "relax.call_tir":
-            elementwise = operator.pattern in _ELEMENTWISE and not isinstance(operator.te, Refused)
+            elementwise = operator.pattern in _ELEMENTWISE and not isinstance(operator.te, RefusedPart)
             infos = map(info_of, call.args)
             known = all(isinstance(item, TensorStructInfo) and item.dims is not None for item in infos)
             if not elementwise or not known or not self._candidates(call.args, info):

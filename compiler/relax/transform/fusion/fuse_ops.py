@@ -14,7 +14,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.fusion.groups import MOST_KERNELS, Value, grouped
+from compiler.relax.fusion.groups import MOST_KERNELS, BlockValue, grouped
 from compiler.relax.fusion.kernel_pattern import KernelPattern, elements, pattern_of
 from compiler.relax.fusion.outline import PRIMITIVE, outlined
 from compiler.relax.nodes import (
@@ -112,27 +112,27 @@ class _Fuser(PyExprMutator):
 
     # ------------------------------------------------------------------- what grouping asks for
 
-    def _values(self, bindings: Sequence[Binding]) -> list[Value]:
+    def _values(self, bindings: Sequence[Binding]) -> list[BlockValue]:
         numbers = {binding.var: number for number, binding in enumerate(bindings)}
         return [self._value(binding, numbers) for binding in bindings]
 
-    def _value(self, binding: Binding, numbers: dict[Var, int]) -> Value:
+    def _value(self, binding: Binding, numbers: dict[Var, int]) -> BlockValue:
         value = binding.value
         kept = not isinstance(binding.var, DataflowVar)
         dims, device = _dims(binding.var)
         size = _size(info_of(binding.var))
         if isinstance(binding, VarBinding) and isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
             source = numbers.get(value.tuple_value)
-            return Value((source,), None, (None,), dims, size, kept, is_field=True, device=device)
+            return BlockValue((source,), None, (None,), dims, size, kept, is_field=True, device=device)
         if isinstance(binding, VarBinding) and isinstance(value, Call):
             known = self._kernel(value)
             args = value.args[1].fields if known is not None and isinstance(value.args[1], Tuple) else ()
             if known is not None and len(args) == len(known[0].inputs):
                 sources = tuple([numbers.get(arg) if isinstance(arg, Var) else None for arg in args])
                 shapes = tuple([_dims(arg)[0] for arg in args])
-                return Value(sources, known[0], shapes, dims, size, kept, is_view=known[1], device=device)
+                return BlockValue(sources, known[0], shapes, dims, size, kept, is_view=known[1], device=device)
         mentioned = [numbers[node] for node in walk(value) if isinstance(node, Var) and node in numbers]
-        return Value(tuple(mentioned), kept=kept)
+        return BlockValue(tuple(mentioned), kept=kept)
 
     def _kernel(self, call: Call) -> tuple[KernelPattern, bool] | None:
         """How the kernel that is called may be fused, and whether it only copies; None where it may not."""

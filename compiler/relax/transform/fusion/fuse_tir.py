@@ -10,7 +10,7 @@ from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.fusion.merge import Merged, Step, as_immediate, merged
+from compiler.relax.fusion.merge import KernelCall, MergedKernel, as_immediate, merged
 from compiler.relax.fusion.outline import PRIMITIVE
 from compiler.relax.nodes import (
     Call,
@@ -62,7 +62,7 @@ class _Kernel:
     """The kernel of a function. Its arguments are parameters of the function, and constants."""
 
     func: Function
-    merged: Merged
+    merged: MergedKernel
 
 
 class _Refused(Exception):
@@ -88,7 +88,7 @@ class _Steps:
         self._numbers: dict[object, PrimExpr] = {}
         self._names: dict[object, str] = {}
 
-    def merged(self, func: Function) -> Merged:
+    def merged(self, func: Function) -> MergedKernel:
         for param in func.params:
             info = param.struct_info
             if isinstance(info, TensorStructInfo):
@@ -98,7 +98,7 @@ class _Steps:
             elif not isinstance(info, ShapeStructInfo):
                 raise _Refused
         assert func.body is not None
-        steps: list[Step] = []
+        steps: list[KernelCall] = []
         for block in func.body.blocks:
             for binding in block.bindings:
                 if not isinstance(binding, VarBinding):
@@ -112,7 +112,7 @@ class _Steps:
             raise _Refused
         return merged(steps, results, self._shapes, self._numbers, self._names)
 
-    def _step(self, var: Var, value: RelaxExpr) -> Step | None:
+    def _step(self, var: Var, value: RelaxExpr) -> KernelCall | None:
         if isinstance(value, Var | Tuple | TupleGetItem):
             self._arrays[var] = self._of(value)
             return None
@@ -131,7 +131,7 @@ class _Steps:
         scalars = info_of(value.args[2]) if len(value.args) > 2 else None
         if scalars is not None and (not isinstance(scalars, ShapeStructInfo) or scalars.values is None):
             raise _Refused
-        return Step(kernel, self._of(args), outputs, () if scalars is None else scalars.values or ())
+        return KernelCall(kernel, self._of(args), outputs, () if scalars is None else scalars.values or ())
 
     def _of(self, expr: RelaxExpr) -> tuple[object, ...]:
         """The arrays that an expression stands for."""

@@ -24,7 +24,7 @@ from compiler.relax.nodes import (
     describe,
     info_of,
 )
-from compiler.relax.op.core.registry import Refused, operator_of
+from compiler.relax.op.core.registry import RefusedPart, operator_of
 from compiler.relax.op.elementwise.binary import add
 from compiler.relax.op.movement.create import ones, zeros, zeros_like
 from compiler.relax.transform.gradient.checkpoints import Checkpoints
@@ -84,7 +84,7 @@ class BackwardPass:
 
     def _operator(self, var: Var, call: Call, slope: Slope) -> None:
         operator = operator_of(call.op)  # type: ignore[arg-type]
-        if isinstance(operator.gradient, Refused):
+        if isinstance(operator.gradient, RefusedPart):
             raise IRError(
                 f"{operator.name} has no gradient: {operator.gradient.reason}{at(call.span)}",
                 hint="relax.op.grad.no_grad ends gradients; call_tir_with_grad calls a kernel with one",

@@ -27,7 +27,7 @@ from compiler.relax.nodes import (
     info_of,
 )
 from compiler.relax.op.core.layout import Layout, LayoutUse, Lies, as_written
-from compiler.relax.op.core.registry import OPERATORS, Refused
+from compiler.relax.op.core.registry import OPERATORS, RefusedPart
 from compiler.relax.transform.layout.stored import Emit, moved, permuted
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.suggest import closest
@@ -129,7 +129,7 @@ class _Converter(PyExprMutator):
     def _call(self, var: Var, call: Call) -> bool:
         """Write a call anew as its operator's rule says; False where it stays as it is."""
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
-        if operator is None or isinstance(operator.layout, Refused):
+        if operator is None or isinstance(operator.layout, RefusedPart):
             return False
         asked = self._desired if self._ask is None else {**self._desired, **(self._ask(call) or {})}
         use = LayoutUse(call, tuple(map(self._lies, call.args)), asked)

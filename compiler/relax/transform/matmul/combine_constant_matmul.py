@@ -12,7 +12,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
 from compiler.relax.nodes import Call, Constant, DataflowBlock, TensorStructInfo, Var, info_of
 from compiler.relax.transform.fold_constant import is_left_unfolded
-from compiler.relax.transform.matmul.combine_parallel_matmul import Branch, Combiner
+from compiler.relax.transform.matmul.combine_parallel_matmul import Combiner, MatmulBranch
 from compiler.relax.transform.passes import relax_pass
 from compiler.tir import nodes as n
 
@@ -44,7 +44,7 @@ class _Uses:
             if all(node in self._known for node in walk(binding.value) if isinstance(node, Var)):
                 self._known.add(binding.var)
 
-    def accept(self, left: Var, branches: Sequence[Branch], values: dict[Var, RelaxExpr]) -> bool:
+    def accept(self, left: Var, branches: Sequence[MatmulBranch], values: dict[Var, RelaxExpr]) -> bool:
         """Whether products are with constants, and are three or only moved about afterwards."""
         parts = [part for branch in branches for part in (branch.matrix, branch.bias) if part is not None]
         known = all(part in self._known for part in parts if isinstance(part, Var))

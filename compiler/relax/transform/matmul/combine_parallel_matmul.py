@@ -48,7 +48,7 @@ def combine_parallel_matmul(
     the cut. `check(value, matrices, biases, bindings)` may refuse.
     """
 
-    def accepted(left: Var, branches: Sequence[Branch], values: dict[Var, RelaxExpr]) -> bool:
+    def accepted(left: Var, branches: Sequence[MatmulBranch], values: dict[Var, RelaxExpr]) -> bool:
         biases = [branch.bias for branch in branches if branch.bias is not None]
         return check is None or bool(check(left, [branch.matrix for branch in branches], biases, dict(values)))
 
@@ -56,7 +56,7 @@ def combine_parallel_matmul(
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class MatmulBranch:
     """A product, the matrix, and what is computed of it: the last variable is what others see."""
 
     product: Var
@@ -67,7 +67,7 @@ class Branch:
     last: Var
 
 
-Accept = Callable[[Var, Sequence[Branch], dict[Var, RelaxExpr]], bool]
+Accept = Callable[[Var, Sequence[MatmulBranch], dict[Var, RelaxExpr]], bool]
 
 
 class Combiner:
@@ -149,7 +149,7 @@ class Combiner:
 
     # ------------------------------------------------------------------- what follows products
 
-    def _branches(self, products: Sequence[Binding]) -> list[Branch]:
+    def _branches(self, products: Sequence[Binding]) -> list[MatmulBranch]:
         plain = [_plain(item) for item in products]
         biased = [self._with_bias(branch, plain) for branch in plain]
         if any(branch is None for branch in biased):
@@ -165,7 +165,7 @@ class Combiner:
         users = self._users.get(var, [])
         return users[0] if len(users) == 1 and isinstance(var, DataflowVar) else None
 
-    def _with_bias(self, branch: Branch, group: Sequence[Branch]) -> Branch | None:
+    def _with_bias(self, branch: MatmulBranch, group: Sequence[MatmulBranch]) -> MatmulBranch | None:
         user = self._only_user(branch.product)
         value = None if user is None else user.value
         if user is None or not isinstance(value, Call) or not _is(value, "relax.add"):
@@ -178,14 +178,14 @@ class Combiner:
             return None
         return replace(branch, bias=bias, last=user.var)
 
-    def _with_activation(self, branch: Branch) -> Branch | None:
+    def _with_activation(self, branch: MatmulBranch) -> MatmulBranch | None:
         user = self._only_user(branch.last)
         value = None if user is None else user.value
         if user is None or not isinstance(value, Call) or not _is(value, *_ACTIVATIONS):
             return None
         return replace(branch, activation=value, last=user.var)
 
-    def _between(self, branch: Branch) -> list[Var]:
+    def _between(self, branch: MatmulBranch) -> list[Var]:
         """The variables between a product and what others see of it."""
         return [user.var for user in self._users.get(branch.product, []) if branch.bias is not None]
 
@@ -221,13 +221,13 @@ def _is(call: Call, *names: str) -> bool:
     return isinstance(call.op, Op) and call.op.name in names
 
 
-def _plain(product: Binding) -> Branch:
+def _plain(product: Binding) -> MatmulBranch:
     assert isinstance(product.value, Call)
     matrix = product.value.args[1]
-    return Branch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
+    return MatmulBranch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
 
 
-def _combined(left: Var, branches: Sequence[Branch]) -> list[Binding]:
+def _combined(left: Var, branches: Sequence[MatmulBranch]) -> list[Binding]:
     """The bindings of a product with all matrices, and of its parts."""
     made: list[Binding] = []
 

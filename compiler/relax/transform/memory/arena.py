@@ -38,14 +38,14 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
+class ArenaLayout:
     """Where each piece begins, in the order they were given, and how much memory that takes."""
 
     offsets: tuple[int, ...]
     size: int
 
 
-def lay_out(pieces: Sequence[Piece]) -> Arena:
+def lay_out(pieces: Sequence[Piece]) -> ArenaLayout:
     """Lay the pieces so that those alive together do not overlap, in as little memory as a search finds.
 
     Sizes are multiples of the alignment already; so are offsets then.
@@ -59,7 +59,7 @@ def lay_out(pieces: Sequence[Piece]) -> Arena:
         lambda i: (pieces[i].begin, -pieces[i].size),
         lambda i: (-pieces[i].end, -pieces[i].size),
     ]
-    best, best_order = Arena((), -1), list[int]()
+    best, best_order = ArenaLayout((), -1), list[int]()
     for key in orders:
         order = sorted(range(len(pieces)), key=key)
         found = _laid(pieces, neighbours, order)
@@ -71,8 +71,8 @@ def lay_out(pieces: Sequence[Piece]) -> Arena:
 
 
 def _searched(
-    pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], best: Arena, order: list[int], enough: float
-) -> Arena:
+    pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], best: ArenaLayout, order: list[int], enough: float
+) -> ArenaLayout:
     """A smaller arena, if one is found by laying pieces that stick out earlier."""
     rng = random.Random(len(pieces))
     for _ in range(STEPS // max(len(pieces), 1)):
@@ -92,7 +92,7 @@ def _searched(
     return best
 
 
-def _laid(pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], order: Sequence[int]) -> Arena:
+def _laid(pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], order: Sequence[int]) -> ArenaLayout:
     """Each piece in this order at the lowest place that is free while it is alive."""
     offsets = [-1] * len(pieces)
     total = 0
@@ -106,7 +106,7 @@ def _laid(pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], order: S
             place = max(place, begin + length)
         offsets[index] = place
         total = max(total, place + size)
-    return Arena(tuple(offsets), total)
+    return ArenaLayout(tuple(offsets), total)
 
 
 def _neighbours(pieces: Sequence[Piece]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
-from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, Place, place_parts
+from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, PlaceInArray, place_parts
 from compiler.relax.nodes import (
     Binding,
     BindingBlock,
@@ -158,7 +158,7 @@ def _planned(func: Function, mod: IRModule) -> Function:
         set_struct_info(made, ObjectStructInfo())
         first.append(VarBinding(storage, made))
         for number, (array, _) in members.items():
-            place = within.get(number, Place(number, 0))
+            place = within.get(number, PlaceInArray(number, 0))
             offset = simplified(kind.unit * begins[place.within]) + int64(place.offset)
             places[array.var] = storage, simplified(offset)
     placed = _Placed(places, joined).function(func)
@@ -170,7 +170,7 @@ def _planned(func: Function, mod: IRModule) -> Function:
 
 def _parts(
     joins: Mapping[Var, Join[int]], members: Mapping[int, tuple[Lifetime, int]]
-) -> tuple[dict[int, Place[int]], set[Var]]:
+) -> tuple[dict[int, PlaceInArray[int]], set[Var]]:
     """Where arrays lie that are parts of others, and the calls that then have nothing to copy. Parts and wholes are
     made in the same branch, are as large as the call takes them for, and begin where arrays may."""
     fitting: dict[Join[int], Var] = {}

@@ -19,16 +19,16 @@ from compiler.tir import nodes as n
 from tests.kit.gpu.checks import run_threads
 from tunefarm import dlight as dl
 from tunefarm import te, topi
-from tuner.faces.dlight.kinds import Kind, kind_of
+from tuner.faces.dlight.kinds import KernelKind, kind_of
 
 CPU, GPU = Target("llvm -num-cores=2"), Target("cuda -arch=sm_80")
 SIZES = st.integers(2, 19)
 RULES = {
-    Kind.MATMUL: "Matmul",
-    Kind.GEMV: "GEMV",
-    Kind.REDUCTION: "Reduction",
-    Kind.GENERAL_REDUCTION: "GeneralReduction",
-    Kind.TRANSPOSE: "Transpose",
+    KernelKind.MATMUL: "Matmul",
+    KernelKind.GEMV: "GEMV",
+    KernelKind.REDUCTION: "Reduction",
+    KernelKind.GENERAL_REDUCTION: "GeneralReduction",
+    KernelKind.TRANSPOSE: "Transpose",
 }
 
 
@@ -36,25 +36,25 @@ def placeholders(*shapes: tuple[int, ...]) -> list[Any]:
     return [te.placeholder(shape, name=name) for name, shape in zip("ABC", shapes)]
 
 
-def kernel(kind: Kind, a: int, b: int, c: int) -> n.PrimFunc:
+def kernel(kind: KernelKind, a: int, b: int, c: int) -> n.PrimFunc:
     """A kernel of a kind, with something element by element beside it."""
     match kind:
-        case Kind.MATMUL:
+        case KernelKind.MATMUL:
             args = placeholders((a, c), (c, b), (1, b))
             out = topi.nn.relu(topi.add(topi.matmul(*args[:2]), args[2]))
-        case Kind.GEMV:
+        case KernelKind.GEMV:
             args = placeholders((1, c), (c, b))
             out = topi.nn.relu(topi.matmul(*args))
-        case Kind.REDUCTION:
+        case KernelKind.REDUCTION:
             args = placeholders((a, b, c))
             out = topi.sum(topi.exp(args[0]), axis=-1)
-        case Kind.GENERAL_REDUCTION:
+        case KernelKind.GENERAL_REDUCTION:
             args = placeholders((a, b))
             out = topi.nn.softmax(args[0])
-        case Kind.TRANSPOSE:
+        case KernelKind.TRANSPOSE:
             args = placeholders((a, b, c))
             out = topi.transpose(args[0], (0, 2, 1))
-        case Kind.OTHER:
+        case KernelKind.OTHER:
             args = placeholders((a, b), (a, b))
             out = topi.add(*args)
     made: n.PrimFunc = te.create_prim_func([*args, out])
@@ -77,10 +77,10 @@ def everything(rules: Any) -> list[Any]:
     return [getattr(rules, name)() for name in (*RULES.values(), "Fallback")]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KernelKind)
 @settings(max_examples=3, deadline=None)
 @given(a=SIZES, b=SIZES, c=SIZES)
-def test_schedules_for_cpus_compute_the_same(kind: Kind, a: int, b: int, c: int) -> None:
+def test_schedules_for_cpus_compute_the_same(kind: KernelKind, a: int, b: int, c: int) -> None:
     func = kernel(kind, a, b, c)
     with CPU:
         made = dl.ApplyDefaultSchedule(*everything(dl.cpu))(IRModule({"main": func}))["main"]
@@ -90,10 +90,10 @@ def test_schedules_for_cpus_compute_the_same(kind: Kind, a: int, b: int, c: int)
     np.testing.assert_allclose(found[-1], expected(func), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KernelKind)
 @settings(max_examples=2, deadline=None)
 @given(a=SIZES, b=SIZES, c=SIZES)
-def test_schedules_for_gpus_compute_the_same(kind: Kind, a: int, b: int, c: int) -> None:
+def test_schedules_for_gpus_compute_the_same(kind: KernelKind, a: int, b: int, c: int) -> None:
     func = kernel(kind, a, b, c)
     with GPU:
         made = dl.ApplyDefaultSchedule(*everything(dl.gpu))(IRModule({"main": func}))["main"]
@@ -103,19 +103,19 @@ def test_schedules_for_gpus_compute_the_same(kind: Kind, a: int, b: int, c: int)
     np.testing.assert_allclose(found[-1], expected(func), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_rule_takes_its_kind_only(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KernelKind)
+def test_a_rule_takes_its_kind_only(kind: KernelKind) -> None:
     func = kernel(kind, 7, 8, 9)
     assert kind_of(func) is kind
     for rules, target, other in ((dl.cpu, CPU, GPU), (dl.gpu, GPU, CPU)):
         taken = [of for of, name in RULES.items() if getattr(rules, name)().apply(func, target, False) is not None]
-        assert taken == ([] if kind is Kind.OTHER else [kind])
+        assert taken == ([] if kind is KernelKind.OTHER else [kind])
         assert rules.Fallback().apply(func, target, False) is not None
         assert rules.Fallback().apply(func, other, False) is None
 
 
 def test_what_somebody_scheduled_stays_and_rules_may_be_functions() -> None:
-    sch = tvm.tir.Schedule(kernel(Kind.OTHER, 4, 5, 6))
+    sch = tvm.tir.Schedule(kernel(KernelKind.OTHER, 4, 5, 6))
     sch.parallel(sch.get_loops(sch.get_block("T_add"))[0])
     assert dl.cpu.Fallback().apply(sch.mod["main"], CPU, False) is None
     asked = []
@@ -125,7 +125,7 @@ def test_what_somebody_scheduled_stays_and_rules_may_be_functions() -> None:
         asked.append(func)
         return None
 
-    func = kernel(Kind.MATMUL, 4, 5, 6)
+    func = kernel(KernelKind.MATMUL, 4, 5, 6)
     with CPU:
         module = dl.ApplyDefaultSchedule(mine())(IRModule({"f": func, "g": func.with_attr("tir.is_scheduled", 1)}))
     assert asked == [func]

@@ -11,7 +11,7 @@ import tunefarm as tvm
 from compiler.ir.base import GlobalVar
 from compiler.ir.structural import assert_structural_equal
 from compiler.ir.visit import walk
-from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, Place, joined_parts, place_parts
+from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, PlaceInArray, joined_parts, place_parts
 from compiler.relax.nodes import Call, Function, TensorStructInfo, Var
 from compiler.tir import nodes as n
 from tunefarm import relax
@@ -115,12 +115,12 @@ def test_parts_of_parts_and_beginnings_lie_in_the_largest() -> None:
     outer = Join("abc", ("ab", "c"), (192, 64))
     places, kept = place_parts([inner, outer])
     assert kept == [outer, inner]
-    assert places["b"] == Place("abc", 64)
+    assert places["b"] == PlaceInArray("abc", 64)
     more = Join("abcd", ("a", "b", "c", "d"), (64, 64, 64, 64))
     fewer = Join("bc", ("b", "c"), (64, 64))
     places, kept = place_parts([fewer, more])
     assert kept == [more, fewer]
-    assert places["bc"] == Place("abcd", 64)
+    assert places["bc"] == PlaceInArray("abcd", 64)
 
 
 def test_a_part_lies_in_one_place_only() -> None:

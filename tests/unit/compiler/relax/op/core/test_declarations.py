@@ -25,7 +25,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.op.core.layout import Layout, LayoutUse
 from compiler.relax.op.core.params import TensorArg
-from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, Refused, operator, operator_of, refused
+from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, RefusedPart, operator, operator_of, refused
 from compiler.relax.op.core.work import nothing
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -54,7 +54,7 @@ def test_every_part_of_a_declaration_is_there_or_says_why_not(name: str) -> None
     assert not entry.doc.startswith(("Of ", "With ", "Whose ", "What "))
     assert len(entry.doc.splitlines()[0]) < 100
     for part in (entry.te, entry.legalize, entry.host, entry.layout, entry.flops, entry.bytes, entry.gradient):
-        assert callable(part) or (isinstance(part, Refused) and len(part.reason) > 5)
+        assert callable(part) or (isinstance(part, RefusedPart) and len(part.reason) > 5)
     assert entry.op.pure == entry.pure
     assert entry.name == name == entry.op.name
 
