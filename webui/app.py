@@ -20,7 +20,20 @@ from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
 from webui import export, metrics
 from webui.access import Access, Limit
-from webui.api import best, catalog, events, families, farm, limits, model_routes, records, releases, run_changes, runs
+from webui.api import (
+    best,
+    catalog,
+    events,
+    families,
+    farm,
+    limits,
+    model_events,
+    model_routes,
+    records,
+    releases,
+    run_changes,
+    runs,
+)
 from webui.api.replies import error_response, log_failure
 from webui.check_log import CheckLog
 from webui.context import Context
@@ -43,6 +56,7 @@ _API = (
     families.router,
     catalog.router,
     model_routes.router,
+    model_events.router,
     farm.router,
     limits.router,
 )

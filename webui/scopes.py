@@ -74,7 +74,8 @@ def scopes_of(request: Request) -> Scopes:
 def check_release(scopes: Scopes, release: str | None) -> None:
     """Raise Forbidden unless the token may use the release; None is no release, but what is best now."""
     if scopes.releases and release not in scopes.releases:
-        raise _refusal(scopes, f"it does not open {f'release {release}' if release else 'the configs that are best now'}")
+        wanted = f"release {release}" if release else "the configs that are best now"
+        raise _refusal(scopes, f"it does not open {wanted}")
 
 
 def check_model(scopes: Scopes, model: str) -> None:

@@ -12,20 +12,9 @@ from compiler.driver import pipeline as _pipeline  # noqa: F401  (registers the 
 from compiler.ir.transform.passes import Pass, module_pass
 from compiler.schedule import default_gpu as _default_gpu  # noqa: F401  (registers its pass)
 from compiler.tir import transform as _transform
-from compiler.tir.transform import Apply, BindTarget, Filter, PrimFuncPass, TirPass, prim_func_pass
+from compiler.tir.transform import Apply, BindTarget, Filter, PrimFuncPass, prim_func_pass
 
-
-def _constructor(registered: TirPass) -> Callable[..., Pass]:
-    def make(*args: object, **kwargs: object) -> Pass:
-        return registered.make(*args, **kwargs)
-
-    make.__name__ = make.__qualname__ = registered.title
-    make.__doc__ = registered.description
-    make.__signature__ = registered.signature  # type: ignore[attr-defined]
-    return make
-
-
-_constructors = {title: _constructor(registered) for title, registered in _transform.tir_passes().items()}
+_constructors = _transform.pass_constructors()
 
 __all__ = [
     "Apply",

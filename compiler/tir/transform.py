@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator
-from compiler.ir.transform.table import PassTable
+from compiler.ir.transform.table import PassTable, description
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
@@ -82,8 +82,7 @@ class TirPass:
 
     @property
     def description(self) -> str:
-        """The first paragraph of the function's docstring, on one line."""
-        return " ".join((inspect.getdoc(self.function) or "").partition("\n\n")[0].split())
+        return description(self)
 
     def bound(self, vector_bits: int, context: PassContext | None, given: Mapping[str, Any] | None = None) -> Rewrite:
         """The pass as a function of the function alone. What is `given` counts more than the context."""
@@ -120,6 +119,7 @@ class TirPass:
 
 _table: PassTable[TirPass] = PassTable("pass", "tir.")
 tir_passes = _table.all
+pass_constructors = _table.constructors
 find_pass = _table.find
 pass_of = _table.of
 

@@ -9,25 +9,13 @@ from compiler.relax.fusion.composite import FusionPattern, PatternCheckContext
 from compiler.relax.transform import pipeline as _pipeline  # noqa: F401  (registers its passes)
 from compiler.relax.transform.passes import (
     DataflowBlockPass,
-    RelaxPass,
     dataflowblock_pass,
     function_pass,
-    relax_passes,
+    pass_constructors,
 )
 from compiler.relax.transform.passes import RelaxFunctionPass as FunctionPass
 
-
-def _constructor(registered: RelaxPass) -> Callable[..., Pass]:
-    def make(*args: object, **kwargs: object) -> Pass:
-        return registered.make(*args, **kwargs)
-
-    make.__name__ = make.__qualname__ = registered.title
-    make.__doc__ = registered.description
-    make.__signature__ = registered.signature  # type: ignore[attr-defined]
-    return make
-
-
-_constructors = {title: _constructor(registered) for title, registered in relax_passes().items()}
+_constructors = pass_constructors()
 
 __all__ = [
     "DataflowBlockPass",

@@ -107,8 +107,8 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
 
 @dataclass(frozen=True)
 class Waits:
-    """What an operation waits for: `pieces` of memory in no cache that are written, bytes that other threads hand over,
-    and bytes that are pushed out of the second-level cache before they are used again."""
+    """Causes for an operation to wait. `pieces` of memory in no cache are written, other threads hand bytes over, or
+    bytes are pushed out of the second-level cache before they are used again."""
 
     pieces: Floats
     handed_bytes: Floats

@@ -43,12 +43,12 @@ BEAT_S = 5.0
 """Longest silence: keeps rate and ETA current, and proxies from closing the stream."""
 _PAGE = 500
 
-_STREAM: dict[int | str, dict[str, Any]] = {
+STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "server-sent events", "content": {"text/event-stream": {}}}
 }
 
 
-@router.get("/runs/{run_id}/events", responses={**ERRORS, **_STREAM}, response_class=StreamingResponse)
+@router.get("/runs/{run_id}/events", responses={**ERRORS, **STREAM}, response_class=StreamingResponse)
 async def events(
     context: Ctx,
     request: Request,
@@ -94,10 +94,10 @@ async def _stream(context: Context, follower: Follower) -> AsyncIterator[str]:
         try:
             batch = await run_in_threadpool(follower.look, silent >= BEAT_S)
         except TunefarmError as error:
-            yield _event("problem", body_of(error)[1].model_dump_json(), follower.after or 0)
+            yield event("problem", body_of(error)[1].model_dump_json(), follower.after or 0)
             return
-        for event in batch.events:
-            yield event
+        for each in batch.events:
+            yield each
         silent = 0.0 if batch.events else silent + POLL_S
         if batch.ended:
             return
@@ -171,12 +171,14 @@ class Follower:
         }
 
     def _event(self, name: str, data: object) -> str:
-        return _event(name, json.dumps(data, separators=(",", ":"), ensure_ascii=False), self.after or 0)
+        return event(name, json.dumps(data, separators=(",", ":"), ensure_ascii=False), self.after or 0)
 
 
 def _data(reply: BaseModel) -> dict[str, object]:
     return reply.model_dump(mode="json")
 
 
-def _event(name: str, data: str, number: int) -> str:
-    return f"id: {number}\nevent: {name}\ndata: {data}\n\n"
+def event(name: str, data: str, number: int | None = None) -> str:
+    """An event as it is sent, with `number` as its id."""
+    mark = "" if number is None else f"id: {number}\n"
+    return f"{mark}event: {name}\ndata: {data}\n\n"

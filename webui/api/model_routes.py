@@ -1,10 +1,7 @@
-"""Models: registered, their kernels and coverage, all of their configs at once, their times, files and events."""
+"""Models: registered, their kernels and coverage, all of their configs at once, their times and files."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -30,7 +27,6 @@ from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from webui.access import Tuner
 from webui.api.best_models import Answer
-from webui.api.events import BEAT_S, POLL_S, counted
 from webui.api.model_replies import (
     CoverageReply,
     GraphCall,
@@ -55,7 +51,7 @@ from webui.api.model_replies import (
     TuneModel,
 )
 from webui.api.params import Before, Id, Objective
-from webui.api.replies import CHANGE_ERRORS, ERRORS, body_of, conditional
+from webui.api.replies import CHANGE_ERRORS, ERRORS, conditional
 from webui.api.run_changes import launcher_of
 from webui.api.run_models import Run
 from webui.context import Context, Ctx
@@ -72,9 +68,6 @@ Version = Annotated[
 ]
 _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it already"}}
 _BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "server-sent events", "content": {"text/event-stream": {}}}
-}
 
 
 def viewer_of(request: Request) -> Viewer:
@@ -177,7 +170,7 @@ def _best(
 
 
 @router.get("/models/{model_id}/times")
-def model_times(
+def modeltimes_of(
     context: Ctx, request: Request, model_id: Id,
     device_class: Annotated[str | None, Query(description="only on this device class", max_length=400)] = None,
     version: Version = "", before: Before = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -186,11 +179,11 @@ def model_times(
     context.store.models.get(model_id, viewer_of(request))
     chosen = context.store.models.version_of(model_id, version).id if version else None
     found = context.store.models.times(model_id, device_class, chosen, limit + 1, before)
-    page = _times(context.store, found[:limit])
+    page = times_of(context.store, found[:limit])
     return ModelTimePage(times=page, next=found[limit - 1].id if len(found) > limit else None)
 
 
-def _times(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[ModelTime]:
+def times_of(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[ModelTime]:
     digests = {number: store.models.version(number).digest for number in {time.version_id for time in found}}
     return [ModelTime.at(time, digests[time.version_id]) for time in found]
 
@@ -373,78 +366,3 @@ def model_file(context: Ctx, request: Request, model_id: Id, digest: Digest) -> 
 
     headers = {"Content-Length": str(found.file_bytes), "Cache-Control": "no-store"}
     return StreamingResponse(body(), media_type="application/octet-stream", headers=headers)
-
-
-# -------------------------------------------------------------------------------------- events
-
-
-@router.get("/models/{model_id}/events", responses=_STREAM, response_class=StreamingResponse)
-async def model_events(
-    context: Ctx, request: Request, model_id: Id,
-    after: Annotated[int | None, Query(ge=0, description="send times after this one; from now without it")] = None,
-) -> StreamingResponse:  # fmt: skip
-    """A model's new times and versions and its runs' progress, as they happen. It ends when the app does.
-
-    Events: `time` (a ModelTime), `version` (a ModelVersion), `run` (id, state, trials, budget), and `problem`.
-    """
-    await run_in_threadpool(context.store.models.get, model_id, viewer_of(request))
-    follower = ModelFollower(context.store, model_id, viewer_of(request), after)
-    return counted(context, request, _followed(context, follower))
-
-
-async def _followed(context: Context, follower: ModelFollower) -> AsyncIterator[str]:
-    yield f"retry: {int(2000 * POLL_S)}\n\n"
-    silent = 0.0
-    while not context.stopping():
-        try:
-            events = await run_in_threadpool(follower.look)
-        except TunefarmError as error:
-            yield f"event: problem\ndata: {body_of(error)[1].model_dump_json()}\n\n"
-            return
-        for event in events:
-            yield event
-        silent = 0.0 if events else silent + POLL_S
-        if silent >= BEAT_S:
-            silent = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(POLL_S)
-
-
-class ModelFollower:
-    """Follows one model for one listener."""
-
-    def __init__(self, store: RecordStore, model_id: int, viewer: Viewer, after: int | None) -> None:
-        self._store, self._model_id, self._viewer = store, model_id, viewer
-        newest = store.models.times(model_id, limit=1)
-        self._time = (newest[0].id if newest else 0) if after is None else after
-        versions = store.models.versions(model_id, 1)
-        self._version = versions[0].id if versions else 0
-        self._runs: dict[int, tuple[object, ...]] = {}
-
-    def look(self) -> list[str]:
-        """Events since the last look. Raises RecordNotFound once the model is gone."""
-        store = self._store
-        store.models.get(self._model_id, self._viewer)
-        events = []
-        versions = store.models.versions(self._model_id, 20)
-        for version in reversed([v for v in versions if v.id > self._version]):
-            self._version = version.id
-            events.append(_event("version", ModelVersion.of(version).model_dump_json()))
-        times = store.models.times(self._model_id, limit=100)
-        new = tuple(reversed([time for time in times if time.id > self._time]))
-        for time, shown in zip(new, _times(store, new), strict=True):
-            self._time = time.id
-            events.append(_event("time", shown.model_dump_json(), time.id))
-        for number in store.models.runs(versions[0].id, 5) if versions else ():
-            run = store.runs.get(number)
-            now = (str(run.state), run.trials, run.budget)
-            if self._runs.get(number) != now:
-                self._runs[number] = now
-                told = {"id": run.id, "state": str(run.state), "trials": run.trials, "budget": run.budget}
-                events.append(_event("run", json.dumps(told)))
-        return events
-
-
-def _event(name: str, data: str, number: int | None = None) -> str:
-    mark = "" if number is None else f"id: {number}\n"
-    return f"{mark}event: {name}\ndata: {data}\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,10 +23,18 @@ class NamedPass(Protocol):
     @property
     def info(self) -> PassInfo: ...
 
+    @property
+    def signature(self) -> inspect.Signature: ...
+
     def make(self, *args: Any, **kwargs: Any) -> Pass: ...
 
 
 P = TypeVar("P", bound=NamedPass)
+
+
+def description(entry: NamedPass) -> str:
+    """Return the first paragraph of the docstring of a pass's function, on one line."""
+    return " ".join((inspect.getdoc(entry.function) or "").partition("\n\n")[0].split())
 
 
 class PassTable(Generic[P]):
@@ -46,6 +55,10 @@ class PassTable(Generic[P]):
         """Every registered pass by its title, in order of the titles."""
         return dict(sorted(self._by_title.items()))
 
+    def constructors(self) -> dict[str, Callable[..., Pass]]:
+        """Functions that make the passes, by their titles, with their signatures and descriptions."""
+        return {title: _constructor(entry) for title, entry in self.all().items()}
+
     def find(self, title: str) -> P:
         """Return the pass of a title. Raises TransformError with the title that is most like it."""
         if title not in self._by_title:
@@ -55,3 +68,13 @@ class PassTable(Generic[P]):
     def of(self, function: Callable[..., Any]) -> P:
         """Return the pass that a function was registered as."""
         return self._by_function[function]
+
+
+def _constructor(entry: NamedPass) -> Callable[..., Pass]:
+    def make(*args: object, **kwargs: object) -> Pass:
+        return entry.make(*args, **kwargs)
+
+    make.__name__ = make.__qualname__ = entry.title
+    make.__doc__ = description(entry)
+    make.__signature__ = entry.signature  # type: ignore[attr-defined]
+    return make

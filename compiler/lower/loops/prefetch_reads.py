@@ -37,11 +37,10 @@ def affine_reads(
     for load in walk(loop.body):
         if not isinstance(load, n.BufferLoad) or load.buffer.data not in given - stored or len(load.indices) != 1:
             continue
-        place, lanes = load.indices[0], 1
-        if isinstance(place, n.Ramp):
-            place, lanes = place.base, place.lanes
-        moving = tuple(variables(place))
-        affine = as_affine(place, moving)
+        place = load.indices[0]
+        base, lanes = (place.base, place.lanes) if isinstance(place, n.Ramp) else (place, 1)
+        moving = tuple(variables(base))
+        affine = as_affine(base, moving)
         if affine is None or any(isinstance(node, n.BufferLoad) or node in defined for node in walk(affine[1])):
             continue
         yield AffineRead(load.buffer, moving, *affine, lanes)

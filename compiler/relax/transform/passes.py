@@ -23,7 +23,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator
-from compiler.ir.transform.table import PassTable
+from compiler.ir.transform.table import PassTable, description
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import BindingBlock, DataflowBlock, DataflowVar, Function
@@ -123,8 +123,7 @@ class RelaxPass:
 
     @property
     def description(self) -> str:
-        """The first paragraph of the function's docstring, on one line."""
-        return " ".join((inspect.getdoc(self.function) or "").partition("\n\n")[0].split())
+        return description(self)
 
     def make(self, *args: Any, **kwargs: Any) -> Pass:
         """The pass, its function called with the arguments. Raises TypeError for arguments that it does not take."""
@@ -148,6 +147,7 @@ class RelaxPass:
 
 _table: PassTable[RelaxPass] = PassTable("graph pass")
 relax_passes = _table.all
+pass_constructors = _table.constructors
 find_pass = _table.find
 pass_of = _table.of
 

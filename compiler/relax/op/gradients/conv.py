@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from compiler import topi
 from compiler.relax.nodes.dims import int64, simplified
 from compiler.relax.op.core.backward import Backward, Gradients
+from compiler.relax.op.gradients.window import laid
 from compiler.tir import ops
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-
-
-def _laid(use: Backward, value: Any, source: str, target: str) -> Any:
-    """A tensor in another layout."""
-    if source == target:
-        return value
-    if sorted(source) != sorted(target):  # one of them has blocks
-        return use.te(topi.layout_transform, value, source, target)
-    return use.permute_dims(value, [source.index(letter) for letter in target])
 
 
 def _parts(use: Backward, first: str) -> tuple[Any, Any, Any, str]:
     """Data, weight and gradient, channels first, and the letters of the dimensions that windows move over."""
     attrs, (x, w) = use.attrs, use.call.args
     letters = _SPATIAL[sum(letter.isupper() for letter in attrs["data_layout"]) - 2]
-    grad = _laid(use, use.grad, attrs["out_layout"], "NC" + letters)
+    grad = laid(use, use.grad, attrs["out_layout"], "NC" + letters)
     dtype = use.info(x).dtype
     grad = use.astype(grad, dtype) if use.info(grad).dtype != dtype else grad
-    data = _laid(use, x, attrs["data_layout"], "NC" + letters)
-    return data, _laid(use, w, attrs["kernel_layout"], first + letters), grad, letters
+    data = laid(use, x, attrs["data_layout"], "NC" + letters)
+    return data, laid(use, w, attrs["kernel_layout"], first + letters), grad, letters
 
 
 def _weights(use: Backward, data: Any, grad: Any, window: Sequence[Any]) -> Any:
@@ -75,8 +66,8 @@ def conv(use: Backward) -> Gradients:
     )  # fmt: skip
     filters = _weights(use, data, grad, use.dims(weight)[2:])
     return (
-        _laid(use, back, "NC" + letters, attrs["data_layout"]),
-        _laid(use, filters, "OI" + letters, attrs["kernel_layout"]),
+        laid(use, back, "NC" + letters, attrs["data_layout"]),
+        laid(use, filters, "OI" + letters, attrs["kernel_layout"]),
     )
 
 
@@ -94,6 +85,6 @@ def conv_transpose(use: Backward) -> Gradients:
         back = use.part(back, 2 + d, 0, use.dims(data)[2 + d])
     filters = _weights(use, grad, data, use.dims(weight)[2:])
     return (
-        _laid(use, back, "NC" + letters, attrs["data_layout"]),
-        _laid(use, filters, "IO" + letters, attrs["kernel_layout"]),
+        laid(use, back, "NC" + letters, attrs["data_layout"]),
+        laid(use, filters, "IO" + letters, attrs["kernel_layout"]),
     )

@@ -13,8 +13,8 @@ from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.backward import Backward, Gradients
 
 
-def _laid(use: Backward, value: Any, source: str, target: str) -> Any:
-    """A tensor in another layout."""
+def laid(use: Backward, value: Any, source: str, target: str) -> Any:
+    """Return a tensor in another layout."""
     if source == target:
         return value
     if sorted(source) != sorted(target):  # one of them has blocks
@@ -27,9 +27,9 @@ def _pooled(use: Backward, backward: Callable[..., Any], **options: Any) -> Grad
     layout, data = use.attrs["layout"], use.arg(0)
     letters = [letter for letter in layout if letter in "DHW"]
     near = layout if letters == sorted(letters) and "n" not in layout else "NC" + "".join(sorted(letters))
-    grad = _laid(use, use.grad, use.attrs["out_layout"], near)
-    found = use.te(backward, grad, _laid(use, data, layout, near), layout=near, **options)
-    return (_laid(use, found, near, layout),)
+    grad = laid(use, use.grad, use.attrs["out_layout"], near)
+    found = use.te(backward, grad, laid(use, data, layout, near), layout=near, **options)
+    return (laid(use, found, near, layout),)
 
 
 def _moves(use: Backward) -> dict[str, Any]:
