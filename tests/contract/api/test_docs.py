@@ -48,7 +48,7 @@ def test_every_route_and_parameter_is_named(address: str) -> None:
 
 
 def test_every_event_is_named() -> None:
-    sent = set(re.findall(r'_event\("(\w+)"', Path(events.__file__).read_text()))
+    sent = set(re.findall(r'event\("(\w+)"', Path(events.__file__).read_text()))
     section = DOC.partition("## Live events")[2].partition("\n## ")[0]
     assert sent == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
