@@ -170,7 +170,7 @@ def _best(
 
 
 @router.get("/models/{model_id}/times")
-def modeltimes_of(
+def model_times(
     context: Ctx, request: Request, model_id: Id,
     device_class: Annotated[str | None, Query(description="only on this device class", max_length=400)] = None,
     version: Version = "", before: Before = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100,
