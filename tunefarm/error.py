@@ -1,4 +1,4 @@
-"""The error classes, under the field's names where it has one."""
+"""The error classes, under TVM's names where it has them."""
 
 from collections.abc import Callable
 from typing import TypeVar

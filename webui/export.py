@@ -40,7 +40,7 @@ def export(
     other: Number | None = None,
     objective: Objective = Goal.TIME,
 ) -> Response:
-    """A whole table; what narrows it, or what it is of, is in the query."""
+    """A whole table. The query says what it is of, and which rows are wanted."""
     given = Filters(
         run=run,
         task=task,

@@ -1,4 +1,4 @@
-"""Questions about functions and expressions, under the field's names."""
+"""Questions about functions and expressions, under TVM's names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From a schedule, a function or a module to a lowered module, an artifact, or a module that runs.
 
-`compile_artifact` is the pure core: IR and a target in, bytes out. `lower` and `build` have the field's signatures.
+`compile_artifact` is the pure core: IR and a target in, bytes out. `lower` and `build` have TVM's signatures.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SOURCES = ("tir", "ll", "asm")
 
 
 class InputError(IRError):
-    """Something that cannot be lowered or built was passed. A ValueError, as the field has it."""
+    """Something that cannot be lowered or built was passed. A ValueError, as TVM has it."""
 
     kind = "build_input"
 
@@ -125,9 +125,9 @@ def build(
     `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
     already), or a dict of target to IRModule. In a dict, modules beyond the first are `imported_modules` of the
     first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU.
-    `runtime` is accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a
-    target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it
-    does not have) can be saved and exported; getting a function of it raises ArtifactError.
+    `runtime` is ignored; it is accepted for compatibility with TVM. Raises InputError (a ValueError) for other inputs,
+    CodegenError for a target this version makes no code for. What this machine cannot run (another CPU's code, calls
+    of functions it does not have) can be saved and exported; getting a function of it raises ArtifactError.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
     first, *others = [backend_of(chosen).build(_lowered(module, chosen)) for chosen, module in modules]

@@ -1,4 +1,4 @@
-"""Visiting and rewriting statements and expressions, under the field's names."""
+"""Visiting and rewriting statements and expressions, under TVM's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of default schedules for CPUs, by the module's name in the field."""
+"""Rules of default schedules for CPUs, under the module's name in TVM."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Rules of default schedules for GPUs, by the module's name in the field."""
+"""Rules of default schedules for GPUs, under the module's name in TVM."""
 
 from typing import TYPE_CHECKING
 

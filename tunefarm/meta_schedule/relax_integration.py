@@ -1,4 +1,4 @@
-"""Tuning of whole models, by the module's name in the field."""
+"""Tuning of whole models, under the module's name in TVM."""
 
 from tuner.faces.meta_schedule.relax_integration import (
     ExtractedTask,

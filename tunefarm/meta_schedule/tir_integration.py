@@ -1,4 +1,4 @@
-"""Tuning of TensorIR functions, by the module's name in the field."""
+"""Tuning of TensorIR functions, under the module's name in TVM."""
 
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule

@@ -1,4 +1,4 @@
-"""Small things that scripts written for the field's meta_schedule import."""
+"""Small things that scripts written for TVM's meta_schedule import."""
 
 import os
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Passes over graphs by the field's names: each call makes a pass to put in a `Sequential`."""
+"""Passes over graphs under TVM's names: each call makes a pass to put in a `Sequential`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class VirtualDevice:
 
     @property
     def device_type(self) -> Any:
-        """The same number, under the field's other name."""
+        """The same number, under TVM's other name."""
         return self.device_type_int
 
     @property

@@ -19,13 +19,13 @@ _TIMEOUT_S = 10.0
 
 
 class DeliveryError(TuningError):
-    """An alert that could not be told."""
+    """An alert that could not be delivered."""
 
     kind = "delivery"
 
 
 def deliver(delivery: Delivery, alerts: Sequence[Alert]) -> None:
-    """Tell of alerts in one way. Raises DeliveryError or WebhookError, which name no address."""
+    """Deliver alerts in one way. Raises DeliveryError or WebhookError, which name no address."""
     match delivery.to:
         case "log":
             for alert in alerts:

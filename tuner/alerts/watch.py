@@ -29,7 +29,7 @@ class WatchedTracker(Protocol):
 
 
 class Watch:
-    """Told to look, it tells of what is new since it looked before. What could not be told is told at the next look."""
+    """Looks when asked, and delivers what is new since the last look. A failed delivery is repeated at the next."""
 
     def __init__(self, rules: Rules, tracker: Callable[[], WatchedTracker], store: Callable[[], RecordStore]) -> None:
         self._rules = rules

@@ -77,7 +77,7 @@ def judge(history: Sequence[float], cost: float) -> Judgement:
 
 
 def confirmed(suspicion: Judgement, again: Sequence[float]) -> bool | None:
-    """Whether the times measured `again` bear a suspicion out; None while more of them are needed."""
+    """Whether the times measured `again` confirm a suspicion; None while more of them are needed."""
     side = 1.0 if suspicion.kind is ChangeKind.SLOWER else -1.0
     width = np.log1p(suspicion.fence)
     outside = sum(side * float(np.log(cost / suspicion.baseline)) > width for cost in again)

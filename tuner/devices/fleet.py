@@ -48,7 +48,7 @@ class Fleet(Protocol):
     """A supply of devices."""
 
     def label(self) -> str:
-        """Return what the fleet is, for messages and records."""
+        """Return a description of the fleet, for messages and records."""
 
     def target(self) -> str:
         """The canonical target to build for: the first device's. Raises TunefarmError when there is none."""
@@ -69,7 +69,7 @@ class Queueing(Protocol):
     in time keeps its place in the queue until it opens again or leaves."""
 
     def waiting(self) -> str:
-        """Where its requests stand, in words; "" when it waits for none."""
+        """The place of its requests in the queue, in words; "" when it waits for none."""
 
     def has_turn_coming(self) -> bool:
         """Whether there are devices for a request that waits: others have them now."""

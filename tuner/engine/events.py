@@ -41,7 +41,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Taken:
-    """Another run is at the candidate."""
+    """Another run is measuring the candidate."""
 
     job: Job
 
@@ -93,7 +93,7 @@ class EngineTick:
 
 @dataclass(frozen=True)
 class Stop:
-    """Finish what is in flight on no account: the user wants out."""
+    """End the run without waiting for what is in flight: the user asked for it."""
 
     reason: str
 

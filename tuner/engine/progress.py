@@ -217,7 +217,7 @@ class TrialDone:
 
 
 class Watcher(Protocol):
-    """Told of a run's progress, from the engine's thread; must not block."""
+    """An observer of a run's progress, called from the engine's thread; must not block."""
 
     def update(self, snapshot: Snapshot) -> None:
         """After events that changed something, some ten times a second, and at the end."""
@@ -230,7 +230,7 @@ class Watcher(Protocol):
 
 
 class NoWatcher:
-    """A watcher that looks away."""
+    """A watcher that does nothing."""
 
     def update(self, snapshot: Snapshot) -> None:
         pass

@@ -91,9 +91,9 @@ class Batch(BaseModel):
 
 
 class Answer(Reply):
-    """To one question: all but `workload`, `match` and `explain` are null for a miss. With `as_written` the function
-    itself was better than its best config, and is what to build. `joules` are those of a call, where the config was
-    chosen by energy."""
+    """An answer to one question. All but `workload`, `match` and `explain` are null for a miss. With `as_written` the
+    function itself was better than its best config, and is what to build. `joules` are those of a call, where the
+    config was chosen by energy."""
 
     workload: str
     match: model.Match

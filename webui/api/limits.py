@@ -34,7 +34,7 @@ class NewQuota(Body):
 
 
 class Quota(Reply):
-    """A user's quota, and what of it is taken."""
+    """A user's quota, and how much of it is used."""
 
     user: str
     device_hours: float | None
@@ -83,13 +83,13 @@ def _quota(context: Context, quota: QuotaFacts, user: str) -> Quota:
 
 @router.get("/quotas", responses=CHANGE_ERRORS)
 def quotas(context: Ctx, _: Admin) -> QuotasReply:
-    """All quotas, and what is taken of each."""
+    """All quotas, and how much of each is used."""
     return QuotasReply(quotas=[_quota(context, quota, quota.user) for quota in context.store.quotas.all()])
 
 
 @router.get("/quotas/{user}", responses=CHANGE_ERRORS)
 def quota(request: Request, context: Ctx, user: User) -> Quota:
-    """The quota that counts for a user, and what they have taken. Other users' are for admins."""
+    """The quota that holds for a user, and how much of it is used. Only admins see those of other users."""
     if user != request.scope["tunefarm_name"] and not request.scope["tunefarm_role"].allows(Role.ADMIN):
         raise Forbidden("you may see only your own quota", hint="an admin's token sees all of them")
     found = context.store.quotas.of(user)
@@ -100,14 +100,14 @@ def quota(request: Request, context: Ctx, user: User) -> Quota:
 
 @router.post("/quotas/{user}", responses=CHANGE_ERRORS)
 def set_quota(context: Ctx, by: Admin, user: User, new: NewQuota) -> Quota:
-    """Say what a user may take, in place of what was said before."""
+    """Set a user's quota, in place of the one before."""
     facts = QuotaFacts(user=user, device_hours=new.device_hours, trials=new.trials, runs=new.runs, days=new.days)
     return _quota(context, context.store.quotas.put(facts, by=by), user)
 
 
 @router.post("/quotas/{user}/remove", responses=CHANGE_ERRORS)
 def remove_quota(context: Ctx, by: Admin, user: User) -> QuotasReply:
-    """Take a user's quota away."""
+    """Remove a user's quota."""
     context.store.quotas.remove(user)
     return quotas(context, by)
 

@@ -113,7 +113,7 @@ def model_versions(
 
 @router.get("/models/{model_id}/versions/{digest}")
 def model_version(context: Ctx, request: Request, model_id: Id, digest: Digest) -> ModelVersionDetail:
-    """One version, by its digest or that one's first digits, with its kernels."""
+    """One version, by its digest or the first digits of it, with its kernels."""
     found = _version(context, request, model_id, digest)
     tasks = [ModelTask.of(task) for task in context.store.models.tasks(found.id)]
     return ModelVersionDetail.of(found, tasks=tasks, runs=list(context.store.models.runs(found.id)))
@@ -190,7 +190,7 @@ def times_of(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[Mod
 
 @router.get("/models/{model_id}/times/{time_id}/profile")
 def model_profile(context: Ctx, request: Request, model_id: Id, time_id: Id) -> ProfileReply:
-    """Where the time of a measured run went; empty where nobody looked."""
+    """Where the time of a measured run went; empty if the run was not profiled."""
     context.store.models.get(model_id, viewer_of(request))
     found = context.store.models.time(model_id, time_id)
     return ProfileReply(kernels=[KernelShare.of(kernel) for kernel in context.store.models.profile(found.id)])

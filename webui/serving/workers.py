@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A worker that did, and when it had been started."""
+    """A worker that has ended, and when it was started."""
 
     number: int
     code: int

@@ -55,7 +55,7 @@ class LinearForms:
         """Whether `expr` is arithmetic on loop variables and scalars only, and cannot overflow its dtype.
 
         Such an expression has the same value when computed in 64 bits. Where the range of a variable is not
-        known (a symbolic extent) index arithmetic is taken not to overflow, as the field does.
+        known (a symbolic extent) index arithmetic is taken not to overflow, as TVM does.
         """
         found = self._is_index.get(id(expr))
         if found is None:

@@ -82,7 +82,7 @@ def _fitted(kind: ParamKind, value: Any) -> Any:
 
 
 def tensor_info(shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1) -> TensorStructInfo:
-    """A tensor. As in texts of the field, `R.Tensor("float32")` says the element type only."""
+    """A tensor. As in texts of TVM, `R.Tensor("float32")` says the element type only."""
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
     element = ("float32" if shape is not None else "") if dtype is None else dtype

@@ -1,6 +1,6 @@
 """Functions to run before each repeat of a measurement, by their names for `f_preproc`.
 
-- cache_flush_cpu_non_first_arg: drop every array argument but the first from all caches (the field's name);
+- cache_flush_cpu_non_first_arg: drop every array argument but the first from all caches (TVM's name);
 - cache_flush_cpu: drop every array argument;
 - cache_thrash_cpu: walk through twice the last-level cache, which drops what the kernel allocates itself, too;
 - randomize_arguments: fill the array arguments of numbers with new random values.
@@ -72,7 +72,7 @@ def flush_caches(arrays: Sequence[NDArray]) -> None:
 
 @register_func("cache_flush_cpu_non_first_arg")
 def flush_all_but_first(*args: Any) -> None:
-    """Drop every array argument but the first, which the field takes for the weights a caller keeps warm."""
+    """Drop every array argument but the first, which TVM takes for the weights a caller keeps warm."""
     flush_caches(_arrays(args[1:]))
 
 

@@ -1,6 +1,6 @@
 """The schedule: a thin handle over a state and the trace of the steps that made it.
 
-Its methods carry the names and arguments of the field's `tir.Schedule`. Each one records a step and applies it;
+Its methods carry the names and arguments of TVM's `tir.Schedule`. Each one records a step and applies it;
 what a step does, with a picture, stands at its primitive (`compiler/schedule/primitives`). All raise ScheduleError
 for an illegal step and then leave the schedule as it was.
 """

@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def insts(self) -> tuple[Step, ...]:
-        """The steps, under the field's name."""
+        """The steps, under TVM's name."""
         return self.steps
 
     @property

@@ -149,7 +149,7 @@ class Prefetch:
 
 
 class AttachType(enum.IntEnum):
-    """Where a stage is computed; the numbers are the field's."""
+    """Where a stage is computed; the numbers are TVM's."""
 
     GROUP_ROOT = 1
     INLINE = 2

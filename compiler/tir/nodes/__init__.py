@@ -2,7 +2,7 @@
 
 Expressions (`PrimExpr`), statements (`Stmt`), buffers and functions. A node is frozen and compared by
 identity; its children sit in tuples; a pass returns the same object when it changed nothing (see
-`compiler.ir.visit`). Names and constructor arguments follow the field (Apache TVM's TensorIR).
+`compiler.ir.visit`). Names and constructor arguments are those of Apache TVM's TensorIR.
 The expression operators (`a + b`, `a < b`, ...) live in `compiler.tir.nodes.operators`.
 
 te or a script makes a function of *blocks* (`BlockRealize`/`Block`): computations with their own iteration

@@ -107,7 +107,7 @@ class ForKind(enum.Enum):
 
 
 class IterType(enum.IntEnum):
-    """How an iteration variable may be ordered; the numbers are the field's."""
+    """How an iteration variable may be ordered; the numbers are TVM's."""
 
     DATA_PAR = 0
     THREAD_INDEX = 1

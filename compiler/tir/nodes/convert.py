@@ -1,6 +1,6 @@
 """Python values as expressions: constants, conversions, operands of one dtype.
 
-Operands of different dtypes are matched as the field does: a Python number takes the other side's dtype.
+Operands of different dtypes are matched as TVM does: a Python number takes the other side's dtype.
 An integer beside a float becomes that float; otherwise the wider type of the same code wins.
 """
 

@@ -30,7 +30,7 @@ class ExprOps:
     __slots__ = ()
 
     def asobject(self) -> Any:
-        """This expression, under the name that programs of the field convert deferred comparisons with."""
+        """This expression, under the name that programs for TVM convert deferred comparisons with."""
         return self
 
     def __add__(self, other: object) -> PrimExpr:

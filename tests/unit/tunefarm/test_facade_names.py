@@ -1,4 +1,4 @@
-"""The public import: light, complete, and under the field's names."""
+"""The public import: light, complete, and under TVM's names."""
 
 from __future__ import annotations
 

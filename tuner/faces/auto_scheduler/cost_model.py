@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tuner.faces.auto_scheduler.state import State
 
 MODEL_OPTIONS = ("verbose_eval", "num_warmup_sample", "seed", "model_file", "adaptive_training")
-"""Options of the field's model. They are accepted and change nothing: the model here is another."""
+"""Options of TVM's model. They are accepted and change nothing: the model here is another."""
 
 
 def check_options(what: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise SchedulerError for an option that the field does not have either."""
+    """Raise SchedulerError for an option that TVM does not have either."""
     unknown = [name for name in given if name not in known]
     if unknown:
         raise SchedulerError(f"{what} has no {', '.join(unknown)}", hint=f"known: {', '.join(known)}")
@@ -56,7 +56,7 @@ class RandomModel(CostModel):
 
 
 class XGBModel(CostModel):
-    """Boosted trees over the features of states, named as in the field; `MODEL_OPTIONS` change nothing.
+    """Boosted trees over the features of states, named as in TVM; `MODEL_OPTIONS` change nothing.
 
     A tuning run has a model of its own, which knows the shipped one, too. This one is for programs that call `update`
     and `predict` themselves.

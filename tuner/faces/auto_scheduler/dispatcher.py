@@ -37,7 +37,7 @@ class DispatchContext(NestedContext):
         func_name: str = "",
     ) -> State | None:
         """The state for a workload on a target, None when no context knows one. With `dag` the state is of that
-        computation. `has_complex_op` and `func_name` are accepted for the field's sake."""
+        computation. `has_complex_op` and `func_name` are ignored; they are accepted for compatibility with TVM."""
         found = self._query_inside(Target(target), workload_key, dag)
         if found is None and self.around is not None:
             return self.around.query(target, workload_key, has_complex_op, dag, func_name)

@@ -1,4 +1,4 @@
-"""Whom to tell of results."""
+"""Callbacks that get results."""
 
 from __future__ import annotations
 

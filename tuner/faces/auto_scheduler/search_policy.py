@@ -37,7 +37,7 @@ SEARCH_OPTIONS = (
     "max_vectorize_size",
     "disable_change_compute_location",
 )
-"""Parameters of the field's search. They are accepted and change nothing: the search here decides them itself."""
+"""Parameters of TVM's search. They are accepted and change nothing: the search here decides them itself."""
 
 
 class PreloadMeasuredStates:

@@ -109,7 +109,7 @@ class SearchTask:
     ) -> None:
         """Search for a fast schedule. What is measured goes to the options' callbacks as it comes, and to `store` (a
         path, an address or an open store) where one is given. `search_policy` defaults to `SketchPolicy(self)`.
-        `adaptive_training` is accepted for the field's sake.
+        `adaptive_training` is ignored; it is accepted for compatibility with TVM.
 
         Raises SchedulerError for options that make no sense, TuningError when the task cannot be tuned, NoDevicesError.
         """

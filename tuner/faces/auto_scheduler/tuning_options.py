@@ -16,8 +16,8 @@ class TuningOptions:
     row brought nothing better. `builder` and `runner` are "local" or made by the classes of their names.
     `measure_callbacks` are told of each result as it arrives. `verbose` 0 prints nothing.
 
-    There are no rounds: `num_measures_per_round` is accepted for the field's sake. Raises SchedulerError for values
-    that make no sense.
+    There are no rounds: `num_measures_per_round` is ignored; it is accepted for compatibility with TVM. Raises
+    SchedulerError for values that make no sense.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ _THREADS = ("blockIdx", "threadIdx", "vthread")
 
 
 class ErrorSink(Protocol):
-    """Where an entity says that it cannot be applied: a config."""
+    """A config, which an entity tells that it cannot be applied."""
 
     def raise_error(self, msg: str) -> None: ...
 

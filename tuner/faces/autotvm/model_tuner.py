@@ -1,6 +1,6 @@
 """The tuner with a model of costs: boosted trees on the knobs' values, asked for the best of many configs at once.
 
-Named as in the field after the library there; the trees are our own (`tuner.faces.autotvm.boosted_trees`).
+Named as in TVM after the library that it uses; the trees are our own (`tuner.faces.autotvm.boosted_trees`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class XGBTuner(RandomTuner):
     """Picks the configs that a model of speed ranks highest, `plan_size` at a time, and fits the model anew with
     every quarter of a plan that was measured. Until a few were, configs are random.
 
-    Accepted as in the field: `feature_type` (the features are the knobs' values with each), `loss_type` (squared loss
+    Accepted as in TVM: `feature_type` (the features are the knobs' values with each), `loss_type` (squared loss
     of the logarithm of the speed with each), `num_threads`, `log_interval` (without effect). `optimizer` is "sa".
     `diversity_filter_ratio` is not there: it must be None. Raises ConfigError for other values.
     """

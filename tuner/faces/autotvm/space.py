@@ -74,7 +74,7 @@ class Config(ABC):
     # -- telling
 
     def add_flop(self, flop: float) -> None:
-        """Say how many operations a call takes (added up), where the count of the definition's is not meant."""
+        """Add to the number of operations of a call, which then replaces the number counted in the definition."""
         self.flop += float(flop)
 
     def raise_error(self, msg: str) -> None:

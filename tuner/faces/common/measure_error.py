@@ -1,4 +1,4 @@
-"""Why a measurement has no time, as the record formats of the field number it."""
+"""Why a measurement has no time, as TVM's record formats number it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tuner.errors import TuningError
 
 
 class ArgInfo:
-    """An argument of a function; the names of the field's constructors."""
+    """An argument of a function; the names of TVM's constructors."""
 
     @staticmethod
     def from_json(json_obj: Sequence[Any]) -> TensorInfo:

@@ -41,22 +41,22 @@ class TaskScheduler:
 
     @property
     def tasks_(self) -> Sequence[TuneContext]:
-        """The tasks, under the field's name."""
+        """The tasks, under TVM's name."""
         return self.tasks
 
     @property
     def database_(self) -> Database | None:
-        """The database, under the field's name."""
+        """The database, under TVM's name."""
         return self.database
 
     @property
     def measure_callbacks_(self) -> Sequence[MeasureCallback]:
-        """The callbacks, under the field's name."""
+        """The callbacks, under TVM's name."""
         return self.callbacks
 
     @property
     def cost_model_(self) -> CostModel | None:
-        """The cost model, under the field's name."""
+        """The cost model, under TVM's name."""
         return self.cost_model
 
     def engine_options(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class _Listener:
         self._connection = pooled.driver_connection
         pooled.detach()
         self._server = self._connection.pgconn  # libpq's
-        self._server.notice_handler = self._told_off
+        self._server.notice_handler = self._announced_end
         self.epoch: object = object()
         """Another one when counting may have begun anew."""
         self.version = -1
@@ -207,8 +207,8 @@ class _Listener:
         if table == self._table:  # not of another schema's
             self.version = max(self.version, version)
 
-    def _told_off(self, _notice: Any) -> None:
-        """Servers say so before they end a connection, and nothing else by themselves."""
+    def _announced_end(self, _notice: Any) -> None:
+        """Note that the server ends the connection: it sends notices of its own at no other time."""
         self._ended = True
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 class OpPatternKind(enum.IntEnum):
-    """How fusion may treat an operator; the numbers are the field's."""
+    """How fusion may treat an operator; the numbers are TVM's."""
 
     ELEMWISE = 0  # element i of the result reads element i of each argument
     BROADCAST = 1  # the same, with arguments repeated along dimensions

@@ -1,4 +1,4 @@
-"""Names and signatures of the public package, against those of the field (`tests/data/relax_signatures.json`)."""
+"""Names and signatures of the public package, against TVM's (`tests/data/relax_signatures.json`)."""
 
 import enum
 import inspect

@@ -1,4 +1,4 @@
-"""Logs: the field's format both ways, and the contexts that answer from them."""
+"""Logs: TVM's format both ways, and the contexts that answer from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kit.tuner.autotvm_templates import matmul, matmul_task, records
 from tunefarm import autotvm, te
 from tunefarm.autotvm import record
 
-# a line as the field's tools write it
+# a line as TVM's tools write it
 FOREIGN = json.dumps(
     {
         "input": ["llvm -keys=cpu -link-params=0 -mcpu=core-avx2", "test/matmul", [64, 64, 64, "float32"], {}],

@@ -19,7 +19,7 @@ ENTITY = [["tile_y", "sp", [-1, 4]], ["tile_x", "sp", [-1, 16]], ["vectorize", "
 
 
 def line(**changes: Any) -> str:
-    """A record as the field's tools write it."""
+    """A record as TVM's tools write it."""
     values = {
         "task": "test/matmul",
         "args": [64, 64, 64, "float32"],

@@ -1,4 +1,4 @@
-"""Names and parameters of operators, against those of the field (`tests/data/relax_operators.json`).
+"""Names and parameters of operators, against TVM's (`tests/data/relax_operators.json`).
 
 Every name is there, or stands in one of the lists below with the reason.
 """
@@ -48,7 +48,7 @@ MISSING = {
 
 
 def ours(name: str) -> Any:
-    """Return what stands under a name of the field; None if nothing does."""
+    """Return what stands under a name of TVM's; None if nothing does."""
     found: Any = op
     for part in name.split("."):
         found = getattr(found, part, None)
