@@ -29,7 +29,7 @@ from compiler.relax.block_scopes import (
     OpenBlock,
     TestingScope,
 )
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import (
     BaseCheckResult,
     Binding,
@@ -54,7 +54,7 @@ from compiler.relax.normalize import Normalizer, merged
 from compiler.relax.op.execution.calls import call_tir, call_tir_with_grad
 from compiler.relax.struct_info.erase import erase
 from compiler.relax.struct_info.signature import prim_func_info
-from compiler.relax.te_calls import Kernel, make_kernel
+from compiler.relax.te_calls import TeKernel, make_kernel
 from compiler.te.where import at, caller_span
 from compiler.tir import nodes as n
 
@@ -69,7 +69,7 @@ class BlockBuilder:
         self._functions: dict[GlobalVar, BaseFunc] = dict(mod.functions) if mod is not None else {}
         self._attrs: dict[str, Any] = dict(mod.attrs) if mod is not None else {}
         self._global_infos = mod.global_infos if mod is not None else {}
-        self._global_names = Names()
+        self._global_names = FreshNames()
         for gvar in self._functions:
             self._global_names.take(gvar.name_hint)
         self._by_hash: dict[type[BaseFunc], dict[int, list[GlobalVar]]] = {}
@@ -383,7 +383,7 @@ class BlockBuilder:
 
     def _kernel(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Kernel, GlobalVar]:
+    ) -> tuple[TeKernel, GlobalVar]:
         options = dict(kwargs)
         name = options.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         attrs = options.pop("primfunc_attrs", None)
@@ -408,7 +408,7 @@ class BlockBuilder:
         if params is None and outer is not None:
             self._scopes.append(NameScope(outer.names, symbols))
             return
-        names = Names(self._global_names)
+        names = FreshNames(self._global_names)
         for param in params or ():
             names.take(param.name_hint)
             if param.struct_info_ is not None:
@@ -479,5 +479,5 @@ def _output(output: Any) -> Any:
     return Tuple(tuple(map(_output, output))) if isinstance(output, list | tuple) else convert_to_expr(output)
 
 
-def _infos(kernel: Kernel) -> Any:
+def _infos(kernel: TeKernel) -> Any:
     return list(kernel.outputs) if kernel.several else kernel.outputs[0]

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from compiler.ir.base import RelaxExpr
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import Binding, BindingBlock, ShapeExpr, StructInfo, TupleStructInfo, Var
 from compiler.tir import nodes as n
 
@@ -28,7 +28,7 @@ class NameScope:
 
     __slots__ = ("names", "symbols")
 
-    def __init__(self, names: Names, symbols: set[n.Var]) -> None:
+    def __init__(self, names: FreshNames, symbols: set[n.Var]) -> None:
         self.names = names
         self.symbols = symbols
 

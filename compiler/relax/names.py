@@ -7,10 +7,10 @@ import re
 _COUNTED = re.compile(r"(.*?)(\d+)")
 
 
-class Names:
+class FreshNames:
     """Gives out names: the wanted one, or that with a number behind it. `outer` names are taken, too."""
 
-    def __init__(self, outer: Names | None = None) -> None:
+    def __init__(self, outer: FreshNames | None = None) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
         self._outer = outer

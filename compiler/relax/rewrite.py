@@ -9,7 +9,7 @@ from compiler.ir.base import Node
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import (
     Binding,
     DataflowBlock,
@@ -43,7 +43,7 @@ class DataflowBlockRewrite:
         self._original = root_fn
         self._block = dfb
         self._body = root_fn.body
-        self._names = Names()
+        self._names = FreshNames()
         for node in walk(root_fn):
             if isinstance(node, Binding):
                 self._names.take(node.var.name_hint)

@@ -33,7 +33,7 @@ from compiler.tir.visit import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class TeKernel:
     """A TensorIR function, and how a graph calls it. `outputs` has several entries where te gave a list."""
 
     func: n.PrimFunc
@@ -49,7 +49,7 @@ def make_kernel(
     kwargs: Mapping[str, Any],
     name: str,
     attrs: Mapping[str, Any] | None = None,
-) -> Kernel:
+) -> TeKernel:
     """The kernel that computes `func(*args, **kwargs)`, tensors given as expressions of known StructInfo.
 
     Known dimensions are constants of the kernel. Variables become its own: one that is a dimension of an argument
@@ -65,7 +65,7 @@ def make_kernel(
     scalars = [var for var in inputs.variables.values() if var not in bound]
     made = create_prim_func([*inputs.tensors, *outs, *scalars], name).without_attr("global_symbol")
     outer: dict[n.Var, PrimExpr] = {own: var for var, own in inputs.variables.items()}
-    return Kernel(
+    return TeKernel(
         made.with_attrs(attrs) if attrs else made,
         tuple(inputs.exprs),
         tuple([_output_info(out, outer) for out in outs]),

@@ -48,7 +48,7 @@ from rpc_server.wire.codec import Address, Buffer, Limits, MessageKind, check_fr
 from rpc_server.wire.lane import SPIN_S, WELCOME_S, Lane, LaneServer
 from rpc_server.wire.messages import Data, SyncDevice, public_codec
 from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
-from rpc_server.wire.shared_window import Window
+from rpc_server.wire.shared_window import SharedWindow
 from rpc_server.wire.stream import FrameStream, StreamClosed
 
 _FETCH_LIMITS = Limits(max_buffer=1 << 30)
@@ -175,12 +175,12 @@ def _answer_next(supervised: Supervised, session: ExecutorSession) -> None:
     supervised.send(origin, answer)
 
 
-def _window(fd: int) -> Window | None:
+def _window(fd: int) -> SharedWindow | None:
     """Return what the supervisor shares, and the descriptor closed."""
     if fd < 0:
         return None
     try:
-        return Window(fd, made=False)
+        return SharedWindow(fd, made=False)
     finally:
         os.close(fd)
 

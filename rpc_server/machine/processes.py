@@ -12,7 +12,7 @@ import msgspec
 
 from rpc_server.isolation.levels import Level
 from rpc_server.machine.crash import ExitReport
-from rpc_server.wire.shared_window import WINDOW_SIZE, Window, make_window_memory
+from rpc_server.wire.shared_window import WINDOW_SIZE, SharedWindow, make_window_memory
 from rpc_server.wire.stream import FrameStream, stream_pair
 
 _STDERR_KEPT = 8192
@@ -75,7 +75,7 @@ class ExecutorProcess:
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given, theirs:
             on_failure.callback(ours.close)
             shared = _window_memory(given)
-            window = None if shared < 0 else Window(shared, made=True)
+            window = None if shared < 0 else SharedWindow(shared, made=True)
             lifeline, holds = os.pipe()
             given.callback(os.close, lifeline)
             on_failure.callback(os.close, holds)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, read_header
 from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, decode_answer, describe_request, public_codec
-from rpc_server.wire.shared_window import Window, make_window_memory, reserve_addresses
+from rpc_server.wire.shared_window import SharedWindow, make_window_memory, reserve_addresses
 from rpc_server.wire.stream import FrameStream, StreamClosed, lane_listener
 
 SPIN_S = 100e-6
@@ -82,7 +82,7 @@ class LaneServer:
     def _let_in(self, client: _Stranger) -> bool:
         self._reserved.close()
         try:
-            window = Window(client.brought[0], made=False) if client.brought else None
+            window = SharedWindow(client.brought[0], made=False) if client.brought else None
         except (OSError, ProtocolError):
             return False
         client.drop_brought()
@@ -239,7 +239,7 @@ class Lane:
             self._stream.flush()
 
 
-def _enter(sock: socket.socket, token: bytes) -> Window | None:
+def _enter(sock: socket.socket, token: bytes) -> SharedWindow | None:
     """Show the token, and hand over memory to share where the system gives some. Raises OSError."""
     try:
         fd = make_window_memory()
@@ -247,7 +247,7 @@ def _enter(sock: socket.socket, token: bytes) -> Window | None:
         sock.sendall(token)
         return None
     try:
-        window = Window(fd, made=True)
+        window = SharedWindow(fd, made=True)
         socket.send_fds(sock, [token], [fd])  # fresh, so there is room for all of it
         return window
     finally:

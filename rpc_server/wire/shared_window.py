@@ -33,7 +33,7 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def make_window_memory() -> int:
-    """A descriptor of fresh memory for two `Window`s. It takes pages only as slots are used. Raises OSError."""
+    """A descriptor of fresh memory for two `SharedWindow`s. It takes pages only as slots are used. Raises OSError."""
     fd = os.memfd_create("tunefarm-window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, WINDOW_SIZE)
@@ -49,7 +49,7 @@ def reserve_addresses() -> mmap.mmap:
     return mmap.mmap(-1, WINDOW_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=_INACCESSIBLE)
 
 
-class Window:
+class SharedWindow:
     """One side's view: `made` by it, or given to it. Closes no descriptor.
 
     Raises OSError when it cannot be mapped, and ProtocolError when it is not what `make_window_memory` makes.

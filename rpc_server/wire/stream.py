@@ -3,8 +3,8 @@
 It joins the supervisor and one executor: a socket pair inherited at birth. So nobody else can speak on it,
 the executor needs no ZeroMQ (no I/O threads beside a kernel being timed), and a message costs one wake-up.
 
-Layout: u32 number of frames, u32 length of each, the frames. Little endian. Where both ends have a `Window`, a big
-frame behind the second may lie there. Its length has the highest bit set, the slot in the next seven, and no bytes
+Layout: u32 number of frames, u32 length of each, the frames. Little endian. Where both ends have a `SharedWindow`, a
+big frame behind the second may lie there. Its length has the highest bit set, the slot in the next seven, and no bytes
 follow.
 """
 
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Buffer
-from rpc_server.wire.shared_window import SLOT, Window
+from rpc_server.wire.shared_window import SLOT, SharedWindow
 
 _COUNT = struct.Struct("<I")
 _READ_SIZE = 1 << 16
@@ -117,7 +117,9 @@ class FrameStream:
     Either both ends have a `window` on the same memory or none.
     """
 
-    def __init__(self, sock: socket.socket, limits: StreamLimits | None = None, window: Window | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, limits: StreamLimits | None = None, window: SharedWindow | None = None
+    ) -> None:
         self.sock = sock
         self.window = window
         self._limits = limits or StreamLimits()

@@ -21,7 +21,7 @@ from compiler.errors import CodegenError
 from compiler.ir.visit import walk
 from compiler.launches import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from compiler.lower.analysis.linear import LinearForms
-from compiler.lower.gpu.split_host_device import Kernel
+from compiler.lower.gpu.split_host_device import KernelLaunch
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -58,7 +58,7 @@ def max_shared_bytes(arch: str) -> int:
     return _SHARED[capability(arch)] << 10
 
 
-def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, dict[str, int]]:
+def ptx_text(kernels: Mapping[str, KernelLaunch], target: Target) -> tuple[str, str, dict[str, int]]:
     """(LLVM IR, PTX, dynamic shared memory in bytes by symbol) of kernels by symbol. Raises CodegenError."""
     arch = arch_of(target)
     dynamic: dict[str, int] = {}
@@ -74,7 +74,7 @@ def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, d
     return text, ptx, dynamic
 
 
-def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
+def _kernel(module: ModuleText, symbol: str, kernel: KernelLaunch, arch: str) -> int:
     """Add one kernel. Returns its dynamic shared memory in bytes."""
     func = kernel.func
     operators = {getattr(node.op, "name", "") for node in walk(func.body) if isinstance(node, n.Call)}
@@ -108,7 +108,7 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
     return g.shared_bytes if dynamic else 0
 
 
-def _check_kernel(symbol: str, kernel: Kernel, operators: Set[str], arch: str) -> None:
+def _check_kernel(symbol: str, kernel: KernelLaunch, operators: Set[str], arch: str) -> None:
     """Raise CodegenError for what `arch` does not have, and for too many threads or blocks."""
     if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != WARPGROUP_ARCH:
         raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint=f"build for cuda -arch={WARPGROUP_ARCH}")
@@ -125,7 +125,7 @@ def _check_kernel(symbol: str, kernel: Kernel, operators: Set[str], arch: str) -
             raise CodegenError(f"{symbol}: {tag} has an extent of {size}, more than {most}", hint="blockIdx.x has most")
 
 
-def _extents(kernel: Kernel) -> dict[str, int]:
+def _extents(kernel: KernelLaunch) -> dict[str, int]:
     """Threads and blocks along each axis, where known."""
     threads = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
     blocks = {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}

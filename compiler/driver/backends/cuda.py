@@ -14,7 +14,7 @@ from compiler.dtype import element_of, lanes_of
 from compiler.ir.base import GlobalVar
 from compiler.launches import Launch, Workspace
 from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
-from compiler.lower.gpu.split_host_device import HostDevice, Kernel, launches
+from compiler.lower.gpu.split_host_device import HostDevice, KernelLaunch, launches
 from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target.target import Target
 from compiler.tensorcore.wide_sums import summed_wide
@@ -40,7 +40,7 @@ class CUDABackend(Backend):
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         synchronized, split = gpu_stages(lowered.module)
         plans = {g: launches(split, g) for g in lowered.module}
-        kernels: dict[str, Kernel] = {}
+        kernels: dict[str, KernelLaunch] = {}
         names: dict[GlobalVar, list[str]] = {}
         for g, plan in plans.items():
             stem = f"{lowered.symbols[g]}_kernel"
@@ -74,7 +74,7 @@ def _with_launches(
     return replace(entry, launches=started, workspaces=tuple(_workspace(b, names) for b in plan.workspaces))
 
 
-def _texts(kernel: Kernel, names: Mapping[n.Var, str]) -> tuple[str, str, str]:
+def _texts(kernel: KernelLaunch, names: Mapping[n.Var, str]) -> tuple[str, str, str]:
     x, y, z = (extent_text(extent, names) for extent in kernel.grid)
     return x, y, z
 

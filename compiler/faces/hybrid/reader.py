@@ -40,7 +40,7 @@ class MutableNumber:
 
 
 @dataclass(slots=True)
-class Frame:
+class TensorFrame:
     """Tensors allocated for each iteration of a loop, or for the whole function."""
 
     names: dict[str, Any]
@@ -53,7 +53,7 @@ class Writing:
 
     title: str
     open: list[list[Stmt | Callable[[Stmt], Stmt]]] = field(default_factory=lambda: [[]])
-    frames: list[Frame] = field(default_factory=lambda: [Frame({})])
+    frames: list[TensorFrame] = field(default_factory=lambda: [TensorFrame({})])
     taken: int = 0
 
     def emit(self, item: Stmt | Callable[[Stmt], Stmt]) -> None:
@@ -73,7 +73,7 @@ class Writing:
         finally:
             self.open.pop()
 
-    def framed(self, body: Stmt, frame: Frame) -> Stmt:
+    def framed(self, body: Stmt, frame: TensorFrame) -> Stmt:
         """`body` in a block that holds what is allocated for it."""
         if not frame.allocated:
             return body
@@ -256,7 +256,7 @@ class Reader(TirParser):
         with self.scope.block() as names:
             self.scope.define(name, var if step == 1 else ops.add(low, ops.mul(var, ops.const(step, size.dtype))))
             if kind in _SIDE_BY_SIDE:
-                self.writing.frames.append(Frame(names))
+                self.writing.frames.append(TensorFrame(names))
             try:
                 body = self._part(node.body)
             finally:

@@ -18,7 +18,7 @@ from compiler.frontend.onnx.control_flow import CONTROL
 from compiler.frontend.onnx.element_types import dtype_of, elem_of, stored
 from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError, UnsupportedOperatorsError
 from compiler.frontend.onnx.graph_builder import ControlFlowFound, GraphBuilder
-from compiler.frontend.onnx.importer import Importer, Scope, domain_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, domain_of
 from compiler.frontend.onnx.model_source import TensorSource, read_model
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value
 from compiler.ir.base import RelaxExpr
@@ -132,7 +132,7 @@ def _imported(
         builder.has_control_flow = control_flow
         inputs = _Inputs(builder, source, proto, dict(shapes), dtypes, sanitize)
         inputs.declare(values, keep)
-        scope = Scope(opsets, inputs.values)
+        scope = ImportScope(opsets, inputs.values)
         with builder.bb.function("main", inputs.params, attrs=inputs.attributes()):
             with builder.dataflow():
                 results = importer.graph(proto.graph, scope)

@@ -20,7 +20,7 @@ from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorVa
 from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import Tuple, TupleStructInfo, info_of
 
-Control: TypeAlias = "Callable[[Importer, Node, Scope], Any]"
+Control: TypeAlias = "Callable[[Importer, Node, ImportScope], Any]"
 """A converter of a node that holds graphs."""
 MAX_DEPTH = 64
 """How deep graphs and functions may lie inside of each other."""
@@ -34,23 +34,23 @@ def domain_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class ImportScope:
     """Names and what holds where they stand: opsets, a function's attributes, the scope around."""
 
     opsets: Mapping[str, int]
     values: dict[str, Value | None] = field(default_factory=dict)
-    outer: Scope | None = None
+    outer: ImportScope | None = None
     attributes: Mapping[str, AttributeProto] | None = None
     depth: int = 0
     prefix: str = ""
 
-    def inner(self) -> Scope:
+    def inner(self) -> ImportScope:
         """A scope inside of this one, which sees its names."""
-        return Scope(self.opsets, {}, self, self.attributes, self.depth + 1, self.prefix)
+        return ImportScope(self.opsets, {}, self, self.attributes, self.depth + 1, self.prefix)
 
     def find(self, name: str) -> Value | None:
         """The value of a name. Raises OnnxImportError where nothing has it."""
-        scope: Scope | None = self
+        scope: ImportScope | None = self
         while scope is not None:
             if name in scope.values:
                 return scope.values[name]
@@ -111,7 +111,7 @@ class Importer:
 
     # ----------------------------------------------------------------------------------- graphs
 
-    def graph(self, graph: GraphProto, scope: Scope) -> list[Value | None]:
+    def graph(self, graph: GraphProto, scope: ImportScope) -> list[Value | None]:
         """The values of a graph's outputs; its inputs have values in `scope` already."""
         for tensor in graph.initializer:
             if tensor.name not in scope.values:
@@ -124,7 +124,7 @@ class Importer:
         """The value of a tensor of the model."""
         return self.g.known(self.source.array(tensor), tensor.data_type)
 
-    def nodes(self, nodes: Iterable[NodeProto], scope: Scope, declared: Mapping[str, Any]) -> None:
+    def nodes(self, nodes: Iterable[NodeProto], scope: ImportScope, declared: Mapping[str, Any]) -> None:
         """Convert nodes in order; their outputs get values in `scope`."""
         if scope.depth > MAX_DEPTH:
             raise OnnxImportError(f"graphs or functions lie more than {MAX_DEPTH} deep inside of each other")
@@ -137,7 +137,7 @@ class Importer:
                 if name:
                     scope.values[name] = value
 
-    def _node(self, proto: NodeProto, scope: Scope, declared: Mapping[str, Any]) -> Node:
+    def _node(self, proto: NodeProto, scope: ImportScope, declared: Mapping[str, Any]) -> Node:
         if scope.attributes is not None:
             proto = _with_attributes(proto, scope.attributes)
         domain = domain_of(proto.domain)
@@ -148,7 +148,7 @@ class Importer:
         opset = scope.opsets.get(domain, 1)
         return Node(proto, proto.op_type, domain, opset, name, attributes(proto), inputs, proto.output, declared)
 
-    def results(self, node: Node, scope: Scope) -> list[Value | None]:
+    def results(self, node: Node, scope: ImportScope) -> list[Value | None]:
         """The values of a node's outputs."""
         try:
             known = folded(node)
@@ -163,7 +163,7 @@ class Importer:
         except (TunefarmError, ValueError, TypeError, IndexError, KeyError) as error:
             raise OnnxImportError(f"{node.op} at node {node.name!r}: {error}") from error
 
-    def _converted(self, node: Node, scope: Scope) -> list[Value | None]:
+    def _converted(self, node: Node, scope: ImportScope) -> list[Value | None]:
         function = self.functions.get((node.domain, node.op))
         if function is not None:
             return self.expanded(functions.of_model(function, node), node, scope)
@@ -183,9 +183,9 @@ class Importer:
                 return self._wrapped(made, node)
         return self._wrapped(rule(self.g, node), node)
 
-    def expanded(self, body: functions.Expansion, node: Node, scope: Scope) -> list[Value | None]:
+    def expanded(self, body: functions.Expansion, node: Node, scope: ImportScope) -> list[Value | None]:
         """The values of the nodes that stand for a node."""
-        inner = Scope(
+        inner = ImportScope(
             {**scope.opsets, **body.opsets}, {}, None, body.attributes, scope.depth + 1, f"{node.name}/"
         )  # fmt: skip
         for index, name in enumerate(body.inputs):

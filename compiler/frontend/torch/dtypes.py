@@ -67,7 +67,7 @@ def shared_array(tensor: Any) -> NDArray:
     return from_dlpack(plain)
 
 
-class Constants:
+class TorchConstants:
     """Tensors of a model as constants. Tied weights are one constant."""
 
     def __init__(self) -> None:

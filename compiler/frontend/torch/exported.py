@@ -10,7 +10,7 @@ import torch
 
 from compiler.errors import ArgumentError
 from compiler.frontend.torch.dimensions import Dimensions
-from compiler.frontend.torch.dtypes import Constants, shared_array
+from compiler.frontend.torch.dtypes import TorchConstants, shared_array
 from compiler.frontend.torch.errors import RefusedNode, unsupported
 from compiler.frontend.torch.importer import GraphImporter, Own, missing_nodes
 from compiler.frontend.torch.writes import Writes, plan_writes
@@ -107,7 +107,7 @@ class ProgramImport:
         self.builder = BlockBuilder()
         self.dimensions = Dimensions()
         self._name_inputs = name_inputs
-        self.importer = GraphImporter(self.builder, self.dimensions, Constants(), own)
+        self.importer = GraphImporter(self.builder, self.dimensions, TorchConstants(), own)
         self.inputs: list[Var] = []
         self.weights: list[tuple[Var, Any]] = []
         self.mutated = _mutated(program)

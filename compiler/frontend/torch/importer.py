@@ -12,7 +12,7 @@ from compiler.frontend.torch import converters as converters
 from compiler.frontend.torch.conversion import Conversion
 from compiler.frontend.torch.converters.scatter import select_scatter, slice_scatter
 from compiler.frontend.torch.dimensions import Dimensions
-from compiler.frontend.torch.dtypes import Constants, dtype_name
+from compiler.frontend.torch.dtypes import TorchConstants, dtype_name
 from compiler.frontend.torch.errors import RefusedNode, unsupported
 from compiler.frontend.torch.table import TABLE, Converter, functional_name, name_of
 from compiler.frontend.torch.writes import Again, Renamed, Update, Writes, WrittenThrough
@@ -65,7 +65,11 @@ class GraphImporter:
     """Converts the nodes of one graph, in order."""
 
     def __init__(
-        self, builder: BlockBuilder, dimensions: Dimensions, constants: Constants, own: Mapping[str, Own] | None = None
+        self,
+        builder: BlockBuilder,
+        dimensions: Dimensions,
+        constants: TorchConstants,
+        own: Mapping[str, Own] | None = None,
     ) -> None:
         self.builder = builder
         self.dimensions = dimensions

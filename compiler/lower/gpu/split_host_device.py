@@ -41,7 +41,7 @@ _Described = tuple[str, tuple[int, int], tuple[int, int]]  # dtype, the matrix's
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelLaunch:
     """One launch: `grid` blocks of `block` threads. `func` has the parameters that it uses; `slots` says
     which of the function's parameters, shape variables and workspaces these are."""
 
@@ -56,7 +56,7 @@ class Kernel:
 class HostDevice:
     """The kernels of a function in order, and the buffers between them."""
 
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[KernelLaunch] = field(default_factory=list)
     workspaces: list[n.Buffer] = field(default_factory=list)
 
 
@@ -106,7 +106,7 @@ def launches(mod: IRModule, name: GlobalVar) -> HostDevice:
         args, (x, y, z, *threads) = call.args[: -len(_AXES)], call.args[-len(_AXES) :]
         bx, by, bz = (ops.as_int(extent) or 1 for extent in threads)
         used = tuple(slots[arg] for arg in args if isinstance(arg, n.Var))
-        plan.kernels.append(Kernel(kernel, (x, y, z), (bx, by, bz), used, _described(kernel)))
+        plan.kernels.append(KernelLaunch(kernel, (x, y, z), (bx, by, bz), used, _described(kernel)))
     return plan
 
 
@@ -119,7 +119,7 @@ def _host(func: n.PrimFunc, plan: HostDevice, names: list[GlobalVar]) -> n.PrimF
     return func.with_body(body).with_attr(_HOST, True)
 
 
-def _launch(name: GlobalVar, kernel: Kernel, passed: list[tuple[n.Var, n.Buffer | None, n.Var]]) -> Stmt:
+def _launch(name: GlobalVar, kernel: KernelLaunch, passed: list[tuple[n.Var, n.Buffer | None, n.Var]]) -> Stmt:
     args = [passed[slot][2] for slot in kernel.slots]
     return n.Evaluate(n.Call("int32", name, (*args, *kernel.grid, *map(ops.const, kernel.block))))
 
@@ -205,7 +205,7 @@ def _kernel(
     private: tuple[n.Allocate, ...],
     name: str,
     passed: list[tuple[n.Var, n.Buffer | None]],
-) -> Kernel:
+) -> KernelLaunch:
     extents = bound_extents(body)
     grid = tuple(_agreed(tag, extents.get(tag, []), name) for tag in _GRID)
     block = tuple(_known(tag, extents.get(tag, []), name) for tag in _BLOCK)
@@ -223,7 +223,7 @@ def _kernel(
                 buffers[var] = buffer
     attrs = {key: value for key, value in func.attrs.items() if key == "tir.noalias"}
     kernel = n.PrimFunc(tuple(params), body, buffer_map=buffers, attrs=attrs)
-    return Kernel(kernel, grid, block, tuple(slots), _described(kernel))  # type: ignore[arg-type]
+    return KernelLaunch(kernel, grid, block, tuple(slots), _described(kernel))  # type: ignore[arg-type]
 
 
 def _described(kernel: n.PrimFunc) -> tuple[TensorMap, ...]:

@@ -19,7 +19,7 @@ from compiler.ir.base import Node
 from compiler.ir.visit import replace
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, layout_free
 from compiler.relax.fusion.join_blocks import joined
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import Constant
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -91,8 +91,8 @@ class _Merger:
         self._local: list[n.Buffer] = []
         self._stmts: list[n.Stmt] = []
         self._free: set[n.Buffer] = set()
-        self._names = Names()
-        self._blocks = Names()
+        self._names = FreshNames()
+        self._blocks = FreshNames()
         self._blocks.take("root")
 
     def add(self, step: KernelCall) -> None:
@@ -164,7 +164,7 @@ class _Merger:
 class _Copy(RenewedDefinitions):
     """Copies statements over other buffers, some of which are numbers; blocks get names that no other has."""
 
-    def __init__(self, known: Vars, names: Names) -> None:
+    def __init__(self, known: Vars, names: FreshNames) -> None:
         super().__init__(known)
         self.numbers: dict[n.Buffer, PrimExpr] = {}
         self._names = names

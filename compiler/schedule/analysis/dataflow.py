@@ -41,7 +41,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class DataflowScope:
+class BlockDataflow:
     """A block and the blocks right inside it, in program order."""
 
     path: Path
@@ -59,7 +59,7 @@ class DataflowScope:
         return [m for m in self.members if m.reads(buffer) and not m.writes(buffer)]
 
 
-def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, DataflowScope]:
+def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, BlockDataflow]:
     """The block called `name` and the scope it stands in. Raises Illegal for the root block."""
     path = block_path(func, name)
     if len(path) == 1:
@@ -67,7 +67,7 @@ def scope_around(func: n.PrimFunc, name: str) -> tuple[Member, DataflowScope]:
     prefix = path[: tree.scope_of(path) + 1]
     members = members_of(prefix)
     me = next(m for m in members if m.name == name)
-    return me, DataflowScope(prefix, members)
+    return me, BlockDataflow(prefix, members)
 
 
 def members_of(scope: Path) -> tuple[Member, ...]:
@@ -151,7 +151,7 @@ def with_allocations(scope: n.BlockRealize, add: Iterable[n.Buffer] = (), drop: 
     return tree.with_block(scope, replace(scope.block, alloc_buffers=(*kept, *add)))
 
 
-def allocated(func: n.PrimFunc, scope: DataflowScope, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
+def allocated(func: n.PrimFunc, scope: BlockDataflow, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
     """`func`, in which the block of `scope` was changed, with `buffers` added to what that block allocates."""
     path = block_path(func, scope.block.name_hint)
     return replaced(func, path, with_allocations(realize_at(path), add=buffers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.arith.analyzer import Analyzer
-from compiler.schedule.analysis.dataflow import DataflowScope, Member, common_prefix
+from compiler.schedule.analysis.dataflow import BlockDataflow, Member, common_prefix
 from compiler.schedule.analysis.placement import Box, access, analyzer_of, hull
 from compiler.schedule.analysis.tree import Path
 from compiler.schedule.core.state import Illegal
@@ -21,7 +21,7 @@ def apart(analyzer: Analyzer, one: Box, two: Box) -> bool:
     )
 
 
-def check_not_overwritten(me: Member, scope: DataflowScope, places: Sequence[Path]) -> None:
+def check_not_overwritten(me: Member, scope: BlockDataflow, places: Sequence[Path]) -> None:
     """Raises Illegal where a block behind `me` writes what `me` reads, up to the end of the statements that hold
     `places`, where `me` is to be computed instead. One that keeps to another part in each iteration of the loops around
     them both may stand there."""
@@ -41,7 +41,7 @@ def reads_apart(me: Member, maker: Member) -> bool:
     return all(_apart_in_iteration(me, maker, w.buffer) for w in maker.block.writes if me.reads(w.buffer))
 
 
-def _end(me: Member, scope: DataflowScope, place: Path) -> int:
+def _end(me: Member, scope: BlockDataflow, place: Path) -> int:
     """One past the last block of the statement that holds `place`, but not `me`."""
     branch = place[min(common_prefix([me.path, place]), len(place) - 1)]
     return 1 + max(i for i, m in enumerate(scope.members) if any(node is branch for node in m.path))

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
-    DataflowScope,
+    BlockDataflow,
     Member,
     allocated,
     common_prefix,
@@ -186,7 +186,7 @@ class CachePlace:
         return result
 
 
-def _between(scope: DataflowScope, writers: Sequence[Member], readers: Sequence[Member]) -> CachePlace:
+def _between(scope: BlockDataflow, writers: Sequence[Member], readers: Sequence[Member]) -> CachePlace:
     """The innermost statement list that has all writers in statements before all readers. Without writers, or
     without readers, it is that of the scope."""
     if not writers or not readers:
@@ -272,7 +272,7 @@ def _copy_nest(
 
 def copy_placed(
     func: n.PrimFunc,
-    scope: DataflowScope,
+    scope: BlockDataflow,
     place: CachePlace,
     edits: dict[Stmt, Stmt | None],
     position: int,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule.analysis import tree
-from compiler.schedule.analysis.dataflow import DataflowScope, Member, check_unordered, is_parameter, scope_around
+from compiler.schedule.analysis.dataflow import BlockDataflow, Member, check_unordered, is_parameter, scope_around
 from compiler.schedule.analysis.expr import variables
 from compiler.schedule.analysis.overwrites import check_not_overwritten, reads_apart
 from compiler.schedule.analysis.placement import (
@@ -146,7 +146,7 @@ def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_
 # ------------------------------------------------------------------------------------- moving
 
 
-def _move(func: n.PrimFunc, block: str, loop: n.Var) -> tuple[Member, DataflowScope, Path]:
+def _move(func: n.PrimFunc, block: str, loop: n.Var) -> tuple[Member, BlockDataflow, Path]:
     """The block, its scope, and the path to the loop, which must not be around the block."""
     me, scope = scope_around(func, block)
     check_unordered(me.block)
@@ -168,7 +168,7 @@ def _loops_below(member: Member, path: Path) -> list[n.For]:
     return [node for node in member.path[len(path) :] if isinstance(node, n.For)]
 
 
-def _makers(me: Member, scope: DataflowScope) -> list[Member]:
+def _makers(me: Member, scope: BlockDataflow) -> list[Member]:
     """The blocks that write what `me` reads."""
     read = {r.buffer for r in me.block.reads}
     return [m for m in scope.members if m is not me and any(w.buffer in read for w in m.block.writes)]
@@ -217,7 +217,7 @@ def _place(path: Path, before: list[Member], after: list[Member], index: int, pr
     return index
 
 
-def _moved(func: n.PrimFunc, me: Member, scope: DataflowScope, path: Path, nest: Stmt, place: int) -> Effect:
+def _moved(func: n.PrimFunc, me: Member, scope: BlockDataflow, path: Path, nest: Stmt, place: int) -> Effect:
     """`nest` as statement `place` of the loop, and the block's old loops gone."""
     loop = loop_at(path)
     stmts = loop.body.seq if isinstance(loop.body, n.SeqStmt) else (loop.body,)
@@ -231,7 +231,7 @@ def _moved(func: n.PrimFunc, me: Member, scope: DataflowScope, path: Path, nest:
 # ----------------------------------------------------------------------------------- compute_at
 
 
-def _check_sole_writer(func: n.PrimFunc, me: Member, scope: DataflowScope, outputs: list[n.Buffer]) -> None:
+def _check_sole_writer(func: n.PrimFunc, me: Member, scope: BlockDataflow, outputs: list[n.Buffer]) -> None:
     for buffer in outputs:
         if is_parameter(func, buffer):
             raise Illegal(
@@ -249,7 +249,7 @@ def _check_sole_writer(func: n.PrimFunc, me: Member, scope: DataflowScope, outpu
 # --------------------------------------------------------------------------- reverse_compute_at
 
 
-def _check_free_to_rise(me: Member, scope: DataflowScope, path: Path, makers: list[Member]) -> None:
+def _check_free_to_rise(me: Member, scope: BlockDataflow, path: Path, makers: list[Member]) -> None:
     """`me` stands behind the loop, and nothing between them stands in its way."""
     order = scope.members
     inside = [i for i, m in enumerate(order) if _under(m, path)]

@@ -9,7 +9,7 @@ from compiler.ir.base import Op
 from compiler.ir.visit import replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
-    DataflowScope,
+    BlockDataflow,
     Member,
     fresh_block_name,
     own_nest,
@@ -94,7 +94,7 @@ def _padding(me: Member) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     raise Illegal(f"block {me.name!r} is not one store of T.if_then_else(inside, value, constant)", me.name)
 
 
-def _check_alone(me: Member, scope: DataflowScope, store: n.BufferStore) -> None:
+def _check_alone(me: Member, scope: BlockDataflow, store: n.BufferStore) -> None:
     """No other block sees the constant where the value belongs."""
     buffer = store.buffer
     if me.reads(buffer):

@@ -8,7 +8,7 @@ from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
-    DataflowScope,
+    BlockDataflow,
     Member,
     check_leaf,
     is_parameter,
@@ -120,7 +120,7 @@ def _single_store(member: Member) -> n.BufferStore:
     return block.body
 
 
-def _check_private(func: n.PrimFunc, member: Member, scope: DataflowScope, buffer: n.Buffer) -> None:
+def _check_private(func: n.PrimFunc, member: Member, scope: BlockDataflow, buffer: n.Buffer) -> None:
     """`member` alone writes `buffer`, which exists inside the scope only."""
     if is_parameter(func, buffer):
         raise Illegal(f"block {member.name!r} writes {buffer.name!r}, an argument of the function", member.name)
@@ -157,7 +157,7 @@ def _with_zeros(member: Member, values: dict[n.Var, PrimExpr]) -> dict[n.Var, Pr
     return {iv.var: ops.const(0, iv.var.dtype) for iv in member.block.iter_vars} | values
 
 
-def _only_producer(me: Member, scope: DataflowScope) -> tuple[Member, n.Buffer]:
+def _only_producer(me: Member, scope: BlockDataflow) -> tuple[Member, n.Buffer]:
     found = [(m, r.buffer) for r in me.block.reads for m in scope.writers(r.buffer) if m.name != me.name]
     if len(found) != 1:
         what = "no block" if not found else "more than one block"
@@ -193,7 +193,7 @@ def _map_loads(stmt: Stmt, buffer: n.Buffer, put: Callable[[n.BufferLoad], PrimE
 
 
 def _merged(
-    func: n.PrimFunc, gone: Member, scope: DataflowScope, buffer: n.Buffer, edits: dict[Stmt, Stmt | None]
+    func: n.PrimFunc, gone: Member, scope: BlockDataflow, buffer: n.Buffer, edits: dict[Stmt, Stmt | None]
 ) -> Effect:
     """The function without block `gone` and `buffer`, the other blocks edited."""
     body = tree.edit(scope.block.body, edits | {gone.realize: None})

@@ -10,7 +10,7 @@ from compiler.arith.linear import expr_key
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis.dataflow import (
-    DataflowScope,
+    BlockDataflow,
     Member,
     check_leaf,
     fresh_block_name,
@@ -137,7 +137,7 @@ class _Copy:
     reading: bool
 
 
-def _through_copy(func: n.PrimFunc, me: Member, scope: DataflowScope, copy: _Copy) -> Effect:
+def _through_copy(func: n.PrimFunc, me: Member, scope: BlockDataflow, copy: _Copy) -> Effect:
     """`func` with the copy beside the block, which then uses that."""
     indices = only_place(me, copy.buffer)
     _check_inside(me, copy.buffer, indices)
@@ -195,7 +195,7 @@ def _check_inside(me: Member, buffer: n.Buffer, indices: Indices) -> None:
             raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} may lie outside of it", me.name)
 
 
-def _check_readable(me: Member, scope: DataflowScope, place: CachePlace, buffer: n.Buffer, at: int) -> None:
+def _check_readable(me: Member, scope: BlockDataflow, place: CachePlace, buffer: n.Buffer, at: int) -> None:
     for writer in scope.writers(buffer):
         if writer is me:
             raise Illegal(f"block {me.name!r} also writes {buffer.name!r}", me.name)
@@ -203,7 +203,7 @@ def _check_readable(me: Member, scope: DataflowScope, place: CachePlace, buffer:
             raise Illegal(f"block {writer.name!r} writes {buffer.name!r} in the same loops, or later", me.name)
 
 
-def _check_writable(me: Member, scope: DataflowScope, place: CachePlace, buffer: n.Buffer, indices: Indices) -> None:
+def _check_writable(me: Member, scope: BlockDataflow, place: CachePlace, buffer: n.Buffer, indices: Indices) -> None:
     others = [m for m in scope.members if m is not me and (m.writes(buffer) or m.reads(buffer))]
     mine = scope.members.index(me)
     for other in others:

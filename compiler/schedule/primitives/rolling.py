@@ -10,7 +10,7 @@ from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
-    DataflowScope,
+    BlockDataflow,
     Member,
     check_leaf,
     common_prefix,
@@ -80,7 +80,7 @@ class _Roll:
 # ------------------------------------------------------------------------------------ finding
 
 
-def _readers(me: Member, scope: DataflowScope, buffer: n.Buffer) -> list[Member]:
+def _readers(me: Member, scope: BlockDataflow, buffer: n.Buffer) -> list[Member]:
     """The blocks that read the buffer, which nothing else uses."""
     for other in scope.members:
         if other is not me and other.writes(buffer):
@@ -97,7 +97,7 @@ def _readers(me: Member, scope: DataflowScope, buffer: n.Buffer) -> list[Member]
     return readers
 
 
-def _roll(me: Member, scope: DataflowScope, readers: Sequence[Member], buffer: n.Buffer) -> _Roll:
+def _roll(me: Member, scope: BlockDataflow, readers: Sequence[Member], buffer: n.Buffer) -> _Roll:
     """The outermost loop around all the blocks whose iterations overlap in one dimension. Raises Illegal when there is
     none, or when what an iteration computes is not the whole window that it reads."""
     shared = common_prefix([m.path for m in (me, *readers)])

@@ -15,7 +15,7 @@ from compiler.frontend.onnx.control_flow.graph_functions import (
     function_results,
 )
 from compiler.frontend.onnx.errors import NeedsValueError
-from compiler.frontend.onnx.importer import Importer, Scope, wants_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
@@ -27,7 +27,7 @@ from compiler.relax.nodes import (
 from compiler.relax.nodes.binding import as_seq
 
 
-def branch(importer: Importer, node: Node, scope: Scope) -> Any:
+def branch(importer: Importer, node: Node, scope: ImportScope) -> Any:
     """Compute one of two graphs."""
     g = importer.g
     condition = node.value(0)

@@ -10,7 +10,7 @@ from onnx import GraphProto
 
 from compiler.frontend.onnx.errors import NeedsValueError
 from compiler.frontend.onnx.graph_builder import GraphBuilder
-from compiler.frontend.onnx.importer import Importer, Scope, wants_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.model_source import graphs_in
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value, tidy
@@ -51,7 +51,9 @@ class Captured:
     symbols: list[n.Var]
 
 
-def captured(g: GraphBuilder, scope: Scope, graphs: Iterable[GraphProto], more: Sequence[TensorValue]) -> Captured:
+def captured(
+    g: GraphBuilder, scope: ImportScope, graphs: Iterable[GraphProto], more: Sequence[TensorValue]
+) -> Captured:
     """Return what `graphs` use of a scope; `more` are values that functions take besides."""
     names = sorted(set().union(*[free_names(graph) for graph in graphs]))
     values = {name: scope.find(name) for name in names}
@@ -97,7 +99,7 @@ def _replaced(value: Value | None, leaf: Callable[[TensorValue], TensorValue]) -
 class FunctionBuilder:
     """Builds private functions that take a shape (all dimensions), then what is captured, then their own values."""
 
-    def __init__(self, importer: Importer, scope: Scope, held: Captured) -> None:
+    def __init__(self, importer: Importer, scope: ImportScope, held: Captured) -> None:
         self.importer, self.g, self.scope, self.held = importer, importer.g, scope, held
 
     def arguments(self, own: Sequence[RelaxExpr]) -> list[RelaxExpr]:
@@ -129,7 +131,7 @@ class FunctionBuilder:
             return TensorValue(value.dtype, value.elem, None, array, value.wants)
 
         values = {key: _replaced(value, leaf) for key, value in self.held.values.items()}
-        scope = Scope(
+        scope = ImportScope(
             self.scope.opsets, values, None, self.scope.attributes, self.scope.depth + 1, self.scope.prefix
         )  # fmt: skip
         with g.bb.function(name, [*params, *own], private=True):
@@ -142,7 +144,7 @@ class FunctionBuilder:
 class Inside:
     """A function that is being built: the scope of its graph, its dimensions, what it captures, its own values."""
 
-    scope: Scope
+    scope: ImportScope
     shape: Var
     captured: Sequence[RelaxExpr]
     own: Sequence[Var]

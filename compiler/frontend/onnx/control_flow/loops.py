@@ -10,7 +10,7 @@ from compiler.frontend.onnx.control_flow.loop_shape import LoopShape
 from compiler.frontend.onnx.control_flow.recursive_loop import recursive_loop
 from compiler.frontend.onnx.control_flow.unrolled_loop import unrolled_loop
 from compiler.frontend.onnx.errors import NeedsValueError
-from compiler.frontend.onnx.importer import Importer, Scope, wants_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue
 
@@ -20,7 +20,7 @@ UNROLLED_SEQUENCES = 1024
 """The same for loops over sequences, whose length must be known."""
 
 
-def loop(importer: Importer, node: Node, scope: Scope) -> Any:
+def loop(importer: Importer, node: Node, scope: ImportScope) -> Any:
     """Repeat a graph while a condition holds, so often at most as a count says."""
     graph: GraphProto = node.required("body")
     states = list(node.inputs[2:]) + [None] * (len(graph.input) - len(node.inputs))
@@ -31,7 +31,7 @@ def loop(importer: Importer, node: Node, scope: Scope) -> Any:
     return run_loop(importer, node, scope, shape)
 
 
-def run_loop(importer: Importer, node: Node, scope: Scope, shape: LoopShape) -> Any:
+def run_loop(importer: Importer, node: Node, scope: ImportScope, shape: LoopShape) -> Any:
     steps = _known_steps(shape)
     over_sequences = any(not isinstance(state, TensorValue) for state in shape.states) or any(
         name.op_type.startswith("Sequence") for name in shape.graph.node

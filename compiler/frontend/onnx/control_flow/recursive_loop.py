@@ -16,7 +16,7 @@ from compiler.frontend.onnx.control_flow.graph_functions import (
 from compiler.frontend.onnx.control_flow.loop_shape import LoopShape
 from compiler.frontend.onnx.element_types import dtype_of
 from compiler.frontend.onnx.graph_builder import GraphBuilder
-from compiler.frontend.onnx.importer import Importer, Scope, wants_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue, Value
 from compiler.ir.base import GlobalVar, RelaxExpr
@@ -38,7 +38,7 @@ from compiler.relax.nodes.dims import variables
 from compiler.tir import nodes as n
 
 
-def recursive_loop(importer: Importer, node: Node, scope: Scope, shape: LoopShape) -> Any:
+def recursive_loop(importer: Importer, node: Node, scope: ImportScope, shape: LoopShape) -> Any:
     """A loop as functions that call each other: one asks whether to go on, one takes a step."""
     g = importer.g
     g.begin_control()

@@ -8,7 +8,7 @@ from onnx import GraphProto, TensorProto
 
 from compiler.frontend.onnx.control_flow.loop_shape import LoopShape
 from compiler.frontend.onnx.control_flow.loops import run_loop
-from compiler.frontend.onnx.importer import Importer, Scope
+from compiler.frontend.onnx.importer import Importer, ImportScope
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue, plain
 from compiler.ir.base import RelaxExpr
@@ -16,7 +16,7 @@ from compiler.relax import op
 from compiler.tir import ops
 
 
-def scan(importer: Importer, node: Node, scope: Scope) -> Any:
+def scan(importer: Importer, node: Node, scope: ImportScope) -> Any:
     """Run a graph over slices of tensors, and stack what it gives."""
     if node.opset < 9:
         return _batched_scan(importer, node, scope)
@@ -41,7 +41,7 @@ def scan(importer: Importer, node: Node, scope: Scope) -> Any:
     return run_loop(importer, node, scope, shape)
 
 
-def _batched_scan(importer: Importer, node: Node, scope: Scope) -> Any:
+def _batched_scan(importer: Importer, node: Node, scope: ImportScope) -> Any:
     """Scan as before opset 9: the first dimension is a batch, each of whose samples is scanned by itself."""
     g, graph = importer.g, node.required("body")
     if node.given(0):

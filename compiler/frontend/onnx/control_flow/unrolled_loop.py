@@ -9,7 +9,7 @@ from onnx import GraphProto
 
 from compiler.frontend.onnx.control_flow.graph_functions import as_tensors
 from compiler.frontend.onnx.control_flow.loop_shape import LoopShape
-from compiler.frontend.onnx.importer import Importer, Scope, wants_of
+from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue, Value
 from compiler.relax import op
@@ -30,7 +30,7 @@ def _stays_true(graph: GraphProto) -> bool:
     return False
 
 
-def unrolled_loop(importer: Importer, node: Node, scope: Scope, shape: LoopShape, steps: int) -> Any:
+def unrolled_loop(importer: Importer, node: Node, scope: ImportScope, shape: LoopShape, steps: int) -> Any:
     """A loop written out; None where its condition is not known before it runs."""
     g, graph = importer.g, shape.graph
     if shape.counts_steps and steps and not _stays_true(graph):

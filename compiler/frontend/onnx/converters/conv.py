@@ -24,7 +24,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowMoves:
     """How a window moves over `rank` dimensions. `pads` are the amounts before each, then those after."""
 
     rank: int
@@ -35,7 +35,7 @@ class Window:
 
 def window_of(
     g: GraphBuilder, node: Node, kernel: Sequence[int], sizes: Sequence[PrimExpr], ceil: bool = False
-) -> Window:
+) -> WindowMoves:
     """The window of a node: `kernel` its extents, `sizes` those of what it moves over."""
     rank = len(kernel)
     strides = node.ints("strides") or [1] * rank
@@ -61,7 +61,7 @@ def window_of(
         pads = [*first, *last]
     elif auto == "VALID":
         pads = [0] * (2 * rank)
-    return Window(rank, strides, dilations, pads)
+    return WindowMoves(rank, strides, dilations, pads)
 
 
 _CONV = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
@@ -84,7 +84,7 @@ def channel_vector(g: GraphBuilder, vector: TensorValue, rank: int) -> RelaxExpr
     return g.emit(op.reshape(g.expr(vector), (1, -1, *[1] * (rank - 2))))
 
 
-def conv_window(g: GraphBuilder, node: Node, x: RelaxExpr | TensorValue, w: TensorValue) -> Window:
+def conv_window(g: GraphBuilder, node: Node, x: RelaxExpr | TensorValue, w: TensorValue) -> WindowMoves:
     """How the filters of a convolution move."""
     kernel = node.ints("kernel_shape") or (g.sizes(w) or [])[2:]
     return window_of(g, node, kernel, g.shape(x)[2:])
@@ -92,7 +92,7 @@ def conv_window(g: GraphBuilder, node: Node, x: RelaxExpr | TensorValue, w: Tens
 
 def convolved(
     g: GraphBuilder, node: Node, x: RelaxExpr, w: TensorValue, out_dtype: str | None = None,
-    window: Window | None = None,
+    window: WindowMoves | None = None,
 ) -> RelaxExpr:  # fmt: skip
     """The convolution of a node, without its bias; `window` replaces what its attributes say."""
     weight = g.expr(w)

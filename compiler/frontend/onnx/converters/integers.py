@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from compiler.frontend.onnx.converters.conv import Window, conv_window, convolved
+from compiler.frontend.onnx.converters.conv import WindowMoves, conv_window, convolved
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
@@ -122,7 +122,7 @@ def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, ze
         half = window.rank
         around = [0] * 4 + [n for d in range(half) for n in (window.pads[d], window.pads[half + d])]
         image = g.emit(op.nn.pad(image, around, "constant", zero))
-        window = Window(half, window.strides, window.dilations, [0] * (2 * half))
+        window = WindowMoves(half, window.strides, window.dilations, [0] * (2 * half))
     total = convolved(g, node, image, w, "int32", window)
     weights = g.emit(op.reshape(summed(g, w, list(range(1, rank))), (1, -1, *[1] * (rank - 2))))
     return g.emit(op.subtract(total, g.emit(op.multiply(weights, g.full(zero, "int32")))))

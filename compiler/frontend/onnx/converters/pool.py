@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.dtype import parse_dtype
-from compiler.frontend.onnx.converters.conv import Window, window_of
+from compiler.frontend.onnx.converters.conv import WindowMoves, window_of
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import elements, max_pool_places, unpooled
 from compiler.frontend.onnx.node import Node
@@ -29,14 +29,14 @@ _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 
 
-def _window(g: GraphBuilder, node: Node, x: RelaxExpr) -> tuple[list[int], Window]:
+def _window(g: GraphBuilder, node: Node, x: RelaxExpr) -> tuple[list[int], WindowMoves]:
     kernel = node.ints("kernel_shape")
     if kernel is None or min(kernel, default=0) < 1:
         node.fail(f"kernel_shape is {kernel}")
     return kernel, window_of(g, node, kernel, g.shape(x)[2:])
 
 
-def _sizes(g: GraphBuilder, node: Node, x: RelaxExpr, kernel: Sequence[int], window: Window) -> list[Any]:
+def _sizes(g: GraphBuilder, node: Node, x: RelaxExpr, kernel: Sequence[int], window: WindowMoves) -> list[Any]:
     """The extents of the result; with ceil_mode a last window may lie partly outside, but not begin there."""
     ceil, found = bool(node.int("ceil_mode", 0)), []
     for d, size in enumerate(g.shape(x)[2:]):
@@ -73,7 +73,9 @@ def max_pool(g: GraphBuilder, node: Node) -> Result:
     return g.te(_max_kernel, x, kernel, window, sizes, name="max_pool")
 
 
-def _read(x: Tensor, window: Window, i: Sequence[PrimExpr], taps: Sequence[Any]) -> tuple[list[PrimExpr], PrimExpr]:
+def _read(
+    x: Tensor, window: WindowMoves, i: Sequence[PrimExpr], taps: Sequence[Any]
+) -> tuple[list[PrimExpr], PrimExpr]:
     """The place of a tap, and whether it lies inside."""
     places, inside = [], []
     for d, tap in enumerate(taps):
@@ -90,7 +92,7 @@ def _taps(kernel: Sequence[int]) -> list[Any]:
     return [reduce_axis((i64(0), i64(extent)), f"k{d}") for d, extent in enumerate(kernel)]
 
 
-def _max_kernel(x: Tensor, kernel: Sequence[int], window: Window, sizes: Sequence[Any]) -> Tensor:
+def _max_kernel(x: Tensor, kernel: Sequence[int], window: WindowMoves, sizes: Sequence[Any]) -> Tensor:
     taps = _taps(kernel)
 
     def at(*i: PrimExpr) -> Any:
@@ -102,7 +104,7 @@ def _max_kernel(x: Tensor, kernel: Sequence[int], window: Window, sizes: Sequenc
 
 
 def _max_with_places(
-    x: Tensor, kernel: Sequence[int], window: Window, sizes: Sequence[Any], order: int
+    x: Tensor, kernel: Sequence[int], window: WindowMoves, sizes: Sequence[Any], order: int
 ) -> list[Tensor]:
     """The largest elements and their places in the flat tensor, the first of equal ones."""
     return max_pool_places(x, kernel, window.strides, window.dilations, window.pads, sizes, order)
@@ -125,7 +127,9 @@ def average_pool(g: GraphBuilder, node: Node) -> Result:
     return g.te(_mean_kernel, x, kernel, window, sizes, count_pad, name="average_pool")
 
 
-def _mean_kernel(x: Tensor, kernel: Sequence[int], window: Window, sizes: Sequence[Any], count_pad: bool) -> Tensor:
+def _mean_kernel(
+    x: Tensor, kernel: Sequence[int], window: WindowMoves, sizes: Sequence[Any], count_pad: bool
+) -> Tensor:
     taps = _taps(kernel)
 
     def summed(*i: PrimExpr) -> Any:
@@ -174,7 +178,7 @@ def _root(value: PrimExpr, p: int) -> PrimExpr:
     return intrin.sqrt(value) if p == 2 else intrin.power(value, ops.const(1.0 / p, value.dtype))
 
 
-def _norm_kernel(x: Tensor, kernel: Sequence[int], window: Window, sizes: Sequence[Any], p: int) -> Tensor:
+def _norm_kernel(x: Tensor, kernel: Sequence[int], window: WindowMoves, sizes: Sequence[Any], p: int) -> Tensor:
     taps = _taps(kernel)
 
     def summed(*i: PrimExpr) -> Any:
@@ -236,7 +240,7 @@ def col2im(g: GraphBuilder, node: Node) -> Result:
     x, image, block = node.value(0), node.value(1), node.value(2)
     sizes, kernel = (_extents(g, value) for value in (image, block))
     rank = len(kernel)
-    window = Window(
+    window = WindowMoves(
         rank, node.ints("strides") or [1] * rank, node.ints("dilations") or [1] * rank,
         node.ints("pads") or [0] * (2 * rank),
     )  # fmt: skip
@@ -260,7 +264,7 @@ def _extents(g: GraphBuilder, value: TensorValue) -> list[Any]:
 
 
 def _placed(
-    x: Tensor, channels: Any, sizes: Sequence[Any], kernel: Sequence[Any], counts: Sequence[Any], window: Window
+    x: Tensor, channels: Any, sizes: Sequence[Any], kernel: Sequence[Any], counts: Sequence[Any], window: WindowMoves
 ) -> Tensor:
     taps = [reduce_axis((i64(0), i64(extent)), f"k{d}") for d, extent in enumerate(kernel)]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.frontend.torch.dimensions import Dimensions
-from compiler.frontend.torch.dtypes import Constants
+from compiler.frontend.torch.dtypes import TorchConstants
 from compiler.frontend.torch.errors import RefusedNode
 from compiler.frontend.torch.importer import GraphImporter, missing_nodes
 from compiler.ir.base import RelaxExpr
@@ -36,7 +36,7 @@ class _Import:
     def __init__(self, graph_module: Any) -> None:
         self.graph_module = graph_module
         self.builder = BlockBuilder()
-        self.importer = GraphImporter(self.builder, Dimensions(), Constants())
+        self.importer = GraphImporter(self.builder, Dimensions(), TorchConstants())
         self.placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
         self.inputs = tuple([node.meta.get("val") for node in self.placeholders])
 

@@ -10,7 +10,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.config import register_option, truth
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import (
     Binding,
     BindingBlock,
@@ -83,7 +83,7 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
     if not USE_CUDA_GRAPH.value(context):
         return mod
     functions = dict(mod.functions)
-    names = Names()
+    names = FreshNames()
     for gvar in functions:
         names.take(gvar.name_hint)
     keys = 0
@@ -106,7 +106,7 @@ class _Rewriter:
 
     mod: IRModule
     func: Function
-    names: Names
+    names: FreshNames
     key: int
     added: dict[GlobalVar, Function] = field(default_factory=dict)
     _storages: dict[Var, Binding] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import map_children
-from compiler.relax.names import Names
+from compiler.relax.names import FreshNames
 from compiler.relax.nodes import Function
 from compiler.relax.nodes.base import set_struct_info
 from compiler.relax.nodes.renew import Renewal
@@ -26,7 +26,7 @@ def normalize_global_var(mod: IRModule, context: PassContext) -> IRModule:
     def main(x):    # private                       def main1(x):
     """
     public = {name: str(func.attrs["global_symbol"]) for name, func in mod.items() if "global_symbol" in func.attrs}
-    taken = Names()
+    taken = FreshNames()
     for symbol in public.values():
         if symbol in taken:
             raise IRError(f"two functions have the global_symbol {symbol!r}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compiler.relax.nodes.dims import int64, variables
-from compiler.relax.vm_codegen.native.values import Storage
+from compiler.relax.vm_codegen.native.values import NativeStorage
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -22,7 +22,7 @@ class Arena:
     numbers: tuple[tuple[n.Var, PrimExpr], ...] = ()
 
 
-def plan(storages: Iterable[Storage]) -> Arena:
+def plan(storages: Iterable[NativeStorage]) -> Arena:
     """Give each storage its offset. Storages that are in use at the same time do not overlap."""
     roots = dict.fromkeys(storage.root for storage in storages)
     used = sorted((s for s in roots if s.place is None and s.first >= 0), key=lambda storage: storage.first)
@@ -31,7 +31,7 @@ def plan(storages: Iterable[Storage]) -> Arena:
     return _plan_others([storage for storage in used if not isinstance(storage.nbytes, n.IntImm)], end)
 
 
-def _plan_fixed(storages: Sequence[tuple[Storage, int]]) -> int:
+def _plan_fixed(storages: Sequence[tuple[NativeStorage, int]]) -> int:
     """The lowest place that is free for as long as the storage lives. Returns the end of them all."""
     living: list[tuple[int, int, int]] = []  # (begin, end, last use), by begin
     highest = 0
@@ -48,7 +48,7 @@ def _plan_fixed(storages: Sequence[tuple[Storage, int]]) -> int:
     return _aligned(highest)
 
 
-def _plan_others(storages: Sequence[Storage], start: int) -> Arena:
+def _plan_others(storages: Sequence[NativeStorage], start: int) -> Arena:
     """Places behind `start` for storages whose size the call tells: those of one size take turns."""
     # by size: an offset, and the last use of who is there
     places: dict[tuple[str, frozenset[n.Var]], list[tuple[PrimExpr, list[int]]]] = {}

@@ -18,7 +18,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.dims import dim as as_dim
 from compiler.relax.nodes.dims import variables
-from compiler.relax.vm_codegen.native.values import NotNative, Shape, Storage, Tensor, Value, bytes_of
+from compiler.relax.vm_codegen.native.values import NativeStorage, NotNative, ShapeValue, Tensor, Value, bytes_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -26,7 +26,7 @@ from compiler.tir.visit import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class FunctionHeader:
     """The parameters of a function: variables, of which `buffers` says which are arrays.
 
     `implicit` are dimensions that follow the parameters in a call.
@@ -37,9 +37,9 @@ class Header:
     implicit: tuple[ShapeVar, ...]
 
 
-def header_of(func: n.PrimFunc) -> Header:
+def header_of(func: n.PrimFunc) -> FunctionHeader:
     """A kernel's."""
-    return Header(func.params, dict(func.buffer_map), shape_vars(func))
+    return FunctionHeader(func.params, dict(func.buffer_map), shape_vars(func))
 
 
 class GraphHeader:
@@ -54,7 +54,7 @@ class GraphHeader:
         self.values = [self._value(param.name_hint, param.struct_info) for param in func.params]
         try:
             empty = n.PrimFunc(tuple(self.params), n.Evaluate(ops.const(0)), None, self.buffers)
-            self.header = Header(empty.params, self.buffers, shape_vars(empty))
+            self.header = FunctionHeader(empty.params, self.buffers, shape_vars(empty))
             scalars = [param for param in self.params if param not in self.buffers]
             self.symbols = names_for([*scalars, *(bound.var for bound in self.header.implicit)])
             for buffer in self.buffers.values():
@@ -89,7 +89,7 @@ class GraphHeader:
                 if dims is None:
                     dims = tuple([n.Var(f"{name}_{axis}", "int64") for axis in range(info.ndim)])
                 data = self.buffer(name, dims, info.dtype)
-                return Tensor(Storage(bytes_of(dims, info.dtype), data), dims, info.dtype)
+                return Tensor(NativeStorage(bytes_of(dims, info.dtype), data), dims, info.dtype)
             case TupleStructInfo():
                 return tuple([self._value(f"{name}_{index}", item) for index, item in enumerate(info.fields)])
             case ShapeStructInfo():
@@ -97,7 +97,7 @@ class GraphHeader:
                 if count < 0:
                     raise NotNative(f"how many extents the shape {name!r} has is not known")
                 values = info.values or (None,) * count
-                return Shape(tuple([self._number(f"{name}_{i}", v, "int64") for i, v in enumerate(values)]))
+                return ShapeValue(tuple([self._number(f"{name}_{i}", v, "int64") for i, v in enumerate(values)]))
             case PrimStructInfo():
                 return self._number(name, info.value, info.dtype)
         raise NotNative(f"the argument {name!r} is neither an array, a tuple, a shape nor a number")
@@ -116,7 +116,7 @@ class GraphHeader:
 
 
 def fitted(
-    header: Header, args: Sequence[Tensor | PrimExpr], check: Callable[[PrimExpr, int], None]
+    header: FunctionHeader, args: Sequence[Tensor | PrimExpr], check: Callable[[PrimExpr, int], None]
 ) -> tuple[PrimExpr, ...]:
     """The dimensions to be passed after these arguments. What cannot be proven about shapes is given to `check`, with
     the argument's position. Raises NotNative where an argument does not fit.

@@ -16,7 +16,7 @@ from compiler.relax.vm_codegen.native.values import (
     Instruction,
     Loop,
     NotNative,
-    Shape,
+    ShapeValue,
     Tensor,
     Value,
     leaves,
@@ -91,7 +91,7 @@ class LoopTrace(Trace):
         )
         if isinstance(value, Tensor):
             return Tensor(opened.storage, dims, dtype)
-        return Shape(dims) if isinstance(value, Shape) else dims[0]
+        return ShapeValue(dims) if isinstance(value, ShapeValue) else dims[0]
 
     # --------------------------------------------------------------------------- ends of a step
 
@@ -158,7 +158,7 @@ class LoopTrace(Trace):
             found |= set(self._changes(number, arg, now))
         self.found |= found
         places = {id(value.storage): number for number, value in enumerate(self._state) if isinstance(value, Tensor)}
-        fills: list[tuple[Cell, Tensor | Shape]] = []
+        fills: list[tuple[Cell, Tensor | ShapeValue]] = []
         for number, cell in self._cells.items():
             arg = _counted(args[number])
             if isinstance(arg, Tensor) and id(arg.storage) in places and places[id(arg.storage)] in self._cells:
@@ -191,13 +191,13 @@ def _rank(value: Value) -> int:
     return len(_counted(value).dims)
 
 
-def _counted(value: Value) -> Tensor | Shape:
+def _counted(value: Value) -> Tensor | ShapeValue:
     """An argument as something with extents: a number is a shape of one."""
     match value:
-        case Tensor() | Shape():
+        case Tensor() | ShapeValue():
             return value
         case PrimExpr(dtype="int64"):
-            return Shape((value,))
+            return ShapeValue((value,))
     raise NotNative("a loop over what is neither an array, a shape nor an int64 number")
 
 

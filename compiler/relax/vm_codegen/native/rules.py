@@ -10,9 +10,9 @@ from compiler.relax.nodes.dims import int64
 from compiler.relax.vm_codegen.native.values import (
     Follows,
     Heap,
+    NativeStorage,
     NotNative,
-    Shape,
-    Storage,
+    ShapeValue,
     Tensor,
     Text,
     Value,
@@ -40,7 +40,7 @@ class Function(Protocol):
     def shown(self, extent: PrimExpr) -> str:
         """An extent in a message; its value takes its place where the message is shown."""
 
-    def storage(self, nbytes: PrimExpr) -> Storage:
+    def storage(self, nbytes: PrimExpr) -> NativeStorage:
         """New memory of the function's own."""
 
     def read(self, source: Tensor, name: str) -> n.Var:
@@ -95,7 +95,7 @@ def _heap(made: Function, size: Value) -> Value:
 def _match_shape(made: Function, value: Value, heap: Value, size: Value, *rest: Value) -> Value:
     *codes, what = rest
     message = _text(what)
-    if not isinstance(value, Tensor | Shape):
+    if not isinstance(value, Tensor | ShapeValue):
         raise NotNative("a shape that is not known")
     if len(value.dims) != _known(size):
         made.check(_FALSE, f"{message}: it must have {_known(size)} dimensions")
@@ -135,7 +135,7 @@ def _same(made: Function, extent: PrimExpr, wanted: PrimExpr, what: str) -> None
 @_rule("make_shape")
 def _make_shape(made: Function, heap: Value, size: Value, *codes: Value) -> Value:
     pairs = zip(codes[::2], codes[1::2])
-    return Shape(tuple([_slot(heap, x) if _known(code) else int64(_known(x)) for code, x in pairs]))
+    return ShapeValue(tuple([_slot(heap, x) if _known(code) else int64(_known(x)) for code, x in pairs]))
 
 
 @_rule("make_prim_value")
@@ -193,7 +193,7 @@ def _compute_number(made: Function, heap: Value, *steps: Value) -> Value:
 
 @_rule("shape_of")
 def _shape_of(made: Function, value: Value) -> Value:
-    return Shape(_tensor(value).dims)
+    return ShapeValue(_tensor(value).dims)
 
 
 @_rule("tensor_to_shape")
@@ -205,7 +205,7 @@ def _tensor_to_shape(made: Function, value: Value) -> Value:
         raise NotNative(f"a shape of {array.dtype} numbers")
     places = [ops.add(array.offset, int64(_WORD * axis)) for axis in range(array.dims[0].value)]
     numbers = [Tensor(array.storage, (int64(1),), "int64", place) for place in places]
-    return Shape(tuple([made.read(number, f"read_{axis}") for axis, number in enumerate(numbers)]))
+    return ShapeValue(tuple([made.read(number, f"read_{axis}") for axis, number in enumerate(numbers)]))
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def _check_tensor(made: Function, value: Value, ndim: Value, *rest: Value) -> Va
 @_rule("check_shape_info")
 def _check_shape(made: Function, value: Value, ndim: Value, what: Value) -> Value:
     count = _known(ndim)
-    fits = isinstance(value, Shape) and count in (-1, len(value.dims))
+    fits = isinstance(value, ShapeValue) and count in (-1, len(value.dims))
     return _require(made, fits, f"{_text(what)}: a shape of {count} extents is wanted")
 
 
@@ -259,7 +259,7 @@ def _assert(made: Function, condition: Value, message: Value, *values: Value) ->
 # -- memory ----------------------------------------------------------------------------------------
 @_rule("alloc_storage")
 def _alloc_storage(made: Function, shape: Value, device: Value, dtype: Value, *scope: Value) -> Value:
-    if not isinstance(shape, Shape):
+    if not isinstance(shape, ShapeValue):
         raise NotNative("memory of an unknown size")
     if _known(device) not in (0, -1):
         raise NotNative("memory of another device")
@@ -268,7 +268,7 @@ def _alloc_storage(made: Function, shape: Value, device: Value, dtype: Value, *s
 
 @_rule("alloc_tensor")
 def _alloc_tensor(made: Function, storage: Value, offset: Value, shape: Value, dtype: Value) -> Value:
-    if not isinstance(storage, Storage) or not isinstance(shape, Shape) or not isinstance(offset, PrimExpr):
+    if not isinstance(storage, NativeStorage) or not isinstance(shape, ShapeValue) or not isinstance(offset, PrimExpr):
         raise NotNative("an array of an unknown shape")
     _check_extents(made, shape.dims)
     return Tensor(storage, shape.dims, _text(dtype), ops.cast("int64", offset))
@@ -283,7 +283,7 @@ def _new_tensor(made: Function, shape: Value, device: Value, dtype: Value) -> Va
 @_rule("reshape")
 def _reshape(made: Function, value: Value, shape: Value) -> Value:
     array = _tensor(value)
-    if not isinstance(shape, Shape):
+    if not isinstance(shape, ShapeValue):
         raise NotNative("a reshape whose shape is not known")
     dims = list(shape.dims)
     open_axes = [axis for axis, extent in enumerate(dims) if isinstance(extent, n.IntImm) and extent.value == -1]

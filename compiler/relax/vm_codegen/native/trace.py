@@ -33,7 +33,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.dims import int64, replaced, simplified, variables
 from compiler.relax.nodes.unify import Values, unify
-from compiler.relax.vm_codegen.native.header import GraphHeader, Header, fitted, header_of
+from compiler.relax.vm_codegen.native.header import FunctionHeader, GraphHeader, fitted, header_of
 from compiler.relax.vm_codegen.native.rules import RULES
 from compiler.relax.vm_codegen.native.values import (
     Branch,
@@ -46,12 +46,12 @@ from compiler.relax.vm_codegen.native.values import (
     Instruction,
     Invoke,
     Merged,
+    NativeStorage,
     NotNative,
     Open,
     Read,
     Reserve,
-    Shape,
-    Storage,
+    ShapeValue,
     Tensor,
     Text,
     Unknown,
@@ -85,14 +85,14 @@ class Surroundings:
     constant: Callable[[Constant], int]
     constants: int = 0
     checks: list[str] = field(default_factory=list)
-    headers: dict[str, Header] = field(default_factory=dict)
+    headers: dict[str, FunctionHeader] = field(default_factory=dict)
 
     def check_number(self, message: str) -> int:
         if message not in self.checks:
             self.checks.append(message)
         return self.checks.index(message)
 
-    def header(self, name: str) -> Header:
+    def header(self, name: str) -> FunctionHeader:
         """Return what a kernel takes. Raises NotNative for a name that is none."""
         if name not in self.headers:
             if name not in self.kernels:
@@ -113,9 +113,9 @@ class Trace:
         self.around = around
         self.own = GraphHeader(name, func)
         self.code: list[Instruction] = []
-        self.storages: list[Storage] = []
+        self.storages: list[NativeStorage] = []
         self.calls: set[str] = set()
-        self.written: set[Storage] = set()
+        self.written: set[NativeStorage] = set()
         self.position = 0
         self._scope = 0
         self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
@@ -165,7 +165,7 @@ class Trace:
             case Constant():
                 return self._constant(expr)
             case ShapeExpr():
-                return Shape(expr.values)
+                return ShapeValue(expr.values)
             case PrimValue():
                 return expr.value
             case StringImm() | DataTypeImm():
@@ -196,7 +196,7 @@ class Trace:
         self.around.constants = max(self.around.constants, number + 1)
         if number not in self._constants:
             dims = tuple(map(int64, constant.data.shape))
-            storage = Storage(bytes_of(dims, constant.data.dtype), number)
+            storage = NativeStorage(bytes_of(dims, constant.data.dtype), number)
             self._constants[number] = Tensor(storage, dims, constant.data.dtype)
         return self._constants[number]
 
@@ -266,7 +266,7 @@ class Trace:
             if not self._same_dims(yes.dims, no.dims) or not all(map(self._known_here, yes.dims)):
                 return Merged(Cell.of(len(yes.dims)), yes.dtype)
             return self._allocated(yes.dims, yes.dtype)
-        if isinstance(yes, Shape) and isinstance(no, Shape) and len(yes.dims) == len(no.dims):
+        if isinstance(yes, ShapeValue) and isinstance(no, ShapeValue) and len(yes.dims) == len(no.dims):
             if self._same_dims(yes.dims, no.dims) and all(map(self._known_here, yes.dims)):
                 return yes
             return Merged(Cell.of(len(yes.dims)))
@@ -285,14 +285,14 @@ class Trace:
         if not isinstance(value, Merged):
             return value
         found = self.open(value.cell, value.dtype or "uint8")
-        return found if value.dtype else Shape(found.dims)
+        return found if value.dtype else ShapeValue(found.dims)
 
     def open(self, cell: Cell, dtype: str) -> Tensor:
         """The array in a cell, its extents as new names."""
         dims = tuple([self.number(f"extent_{axis}") for axis in range(cell.ndim)])
         address = n.Var("address", "handle")
         self._emit(Open(cell, address, dims))
-        return Tensor(Storage(bytes_of(dims, dtype), address), dims, dtype)
+        return Tensor(NativeStorage(bytes_of(dims, dtype), address), dims, dtype)
 
     def number(self, name: str) -> n.Var:
         """A name for a number that the function finds out here."""
@@ -311,7 +311,7 @@ class Trace:
         """Whether an extent is found out where the function runs."""
         return mentions(extent, self.late)
 
-    def fill(self, cell: Cell, source: Tensor | Shape) -> None:
+    def fill(self, cell: Cell, source: Tensor | ShapeValue) -> None:
         """Have an array copied into a cell, or only numbers."""
         self._use(source)
         self._emit(Fill(cell, source.dims, source if isinstance(source, Tensor) else None))
@@ -319,7 +319,7 @@ class Trace:
     def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
         """Have what a branch gives where the If's value is: made there, or copied at the branch's end."""
         if isinstance(target, Merged):
-            assert isinstance(source, Tensor | Shape)
+            assert isinstance(source, Tensor | ShapeValue)
             if isinstance(source, Tensor):
                 source.storage.used_at(end)
             self.code.append(Fill(target.cell, source.dims, source if isinstance(source, Tensor) else None))
@@ -356,9 +356,9 @@ class Trace:
         except CodegenError:
             return "another"
 
-    def storage(self, nbytes: PrimExpr) -> Storage:
+    def storage(self, nbytes: PrimExpr) -> NativeStorage:
         """New memory of the function's own."""
-        made = Storage(simplified(nbytes, self._analyzer), None, self._scope)
+        made = NativeStorage(simplified(nbytes, self._analyzer), None, self._scope)
         if mentions(made.nbytes, self.late):
             size = as_float(made.nbytes)
             fits = ops.logical_and(ops.greater_equal(size, 0.0), ops.less_equal(size, MOST_BYTES))
@@ -405,11 +405,11 @@ class Trace:
         self._invoke(name, self.around.header(name), args, lambda i: f"{self.name}: argument {i} of the kernel {name}")
         return NOTHING
 
-    def _invoke(self, name: str, header: Header, args: Sequence[Value], what: Callable[[int], str]) -> None:
+    def _invoke(self, name: str, header: FunctionHeader, args: Sequence[Value], what: Callable[[int], str]) -> None:
         flat = list(leaves(tuple(args)))
         given: list[Tensor | PrimExpr] = []
         for value in flat:
-            if isinstance(value, Shape):
+            if isinstance(value, ShapeValue):
                 given += value.dims
             elif isinstance(value, Tensor | PrimExpr):
                 given.append(value)
@@ -440,7 +440,7 @@ class Trace:
             assert isinstance(leaf, Tensor)
             own.buffer("result", [n.Var("any", "int64") for _ in leaf.dims], leaf.dtype)
         first = len(own.params) - len(outs)
-        header = Header(tuple(own.params), own.buffers, own.header.implicit)
+        header = FunctionHeader(tuple(own.params), own.buffers, own.header.implicit)
         self.calls.add(name)
         self._invoke(
             name, header, [*args, *outs], lambda i: f"{name}: argument {own.names[i]!r}" if i < first else name
@@ -464,7 +464,7 @@ def _info(value: Value) -> StructInfo | None:
     match value:
         case Tensor():
             return TensorStructInfo(value.dims, value.dtype)  # type: ignore[arg-type]
-        case Shape():
+        case ShapeValue():
             return ShapeStructInfo(value.dims)
         case tuple():
             fields = [_info(item) for item in value]

@@ -32,7 +32,7 @@ class Follows(NotNative):
 
 
 @dataclass(eq=False, slots=True)
-class Storage:
+class NativeStorage:
     """Memory: of a parameter, a constant, or of the function's own.
 
     first, last: the instructions that use it, by position. scope: the branch that it was made in. place: where it is,
@@ -45,10 +45,10 @@ class Storage:
     first: int = -1
     last: int = -1
     offset: PrimExpr = field(default_factory=lambda: int64(0))
-    merged: Storage | None = None
+    merged: NativeStorage | None = None
 
     @property
-    def root(self) -> Storage:
+    def root(self) -> NativeStorage:
         """The storage that this one became a part of; itself where there is none."""
         found = self
         while found.merged is not None:
@@ -60,7 +60,7 @@ class Storage:
         root.first = position if root.first < 0 else min(root.first, position)
         root.last = max(root.last, position)
 
-    def merge_into(self, other: Storage) -> None:
+    def merge_into(self, other: NativeStorage) -> None:
         """Be the same memory as `other` from now on."""
         root = self.root
         root.merged = other
@@ -73,7 +73,7 @@ class Storage:
 class Tensor:
     """An array in a storage, `offset` bytes behind its beginning."""
 
-    storage: Storage
+    storage: NativeStorage
     dims: tuple[PrimExpr, ...]
     dtype: str
     offset: PrimExpr = field(default_factory=lambda: int64(0))
@@ -84,7 +84,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Shape:
+class ShapeValue:
     """A shape."""
 
     dims: tuple[PrimExpr, ...]
@@ -125,7 +125,7 @@ class Merged:
 
 
 Value = Union[  # noqa: UP007
-    Tensor, Shape, Text, Heap, FunctionName, Storage, Unknown, Merged, PrimExpr, tuple["Value", ...]
+    Tensor, ShapeValue, Text, Heap, FunctionName, NativeStorage, Unknown, Merged, PrimExpr, tuple["Value", ...]
 ]
 
 
@@ -183,7 +183,7 @@ class Cell:
     def array(self) -> Tensor:
         """The cell itself, as functions take it: an array of its words."""
         dims = (int64(CELL_HEAD + self.ndim),)
-        return Tensor(Storage(bytes_of(dims, "int64"), self.base), dims, "int64")
+        return Tensor(NativeStorage(bytes_of(dims, "int64"), self.base), dims, "int64")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -198,7 +198,7 @@ class Read:
 class Reserve:
     """Have memory for a storage whose size is known from here on; its place is the variable of the address."""
 
-    storage: Storage
+    storage: NativeStorage
     cell: Cell
 
 

@@ -27,11 +27,11 @@ from compiler.relax.vm_codegen.native.values import (
     Instruction,
     Invoke,
     Loop,
+    NativeStorage,
     NotNative,
     Open,
     Read,
     Reserve,
-    Storage,
     Tensor,
     Value,
     bytes_of,
@@ -59,26 +59,26 @@ from compiler.tir.nodes import PrimExpr, Stmt
 
 
 @dataclass(frozen=True, slots=True)
-class NativeFunction:
+class CompiledGraph:
     """A graph function in the IR of kernels. `results`: for each array of what it gives, in order, the number of the
     result that it is, or -1 - the number of the argument that it is."""
 
     func: n.PrimFunc
     results: tuple[int, ...]
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> NativeFunction:
+    def with_attrs(self, attrs: Mapping[str, Any]) -> CompiledGraph:
         """The function with more said about it."""
         func = self.func
         for name, value in attrs.items():
             func = func.with_attr(name, value)
-        return NativeFunction(func, self.results)
+        return CompiledGraph(func, self.results)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeFunctions:
     """The functions that became machine code, and why others did not: a line for each call in the way."""
 
-    functions: Mapping[str, NativeFunction]
+    functions: Mapping[str, CompiledGraph]
     interpreted: tuple[str, ...]
 
 
@@ -112,7 +112,7 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
             traces[name] = Trace(name, graph, around) if body is None else follow_loop(name, body, graph, around)
         except NotNative as error:
             why[name] = error.every
-    made: dict[str, NativeFunction] = {}
+    made: dict[str, CompiledGraph] = {}
     while True:
         called = {callee for trace in traces.values() for callee in trace.calls}
         gone = {name: missing for name, trace in traces.items() if (missing := sorted(trace.calls - traces.keys()))}
@@ -148,7 +148,7 @@ class _Writer:
         self._dtypes: list[str] = []
         self._shared: dict[Reserve, Cell] = {}
 
-    def function(self) -> NativeFunction:
+    def function(self) -> CompiledGraph:
         """The function. Raises NotNative where its results cannot be given to a caller."""
         trace = self._trace
         arguments = {
@@ -181,7 +181,7 @@ class _Writer:
                     extent_text(extent, {})
         except CodegenError as error:
             raise NotNative(f"a result whose shape the arguments do not tell: {error.message}") from None
-        return NativeFunction(func, tuple(numbers))
+        return CompiledGraph(func, tuple(numbers))
 
     def _positions(self) -> list[int]:
         """For each value that the function takes, with shapes as one, the position of its parameter."""
@@ -193,7 +193,7 @@ class _Writer:
 
     # ------------------------------------------------------------------------------- results
 
-    def _results(self, arguments: Mapping[Storage, int], positions: Sequence[int]) -> list[int]:
+    def _results(self, arguments: Mapping[NativeStorage, int], positions: Sequence[int]) -> list[int]:
         numbers = []
         for place, leaf in enumerate(leaves(self._trace.result)):
             if not isinstance(leaf, Tensor):
@@ -206,7 +206,7 @@ class _Writer:
                 numbers.append(-1 - positions[index])
         return numbers
 
-    def _argument(self, leaf: Tensor, arguments: Mapping[Storage, int]) -> int | None:
+    def _argument(self, leaf: Tensor, arguments: Mapping[NativeStorage, int]) -> int | None:
         """Which argument a result is, whole and in the same shape; None where it is none."""
         if self._is_called:
             return None
@@ -257,7 +257,7 @@ class _Writer:
         target: Cell | Tensor
         if told if self._is_called else known or told:
             dims = first.dims if known else self._checked(arrays, tuple(declared.dims or ()))
-            target = Tensor(Storage(first.nbytes, own.buffer(name, dims, first.dtype)), dims, first.dtype)
+            target = Tensor(NativeStorage(first.nbytes, own.buffer(name, dims, first.dtype)), dims, first.dtype)
         else:
             words = (int64(CELL_HEAD + len(first.dims)),)
             target = Cell(own.buffer(name, words, "int64"), len(first.dims), owned=False)

@@ -113,10 +113,10 @@ def test_memory_is_used_again() -> None:
     executable = relax.build(bb.get(), "llvm", exec_mode="compiled")
     check(bb.get(), data(64, 64) / 8)
     from compiler.relax.vm_codegen.native.arena import plan
-    from compiler.relax.vm_codegen.native.values import Storage
+    from compiler.relax.vm_codegen.native.values import NativeStorage
 
     size = tir.IntImm("int64", 64 * 64 * 4)
-    chain = [Storage(size, first=i, last=i + 1) for i in range(20)]
+    chain = [NativeStorage(size, first=i, last=i + 1) for i in range(20)]
     total = plan(chain).nbytes
     assert isinstance(total, tir.IntImm)
     assert total.value == 2 * size.value
@@ -127,9 +127,9 @@ def test_memory_is_used_again() -> None:
 @settings(max_examples=60, deadline=None)
 def test_storages_in_use_together_never_overlap(sizes: list[tuple[int, int, int]]) -> None:
     from compiler.relax.vm_codegen.native.arena import plan
-    from compiler.relax.vm_codegen.native.values import Storage
+    from compiler.relax.vm_codegen.native.values import NativeStorage
 
-    made = [Storage(tir.IntImm("int64", size), first=first, last=first + length) for size, first, length in sizes]
+    made = [NativeStorage(tir.IntImm("int64", size), first=first, last=first + length) for size, first, length in sizes]
     total = plan(made).nbytes
     assert isinstance(total, tir.IntImm)
     spans = [(s.offset.value, s.offset.value + s.nbytes.value, s.first, s.last) for s in made]  # type: ignore[attr-defined]

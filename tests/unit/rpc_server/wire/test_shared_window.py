@@ -10,7 +10,7 @@ import pytest
 from rpc_server.client.host_memory_pool import HostMemoryPool
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.messages import CHUNK
-from rpc_server.wire.shared_window import SLOT, SLOTS, Window, make_window_memory
+from rpc_server.wire.shared_window import SLOT, SLOTS, SharedWindow, make_window_memory
 from rpc_server.wire.stream import FrameStream, stream_pair
 
 SIZE = 100_000  # it fits into the socket, too
@@ -23,7 +23,10 @@ def pair():
     ours, theirs = stream_pair()
     for sock in (ours, theirs):
         sock.settimeout(60)
-    yield FrameStream(ours, window=Window(fd, made=True)), FrameStream(theirs, window=Window(fd, made=False))
+    yield (
+        FrameStream(ours, window=SharedWindow(fd, made=True)),
+        FrameStream(theirs, window=SharedWindow(fd, made=False)),
+    )
     os.close(fd)
     ours.close()
     theirs.close()
@@ -124,10 +127,10 @@ def test_memory_that_may_shrink_or_is_too_small_is_refused(size):
     right = make_window_memory()
     fd = other_memory(size is None, os.fstat(right).st_size if size is None else size)
     with pytest.raises(ProtocolError):
-        Window(fd, made=False)
+        SharedWindow(fd, made=False)
     left, _ = socket.socketpair()
     with pytest.raises((ProtocolError, OSError)):  # no memory at all
-        Window(left.fileno(), made=False)
+        SharedWindow(left.fileno(), made=False)
     os.close(fd)
     os.close(right)
 
