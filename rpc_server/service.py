@@ -237,16 +237,13 @@ def _watch_lifeline(fd: int, parent: int, stop: Stop) -> None:
         threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def start_child(
-    module: str, make_options: Callable[[int], bytes], *, silent: bool = False
-) -> tuple[subprocess.Popen[str], int]:
-    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it, as this process's end does.
-    `make_options` gives the JSON for the child's end of that."""
+def start_child(module: str, options: ServiceOptions, *, silent: bool = False) -> tuple[subprocess.Popen[str], int]:
+    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it, as this process's end does."""
     read_end, lifeline = os.pipe()
     try:
-        options = {**msgspec.json.decode(make_options(read_end)), "parent": os.getpid()}
+        given = msgspec.structs.replace(options, lifeline_fd=read_end, parent=os.getpid())
         process = subprocess.Popen(
-            [*PYTHON, "-m", module, msgspec.json.encode(options).decode()],
+            [*PYTHON, "-m", module, msgspec.json.encode(given).decode()],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -276,17 +273,15 @@ def first_line(line: str, module: str) -> int | ServerStartError:
 
 class ChildService:
     """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`, whose first line on stdout is
-    "listening on HOST:PORT" or its failure as JSON. `make_options` gives the JSON for a lifeline descriptor.
+    "listening on HOST:PORT" or its failure as JSON.
 
     Raises ServerStartError: the child did not come to listen. Without `wait`, the first look at `port` does.
     """
 
-    def __init__(
-        self, module: str, make_options: Callable[[int], bytes], *, silent: bool = False, wait: bool = True
-    ) -> None:
+    def __init__(self, module: str, options: ServiceOptions, *, silent: bool = False, wait: bool = True) -> None:
         self._module = module
         self._port: int | None = None
-        self._process, lifeline = start_child(module, make_options, silent=silent)
+        self._process, lifeline = start_child(module, options, silent=silent)
         self._lifeline: int | None = lifeline
         if wait:
             self._port = self._read_port()

@@ -433,11 +433,7 @@ class Tracker(ChildService):
     ) -> None:
         settings = TrackerOptions(host=host, port=port, port_end=port_end if port else 0, **options)
         self.host = host
-        super().__init__(
-            "tracker.server",
-            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
-            silent=silent,
-        )
+        super().__init__("tracker.server", settings, silent=silent)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ _MOST_URL = 8000
 
 
 class WebhookError(TuningError):
-    """A web hook that could not be told, by the name of its file."""
+    """A web hook that could not be reached, by the name of its file."""
 
     kind = "webhook"
 

@@ -107,9 +107,7 @@ class _Child:
         self.began = now
         again = 0 if self.trouble is not None else self.port  # somebody else may have it now
         options = msgspec.structs.replace(self.options, port=self.options.port or again)
-        self.process, self.lifeline = start_child(
-            "rpc_server.box.server", lambda fd: msgspec.json.encode(msgspec.structs.replace(options, lifeline_fd=fd))
-        )
+        self.process, self.lifeline = start_child("rpc_server.box.server", options)
 
     def let_go(self) -> None:
         """Have the process end, by the pipe it watches and by a signal."""

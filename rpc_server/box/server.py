@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import zmq
 
 from compiler.target import entry_points
@@ -388,11 +387,7 @@ class Server(ChildService):
             **options,
         )
         self.host = host
-        super().__init__(
-            "rpc_server.box.server",
-            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
-            silent=silent,
-        )
+        super().__init__("rpc_server.box.server", settings, silent=silent)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import zmq
 
 from rpc_server.errors import ServerStartError
@@ -142,11 +141,7 @@ class Relay(ChildService):
     def __init__(self, host: str = "127.0.0.1", port: int = 0, silent: bool = False, **options: Any) -> None:
         settings = RelayOptions(host=host, port=port, **options)
         self.host = host
-        super().__init__(
-            "rpc_server.relay.server",
-            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
-            silent=silent,
-        )
+        super().__init__("rpc_server.relay.server", settings, silent=silent)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import socket
 
-import msgspec
-
 from rpc_server.box.server_options import ServerOptions
 from rpc_server.service import ChildService
 
@@ -32,9 +30,4 @@ class PrivateServer(ChildService):
             gpu=gpu,
             spare_delay_s=_NO_SPARE_S,
         )
-        super().__init__(
-            "rpc_server.box.server",
-            lambda fd: msgspec.json.encode(msgspec.structs.replace(options, lifeline_fd=fd)),
-            silent=True,
-            wait=False,
-        )
+        super().__init__("rpc_server.box.server", options, silent=True, wait=False)

@@ -103,5 +103,5 @@ class _Shared:
 
 
 def _begin() -> None:
-    """Ctrl-C is this program's to hear, not its helpers'."""
+    """Ignore Ctrl-C in a helper: this program handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -25,7 +25,7 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
 
 
 def generate_one(func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
-    """Return of the sketches that `generate` gives the one called `name`, without making the others.
+    """Return the sketch called `name` of those that `generate` gives, without making the others.
 
     Its trace has decisions near the values `begin`. None where only `generate` can say: it knows sketches of more than
     the shapes that a product on vectors takes.

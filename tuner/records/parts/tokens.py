@@ -23,7 +23,7 @@ class TokenRecords(StorePart):
         expires_at: datetime | None = None,
         scopes: Scopes = EVERYTHING,
     ) -> tuple[Token, str]:
-        """Make a token; returns it with its secret, which cannot be had again. Raises InvalidRecord."""
+        """Make a token; returns it with its secret, which is not kept. Raises InvalidRecord."""
         secret = tokens.new_secret()
         digest = tokens.digest_of(secret)
         return self._write(lambda c: tokens.add(c, name, digest, role, created_by, expires_at, scopes)), secret

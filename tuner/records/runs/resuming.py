@@ -1,4 +1,4 @@
-"""How a run that did not finish is gone on with, on the devices that it began with."""
+"""Resuming a run that did not finish, on the devices that it began with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values_of(command: str, flag: str) -> list[str]:
 
 
 def resume_command(run: Run, db: str | None = None) -> str:
-    """Return the command that goes on with a run, in the record store `db` if that is not the setting's."""
+    """Return the command that resumes a run, in the record store `db` if that is not the setting's."""
     words = ["tunefarm", "tune", "--resume", str(run.id), *(["--db", db] if db else [])]
     for flag in _DEVICES:
         words += [word for value in values_of(run.command, flag) for word in (f"--{flag}", value)]
@@ -35,5 +35,5 @@ def resume_command(run: Run, db: str | None = None) -> str:
 
 
 def may_resume(run: Run) -> bool:
-    """Tell whether a run ended before it was finished, and can be gone on with here."""
+    """Tell whether a run ended before it was finished, and can be resumed here."""
     return run.state.ended and run.state is not RunState.FINISHED and IMPORTED not in run.options

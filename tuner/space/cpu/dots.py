@@ -56,7 +56,7 @@ class Unit:
     held: str | None = None
     beside: str = ""  # a feature that is needed, too
 
-    def is_had(self, target: Target) -> bool:
+    def is_available(self, target: Target) -> bool:
         """Whether a CPU has the instruction."""
         return self.feature in target.features and (not self.beside or self.beside in target.features)
 
@@ -142,7 +142,7 @@ def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
         fits = roles.v.extent % unit.lanes == 0 and found.k.extent % unit.group == 0
         fits &= info.output.buffer.dtype == unit.sums and (plain or unit.held is None)
         fits &= found.scalar.buffer.dtype in unit.scalar and found.vector.buffer.dtype in unit.vector
-        if fits and unit.is_had(target):
+        if fits and unit.is_available(target):
             return unit
     return None
 

@@ -145,8 +145,8 @@ class Judge:
         return near
 
     def _streaming(self, values: Values) -> float:
-        """Return what is read where it lies comes fast in long rows, few of them at a time, and in whole lines. Of a
-        line that two tiles share, the second's part may be gone before it is read."""
+        """Return how fast an operand comes that is read in place: fast in long rows, few at a time, in whole lines. Of
+        a line that two tiles share, the second's part may be gone before it is read."""
         row = values["vectors"] * self.hardware.lanes * self.element_bytes
         lines = row / (-(-row // _LINE) * _LINE)
         if self._depth(values) > STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
