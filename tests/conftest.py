@@ -105,7 +105,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a failure goes what the processes of the test's farms said: it is often there that it began."""
+    """Add to a failure what the processes of the test's farms said: it is often there that it began."""
     report = yield
     if report.failed and (kit := sys.modules.get("tests.kit.cli.farm")):  # most tests have no farm
         report.sections += [log for farm in kit.FARMS for log in farm.logs()]

@@ -119,7 +119,7 @@ def test_messages_that_are_heard_bring_no_credit_for_the_next():
 
 
 def test_honest_messages_are_counted_as_they_are_on_the_wire():
-    """Of every size, over many times the credit, with heartbeats between them."""
+    """The messages are of every size, over many times the credit, with heartbeats between them."""
     heard = 0
 
     def count(_sock, _route, frames):

@@ -276,7 +276,7 @@ def test_a_user_without_rights_isolates_too():
 
 
 def test_a_folder_that_others_cannot_enter_makes_no_kernel_root(tmp_path):
-    """With namespaces they need not enter it; without, the server refuses to start."""
+    """They need not enter it where there are namespaces; elsewhere the server refuses to start."""
     if os.geteuid() != 0:
         pytest.skip("only root can give up being root")
     tmp_path.chmod(0o700)

@@ -99,7 +99,7 @@ def test_memory_of_a_control_group():
 
 
 def test_processes_of_a_control_group():
-    """Of either version: so many tasks, and no more."""
+    """Groups of either version hold it to so many tasks, and no more."""
     groups = TaskGroups(processes=4, memory=None)
     if not groups.limits_processes:
         pytest.skip("no control group here limits processes for this process")

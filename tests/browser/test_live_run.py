@@ -24,7 +24,7 @@ PATIENCE_MS = 180_000  # a tuning process begins slowly on a busy machine
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RecordStore]:
-    """With nothing in it."""
+    """Yield a store with nothing in it."""
     with RecordStore.open(tmp_path / "records.db", create=True) as opened:
         yield opened
 

@@ -176,7 +176,7 @@ def _pad_einsum(sch: Schedule, rng: Rng) -> None:
 
 
 def _decompose_padding(sch: Schedule, rng: Rng) -> None:
-    """Of the first block that pads, if there is one."""
+    """Decompose the first block that pads, if there is one."""
     blocks = [p[-1].block for p in tree.block_paths(sch.func.body)]
     padding = [b.name_hint for b in blocks if isinstance(b.body, n.BufferStore) and isinstance(b.body.value, n.Call)]
     block = sch.get_block(next(iter(padding), "none"))

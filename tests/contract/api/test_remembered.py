@@ -70,7 +70,7 @@ def test_a_baseline_that_is_shorter_at_the_end_of_the_run_shows(api: httpx.Clien
 
 
 def test_a_new_best_of_another_process_shows(api: httpx.Client, farm: Farm) -> None:
-    """Of another store, as far as the database can tell; a server says so in its own time."""
+    """The other process is another store, as far as the database can tell; a server says so in its own time."""
     run = farm.run()
     with RecordStore.open(farm.store._engine.url.render_as_string(hide_password=False)) as elsewhere:
         for number in range(1, 7):

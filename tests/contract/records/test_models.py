@@ -308,7 +308,7 @@ def test_no_query_of_models_walks_a_growing_table(farm: Farm) -> None:
 
 
 def test_many_versions_are_registered_at_once_or_none_of_them(store: RecordStore) -> None:
-    """As one after the other would; and what contradicts itself keeps all of them out."""
+    """The result is that of one after the other; a version that contradicts itself keeps all of them out."""
     news = [
         version(name=f"net{number % 40}", digest=hashlib.sha256(b"%d" % number).hexdigest(), owner=owner, kind=kind)
         for number in range(60)

@@ -26,7 +26,7 @@ echo 'GPU 1: Stand-in (UUID: GPU-1b)'
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """Of a process that finds two GPUs and the stand-in's pycuda."""
+    """Return the environment of a process that finds two GPUs and the stand-in's pycuda."""
     smi = tmp_path / "bin" / "nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI)

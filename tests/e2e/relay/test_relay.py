@@ -235,7 +235,7 @@ def test_a_pass_does_not_outlive_its_lease(apart):
         old.release()
 
         def the_relay_refuses():
-            """Until the box has told it, the box does."""
+            """Whether the relay refuses: before the box has told it, the box does."""
             with pytest.raises((ConnectError, LeaseRefused)) as caught:
                 open_session(token=old.token, **place)
             return isinstance(caught.value, ConnectError) and "no such lease" in caught.value.message

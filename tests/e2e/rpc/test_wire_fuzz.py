@@ -89,7 +89,7 @@ def as_frames(_channel, message, kind, request_id=0):
 
 
 def first_words_of_a_box() -> list[bytes]:
-    """As a listener hears them that never answers."""
+    """Return a box's first messages, as a listener hears them that never answers."""
     context = zmq.Context()
     try:
         with context.socket(zmq.ROUTER) as listener:

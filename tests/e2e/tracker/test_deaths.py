@@ -25,7 +25,7 @@ def shared() -> Iterator[Farm]:
 
 @pytest.fixture
 def farm(shared: Farm) -> Farm:
-    """With both boxes ready, whatever died in it before."""
+    """Return the farm with both boxes ready, whatever died in it before."""
     for name in {"one", "two"} - set(shared.boxes):
         shared.start_box(name)
     session = shared.connect("watcher")

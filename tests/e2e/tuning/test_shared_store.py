@@ -212,7 +212,7 @@ def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: 
 
 
 def test_budgets_of_time_end_a_run(store: RecordStore) -> None:
-    """Without a number of trials; however few a busy machine gets done, the run ends by itself."""
+    """The run has no number of trials; however few a busy machine gets done, it ends by itself."""
     options = RunOptions(trials=0, seconds=0.5, finalists=0)
     outcome = tune([search()], fleet=Farm(2, 0.01).fleet, builder=ReplayBuilder(), options=options, store=store)
     assert outcome.snapshot.done == store.runs.get(1).trials

@@ -29,7 +29,7 @@ TIMING = Timing(late_s=60.0, box_timeout_s=60.0, grace_s=5.0)  # tuners die here
 
 @pytest.fixture
 def tracker() -> Iterator[Tracker]:
-    """With a device of each key."""
+    """Yield a tracker with a device of each key."""
     with Tracker("127.0.0.1", port=0, silent=True, timing=TIMING) as running:
         address = ("127.0.0.1", running.port)
         servers = [Server("127.0.0.1", port=0, silent=True, tracker_addr=address, key=key) for key in KEYS]

@@ -96,7 +96,7 @@ class CliFarm:
         return json.loads(self.run(*args, "--json").stdout)
 
     def logs(self) -> Iterator[tuple[str, str]]:
-        """Of each process how it is or was, and the end of what it said."""
+        """Yield how each process is or was, and the end of what it said."""
         for process in self.processes:
             ended = process.handle.poll()
             state = "runs" if ended is None else f"ended with {ended}"
@@ -134,7 +134,7 @@ def forget_stopped_farms() -> None:
 
 
 def device_states(tracker: str) -> list[str]:
-    """Of a tracker's devices. For waiting: asked in this process, it costs a fortieth of `tunefarm devices`."""
+    """Return the states of a tracker's devices. Asked in this process, it costs a fortieth of `tunefarm devices`."""
     host, _, port = tracker.rpartition(":")
     with connect_tracker(host, int(port), timeout_s=60) as session:
         return sorted(device.state for device in session.devices())

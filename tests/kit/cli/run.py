@@ -29,7 +29,7 @@ def run_cli(capfd: pytest.CaptureFixture[str], *args: str) -> Outcome:
 
 
 def exit_code(*args: str) -> int:
-    """That of `tunefarm ARGS`."""
+    """Return the exit status of `tunefarm ARGS`."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with pytest.raises(SystemExit) as ended:

@@ -197,7 +197,7 @@ def _close(got: Array, want: Array, tolerance: float, where: str) -> None:
 
 
 def _check_constants(case: Case) -> None:
-    """With constant sizes the StructInfo is constant, and equal to what the kernel makes."""
+    """Check that constant sizes give a constant StructInfo, equal to what the kernel makes."""
     for sizes in case.sizes[:2]:
         inputs = [
             Var(f"x{i}", TensorStructInfo(dims_of(shape, sizes), case.dtype(i, case.dtypes[0])))
@@ -241,7 +241,7 @@ def _check_gradient(case: Case) -> None:
 
 
 def _check_layout(case: Case) -> None:
-    """With its tensors lying in other orders, a call that its layout rule writes anew gives what it gave."""
+    """Check that a call that its layout rule writes anew, for tensors in other orders, gives the same."""
     rng, sizes, dtype = np.random.default_rng(7), case.sizes[0], case.dtypes[0]
     arrays = arrays_of(case, sizes, dtype)
     inputs = [Var(f"x{i}", TensorStructInfo(a.shape, case.dtype(i, dtype))) for i, a in enumerate(arrays)]  # type: ignore[arg-type]

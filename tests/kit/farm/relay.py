@@ -40,7 +40,7 @@ def start_relay(port: int = 0) -> Relay:
 
 @dataclass
 class RelayFarm:
-    """Without keys, on loopback."""
+    """A farm behind a relay without keys, on loopback."""
 
     tracker: Tracker
     relay: Relay

@@ -68,7 +68,7 @@ class _Barrier:
 
 
 class WarpgroupUnit:
-    """Of one block. `reach` gives memory at an address; shared memory begins at `base`."""
+    """The unit of one block. `reach` gives memory at an address; shared memory begins at `base`."""
 
     def __init__(self, reach: Callable[[int, int], memoryview], base: int) -> None:
         self.reach, self.base = reach, base

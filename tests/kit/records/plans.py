@@ -24,7 +24,7 @@ SMALL_SORTS = (
     "FROM device_events",
 )
 SMALL_TABLES = ("targets", "device_classes", "devices", "tokens", "alembic_version")
-"""As many rows as there are machines, or kinds of them, or people."""
+"""Tables with as many rows as there are machines, or kinds of them, or people."""
 
 
 class Plans:

@@ -14,7 +14,7 @@ from tuner.records.store import RecordStore
 OLD, NEW = "c" * 64, "d" * 64
 SEEDED_PEAKS = {"peak_gflops": 180.0, "peak_gbytes": 24.0}
 BLOCKS = 8
-"""Of the graph: each two convolutions, one after the other, beside a way round both."""
+"""Blocks of the graph: each has two convolutions, one after the other, beside a way round both."""
 
 
 def seed_model(

@@ -16,8 +16,8 @@ from tests.kit.docs_pages import PAGES
 from tests.kit.places import DOCS, ROOT
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
-SCRIPTS = (".ci", "benchmarks", "examples", "migrations", "deploy")
-"""Folders of scripts, whose docstrings open as those of the packages do."""
+SCRIPTS = (".ci", "benchmarks", "examples", "migrations", "deploy", "tests")
+"""Folders of scripts and tests, whose docstrings open as those of the packages do."""
 LONGEST = 30
 """Words of a sentence."""
 TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
@@ -64,7 +64,7 @@ class Source:
 
 @cache
 def sources() -> dict[str, Source]:
-    """Of every file of the packages. The trees are not kept: the garbage collector would go through them all."""
+    """Read every file of the packages. The trees are not kept: the garbage collector would go through them all."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     return {str(path.relative_to(ROOT)): read(path) for path in paths}
 

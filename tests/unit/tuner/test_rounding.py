@@ -58,7 +58,7 @@ def test_checks_of_everyday_workloads_stay_as_they_were():
 
 @pytest.mark.parametrize("mean", [0.0, 0.5])
 def test_orders_of_a_long_sum_agree(mean):
-    """Of terms of both signs, of which next to nothing is left, and of positive ones."""
+    """The terms are of both signs, of which next to nothing is left, or positive."""
     terms = np.random.default_rng(0).uniform(-0.5, 0.5, 1 << 20)
     terms = (terms - terms.mean() + mean).astype("float32")
     in_order = np.cumsum(terms)[-1]

@@ -255,7 +255,7 @@ def test_loops_over_threads_are_refused() -> None:
 
 
 def test_buffers_that_may_overlap_are_read_again_after_a_store() -> None:
-    """Without tir.noalias two arguments may be one array."""
+    """Two arguments may be one array, since the function has no tir.noalias."""
     a, b, zero = buffer("a", 2), buffer("b", 2), ops.const(0)
     body = seq(
         BufferStore(b, a[zero] + 1.0, (zero,)),

@@ -1,4 +1,4 @@
-"""What a target answers for options that nobody gave, as Apache TVM answers it."""
+"""Targets answer for options that nobody gave as Apache TVM does."""
 
 from __future__ import annotations
 

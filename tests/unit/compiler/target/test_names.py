@@ -93,7 +93,7 @@ def test_a_target_of_a_device() -> None:
             Target.from_device(cuda(0))
 
     class Elsewhere(Device):
-        """As behind a connection."""
+        """A device like one behind a connection."""
 
     with pytest.raises(TargetError, match="another machine"):
         Target.from_device(Elsewhere("cpu", 0))

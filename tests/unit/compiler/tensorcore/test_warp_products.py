@@ -55,7 +55,7 @@ def halves(*shapes: tuple[int, ...], dtype: str = "float16") -> list[tuple[tuple
 
 
 def convolved(x: Array, w: Array, stride: int, padding: int) -> Array:
-    """Of images (N, C, H, W) and filters (K, C, R, S)."""
+    """Return the convolution of images (N, C, H, W) and filters (K, C, R, S)."""
     around = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, around), w.shape[2:], (2, 3))
     found: Array = np.einsum("ncyxrs,fcrs->nfyx", windows[:, :, ::stride, ::stride], w)

@@ -50,7 +50,7 @@ def test_only_twice_as_slow_is_hopeless_at_once():
 
 
 def test_a_few_short_calls_rule_nothing_out():
-    """While its threads wake up, a kernel takes twice and thrice its time."""
+    """A kernel takes twice and thrice its time while its threads wake up."""
     short = EvaluatorOptions(slower_than=0.00015)
     assert not is_hopeless(0.0006, 1, short)
     assert is_hopeless(0.012, 20, short)
@@ -153,7 +153,7 @@ class Slow:
 
 
 def test_a_slow_kernel_is_timed_with_fewer_calls() -> None:
-    """As many as fit into two fifths of the time that is left."""
+    """The calls are as many as fit into two fifths of the time that is left."""
     slow = Slow()
     result = _time(slow, EvaluatorOptions(number=100_000, repeat=50), once=0.001, left=100.0)  # type: ignore[arg-type]
     assert result.environment["number"] == 800

@@ -103,7 +103,7 @@ def in_finals(slots: int = 1, **limits: int) -> tuple[Driver, EngineState]:
 
 
 def results_of(driver: Driver) -> list[str]:
-    """Whose results are recorded, from the finals on."""
+    """List the candidates whose results are recorded, from the finals on."""
     recorded = [c.job for c in of(driver.log, RecordTrial) if c.job.purpose is not Purpose.SEARCH][1:]
     return [job.candidate.digest if job.candidate else "untuned" for job in recorded]
 

@@ -62,7 +62,7 @@ def test_all_that_is_included_is_found_once_by_its_path(folder):
 
 
 def test_the_source_is_compiled_where_none_of_its_files_are(folder):
-    """As on another machine: all a build worker has is the request."""
+    """Another machine is like this: all a build worker has is the request."""
     [item] = read_job(["kernels.toml"]).items
     request = pickle.dumps(BuildRequest(item.what.source(Target(TARGET), {"UNROLL": 2}), TARGET))
     shutil.rmtree(folder / "kernels")

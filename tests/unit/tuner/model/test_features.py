@@ -98,7 +98,7 @@ def test_what_is_copied_element_by_element_is_told_from_what_is_copied_in_vector
 
 
 def test_a_matrix_that_is_turned_while_it_is_packed_takes_longer():
-    """Unless that is done ahead of all calls."""
+    """It does not if that is done ahead of all calls."""
     drafts = {}
     for text in ("dense:64,64,64", "matmul:64,64,64", "ahead"):
         of = task("dense:64,64,64" if text == "ahead" else text)
@@ -149,8 +149,8 @@ def test_where_vectors_are_lines_the_draft_tries_tiles_that_nearly_fill_32_regis
 
 
 def test_rows_read_in_place_are_drafted_by_their_sets_and_lines():
-    """Of 512 rows 2 KiB apart each finds a place in the second-level cache, of 1024 rows 4 KiB apart half do; of 1021
-    elements, no row but the first begins with a line."""
+    """Each of 512 rows 2 KiB apart finds a place in the second-level cache, and half of 1024 rows 4 KiB apart do. Among
+    rows of 1021 elements, none but the first begins with a line."""
 
     def lost(spec):  # by not packing
         of = TuningTask.from_spec(spec, Target(WIDE))
@@ -295,7 +295,7 @@ def test_panels_that_nearly_fill_the_second_level_push_each_other_out():
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_vectors_of_every_second_element_are_loaded_and_shuffled(dtype):
-    """Of elements of 32 bits; smaller ones are gathered."""
+    """Elements of 32 bits are; smaller ones are gathered."""
     found = {}
     for stride in (1, 2):
         of = TuningTask.from_spec(f"conv2d:1,8,64,64,16,3,3,{stride},1:{dtype}", Target(WIDE))

@@ -166,7 +166,7 @@ def cut_and_packed(text: str) -> Sketch:
 
 
 def test_blocks_of_a_long_sum_keep_columns_and_rows_near():
-    """Of a tile's columns a block lies in the first-level cache, of a chunk of rows in the second."""
+    """A block of a tile's columns lies in the first-level cache, a block of a chunk of rows in the second."""
     sketch = cut_and_packed("matmul:1024,1024,1024")
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -198,7 +198,7 @@ def test_sums_in_blocks_agree_with_numpy_at_the_edges():
 
 
 def test_a_register_tile_stays_in_registers():
-    """Of a 6 x 2 tile, every product is one fused instruction on accumulators, and nothing is gathered."""
+    """Every product of a 6 x 2 tile is one fused instruction on accumulators, and nothing is gathered."""
     func = WorkloadSpec.parse("matmul:48,64,64").prim_func()
     sketch = next(s for s in generate(func, TARGET) if s.name == "panels+pack2")
     wanted = {"rows": 6, "vectors": 2, "panel": 2, "chunk": 4, "unroll": 4}

@@ -85,7 +85,7 @@ def test_only_float32_products_of_few_rows_by_a_matrix_from_memory_have_them():
 
 
 def test_rows_are_read_far_and_few_at_a_time():
-    """As many rows are read as a cache has ways, 16 KiB of each in one go; sums that are kept fit the second level."""
+    """Rows are read as many at a time as a cache has ways, 16 KiB of each in one go; kept sums fit the second level."""
     rng = np.random.default_rng(0)
     for sketch in generate(product("matmul:4,8192,4096"), ZEN):
         for _ in range(20):
@@ -99,7 +99,7 @@ def test_rows_are_read_far_and_few_at_a_time():
 
 
 def test_every_stream_has_a_load_of_its_own():
-    """Of 8 rows and 2 vectors, all are loaded and multiplied in one straight piece of code, and no sum is spilled."""
+    """All of 8 rows and 2 vectors are loaded and multiplied in one straight piece of code, and no sum is spilled."""
     func = product("matmul:4,4096,4096")
     sketch = generate(func, ZEN)[0]
     scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(at(sketch, depth=8, rows=4, vectors=2, panel=256))))

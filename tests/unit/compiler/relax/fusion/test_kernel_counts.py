@@ -73,7 +73,7 @@ def kernels(mod: Any) -> Counter[str]:
 
 @pytest.mark.parametrize("torch_heads", [False, True])
 def test_bert_base_takes_85_kernels(torch_heads: bool) -> None:
-    """Of each layer: the three products of attention at once, attention, three other products and two norms."""
+    """Each layer has the three products of attention at once, attention, three other products and two norms."""
     mod, weights = encoder(2, torch_heads)
     made = lowered(relax.transform.BindParams("main", weights)(mod))
     assert kernels(made).total() == 1 + 7 * 2  # so 85 for the twelve layers of BERT-base

@@ -82,5 +82,5 @@ def test_functions_build_the_operators_of_their_names() -> None:
 
 
 def test_the_page_of_operators_is_current() -> None:
-    """If this fails: python -m compiler.relax.op.page > docs/relax-operators.md."""
+    """A failure means: run python -m compiler.relax.op.page > docs/relax-operators.md."""
     assert (TESTS.parent / "docs" / "relax-operators.md").read_text(encoding="utf-8") == page()

@@ -150,7 +150,7 @@ def test_launches_go_alone_after_two_stalls_and_not_after_one() -> None:
 
 
 def test_stalls_that_take_less_time_than_lies_between_send_no_launch_alone() -> None:
-    """Of two threads one would be lost for all of it, to save less than half."""
+    """One of two threads would be lost for all of it, to save less than half."""
     set_num_threads(2)
     for _ in range(30):
         while goes_alone():  # after the stalls of another test
