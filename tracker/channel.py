@@ -261,7 +261,7 @@ class Channel:
 
 
 def _watch(sock: zmq.Socket[bytes], own: Waker) -> select.epoll:
-    """Tells of messages, unless one that was made before and is waited on does, and of `own`."""
+    """Wakes for messages and for `own`. Of several watches that are waited on, a message wakes the one made first."""
     watch = select.epoll()
     watch.register(int(sock.getsockopt(zmq.FD)), select.EPOLLIN | select.EPOLLEXCLUSIVE)
     watch.register(own.fd, select.EPOLLIN)

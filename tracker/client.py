@@ -385,9 +385,9 @@ def _login_name() -> str:
 
 
 class EarlySession:
-    """A connection to where a device is offered, and the request for a session on it: they are there while its box and
-    the tracker still agree. `options` are those the session is opened with; where `keys` hold the box's, nothing is
-    said ahead of them.
+    """A connection to the box of an offered device, begun while the box and the tracker still agree on the lease, and
+    the request for a session on it. `options` are those the session is opened with. Where `keys` hold the key of the
+    box, nothing is begun before the lease is granted.
     """
 
     def __init__(self, keys: KeyRing | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -397,7 +397,7 @@ class EarlySession:
         self._offer: Offered | None = None
 
     def prepare(self) -> None:
-        """Have ready what the first offer needs. The tracker has been asked meanwhile."""
+        """Prepare for the first offer, while the tracker works on the request."""
         self.ahead = self.ahead or Ahead()
 
     def to(self, offer: Offered) -> None:

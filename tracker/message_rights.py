@@ -92,8 +92,8 @@ class MessageRights:
             self._owners.pop(next(iter(self._owners)))
 
     def revoked(self) -> list[tuple[str, str]]:
-        """Peers whose key was revoked or given another role since they were let in, and that in words; each once. While
-        the list of keys cannot be read, there are none."""
+        """Peers whose key was revoked or given another role since they were let in, each once, with the reason in
+        words. While the list of keys cannot be read, there are none."""
         try:
             authorized = self._authorized()
         except KeyFileError as error:

@@ -117,7 +117,7 @@ class ExecutorLinks:
             self._end_starter()
 
     def _end_starter(self) -> None:
-        """Let go of it; the next executor that is wanted begins another."""
+        """End the process that executors are forked from; the next executor that is wanted starts another."""
         if (starter := self._starter) is None:
             return
         self._starter = None

@@ -221,7 +221,7 @@ def _isolation(options: ServerOptions, parent: Path) -> Isolation:
 
 
 def _own_code_runs_as(user: str) -> str:
-    """Whom checks of the box run as, which run no client's code: a user that has a name."""
+    """The user that health checks run as, which run no client's code: a named one where each executor has a number."""
     return "nobody" if user == EACH else user
 
 

@@ -34,7 +34,7 @@ _CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
 def greeting(first: AnyMessage, timeout_s: float | None = None) -> list[Buffer]:
-    """Request number 1 of a connection, for who says it before there is a `Connection`."""
+    """The frames of a connection's request number 1, to be sent before there is a `Connection`."""
     return public_codec.encode(first, request_id=1, timeout_s=timeout_s)
 
 

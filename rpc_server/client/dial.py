@@ -40,7 +40,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A socket that connects, or has, and its news; `relayed` where it goes through a relay."""
+    """A socket that is connecting or connected, and the monitor of its news; `relayed`: it goes through a relay."""
 
     socket: zmq.Socket[bytes]
     monitor: Monitor
@@ -70,7 +70,7 @@ class Ahead:
                 self._line = _connect(line, address, port)
 
     def say(self, greeting: list[Buffer]) -> None:
-        """Leaves as soon as the other end listens."""
+        """Send a greeting, which leaves as soon as the other end listens."""
         if self._line is not None:
             self.said = greeting
             send_frames(self._line.socket, greeting)

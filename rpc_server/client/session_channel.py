@@ -187,7 +187,7 @@ class _OnLane:
 
 
 def _enter_lane(opened: SessionOpened) -> Lane | None:
-    """The way to an executor on this machine; None for one elsewhere."""
+    """The lane to an executor on this machine; None for an executor elsewhere."""
     if not opened.lane:
         return None
     try:

@@ -20,7 +20,7 @@ LONG_S = 0.05
 
 
 def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
-    """Whether one measurement of so many calls, were it only a warm-up, already rules the kernel out."""
+    """Whether one measurement of so many calls, even a warm-up, already rules the kernel out."""
     return options.slower_than > 0 and spent_s > max(SHORT_S, AT_ONCE * options.slower_than * calls)
 
 
@@ -33,9 +33,9 @@ def piece(number: int, once_s: float, options: EvaluatorOptions) -> int:
 
 
 def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:
-    """Whether a measurement that speaks against the kernel should be taken again, for the shorter to count. That is so
-    for a single one that would rule it out, and for one during which another process had a core. Of long ones no
-    interruption is much."""
+    """Whether a measurement that speaks against the kernel should be taken again; the shorter of the two counts. That
+    is so when this measurement alone would rule the kernel out, and when another process had a core meanwhile. Long
+    measurements are not repeated: an interruption is a small part of them."""
     if options.slower_than <= 0 or spent_s > LONG_S:
         return False
     slow = spent_s > options.slower_than * calls

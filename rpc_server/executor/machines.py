@@ -47,7 +47,7 @@ def _function_info(name: str, found: Interface) -> FunctionInfo:
 
 
 def _short(shape: tuple[int | str, ...] | None) -> tuple[int | str, ...] | None:
-    """A shape that fits into a message: none with an extent whose expression is too long."""
+    """The shape, or None when the expression of an extent is too long for a message."""
     fits = shape is not None and all(isinstance(size, int) or len(size) <= MOST_LETTERS for size in shape)
     return shape if fits else None
 

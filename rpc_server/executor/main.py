@@ -236,9 +236,9 @@ def run(
     listener: socket.socket,
     isolate: Callable[[], None] = lambda: None,
 ) -> int:
-    """Be an executor, in a process that is warm; its status at the end.
+    """Run an executor in this process, which is warm, and return its exit status.
 
-    `isolate` takes the machine out of its sight, `ids` are whom it becomes.
+    `isolate` takes the machine out of its sight; `ids` are the user and group that it becomes.
     """
     faulthandler.enable()
     name_process("tunefarm-exec")
@@ -279,8 +279,8 @@ def run(
 
 
 class _WarmUp:
-    """A client that is nobody is let in and answered, before there are others: a fork copies each page when it first
-    writes to it. Made before the process is held to its limits, and refused the sockets that it takes."""
+    """Lets a made-up client in and answers it before real ones come: the first write to a page costs a copy in a forked
+    process. Make it before the process gets its limits, and before sockets, which it needs, are refused."""
 
     def __init__(self) -> None:
         self._server = LaneServer()
@@ -307,7 +307,7 @@ class _WarmUp:
 
 
 def _hold_back(settings: ExecutorSettings) -> None:
-    """Refuse this process what its level does. What the kernel does not have was said when the server started."""
+    """Refuse this process what its isolation level refuses. What the kernel lacks, the server logged at its start."""
     match settings.isolation:
         case Level.FULL:
             with contextlib.suppress(OSError):

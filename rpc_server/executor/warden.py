@@ -37,7 +37,7 @@ _STATUS = struct.Struct("i")
 
 
 def main(settings: ExecutorSettings) -> int:
-    """Be the warden of an executor; in the forks below be what it stands around. Returns the status to end with."""
+    """Run the warden of an executor, and in its forks process 1 and the executor. Returns the exit status."""
     name_process(NAME)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     for group in settings.groups:
@@ -67,7 +67,7 @@ def main(settings: ExecutorSettings) -> int:
 
 
 def _identity(settings: ExecutorSettings) -> tuple[int, int] | None:
-    """Whom the executor becomes."""
+    """The user and group that the executor becomes."""
     if not settings.user:
         return None
     if settings.user == EACH:

@@ -95,11 +95,11 @@ class LeaseTable:
     # --- for the supervisor's loop ------------------------------------------------------------------------
 
     def on_change(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, too, (from the changing thread) after every change; it must only nudge a loop."""
+        """Call `wake` after every change, from the thread that made it; it must only wake a loop."""
         self._listeners.append((wake, True))
 
     def on_change_of_known(self, wake: Callable[[], None]) -> None:
-        """Like `on_change`, but not for new leases: on those nothing depends before a session is opened."""
+        """Like `on_change`, but not for new leases: nothing depends on those before a session is opened."""
         self._listeners.append((wake, False))
 
     def _wake(self, is_new: bool = False) -> None:

@@ -16,8 +16,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have the kernel send SIGKILL when the parent ends, however it does; exit if it has already. One in another PID
-    namespace has no number here: None."""
+    """Have the kernel send SIGKILL when the parent ends, however it does; exit if it has already. `parent` is its
+    number, None for one in another PID namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent is not None and os.getppid() != parent:

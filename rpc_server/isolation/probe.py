@@ -45,7 +45,7 @@ def _become(user: str) -> None:
 
 
 def _enter(user: str, parent: Path) -> None:
-    """Do what a warden and the first process of its namespaces do."""
+    """Enter namespaces and a view as a warden and its process 1 do."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
 
         def inside() -> None:
@@ -63,7 +63,7 @@ def _enter(user: str, parent: Path) -> None:
 
 
 def _tried(action: Callable[[], None]) -> str:
-    """Do something in a child; what went wrong."""
+    """Do something in a child process, and return what went wrong, or ""."""
     told, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: this one only calls the kernel

@@ -79,7 +79,7 @@ _ALL_THREADS, _KEEP_SPECULATION = 1, 4
 
 
 class Sockets(Enum):
-    """Which sockets a process may make: those that its own, empty network has; Unix sockets; none but pairs."""
+    """The sockets that a process may make: any, in an empty network of its own; Unix sockets only; or only pairs."""
 
     OF_ITS_NETWORK = auto()
     UNIX = auto()
@@ -91,9 +91,9 @@ class _Program(ctypes.Structure):
 
 
 def filter_system_calls(sockets: Sockets) -> None:
-    """Refuse them to this process, each of its threads, and all it starts. Raises OSError where the kernel cannot.
+    """Refuse the calls to this process, each of its threads, and all it starts. Raises OSError where the kernel cannot.
 
-    The speed of the rest stays: kernels before 5.16 would otherwise turn off a part of the CPU's speculation.
+    The CPU's speculation stays on: kernels before 5.16 would turn off a part of it, and so slow down everything else.
     """
     code = program(sockets)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -142,7 +142,8 @@ def _families(sockets: Sockets) -> list[bytes]:
 
 
 def _only_for(number: int, code: list[bytes]) -> list[bytes]:
-    """`code`, which returns, for one system call; the accumulator holds the number before and, past it, after."""
+    """Run `code`, which ends with a return, for one system call only, and leave it out for others. The accumulator must
+    hold the call's number; it still does where `code` was left out."""
     return [_op(_EQUAL, number, 0, len(code)), *code]
 
 

@@ -84,7 +84,7 @@ def enter(folder: str, scratch: int, libraries: Iterable[str], *, gpu: bool) -> 
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Each of them that lies below no other, in order."""
+    """The paths that lie below no other one, in order."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths}):
         if not kept or not (path + "/").startswith(kept[-1] + "/"):
@@ -93,7 +93,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _show(root: str, path: str) -> None:
-    """The same tree, or link, under the new root, read-only."""
+    """Show a tree, or link, at the same path under the new root, read-only."""
     if os.path.islink(path):
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.symlink(os.readlink(path), root + path)

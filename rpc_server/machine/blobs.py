@@ -148,9 +148,10 @@ class BlobStore:
             self._drop(key)
 
     def _make_room(self, key: tuple[bytes, str], more: int) -> None:
-        """For so many bytes of an upload: blobs used longest ago go, then uploads of who has most under way.
+        """Make room for `more` bytes of an upload: drop the blobs used longest ago, then uploads of whoever has most
+        under way.
 
-        Raises BlobError, and drops the upload, when that is its own sender.
+        Raises BlobError, and drops this upload, when that is its own sender, or its sender has too much under way.
         """
         owner = key[0]
         if self._begun[owner] + more > self._capacity // 2:

@@ -27,7 +27,7 @@ def search_path() -> str:
 
 
 def environment(**added: str) -> dict[str, str]:
-    """This process's, with which another one imports our packages, and what is `added`."""
+    """The environment of this process, with a path on which children find our packages, and what is `added`."""
     return {**os.environ, "PYTHONPATH": search_path(), **added}
 
 
@@ -38,17 +38,17 @@ _PASSED_ON = ("PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWR
 
 
 def executor_environment(**added: str) -> dict[str, str]:
-    """The environment of a process that runs clients' code: nothing that is not listed here, and what is `added`."""
+    """The environment of a process that runs clients' code: only what is listed here, and what is `added`."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     return {**passed, "PYTHONPATH": search_path(), **added}
 
 
 def answer_of(module: str, settings: msgspec.Struct, kind: type[T], timeout_s: float, **added: str) -> T | str:
-    """Return what `python -m module SETTINGS` prints as JSON; or, in words, how it ended without: "did not end within 5
-    s".
+    """Return what `python -m module SETTINGS` prints as JSON, or in words how it ended without an answer, such as "did
+    not end within 5 s".
 
-    `added` comes to its environment. One that does not die, inside a driver that hangs, is left behind.
+    `added` comes to its environment. A process that does not die, because its driver hangs, is left behind.
     """
     child = subprocess.Popen(
         [*PYTHON, "-m", module, msgspec.json.encode(settings).decode()],

@@ -12,7 +12,7 @@ _NAME = "\0tunefarm-core-{}"
 
 @contextlib.contextmanager
 def claimed(cores: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    """Claim cores while this process lives; those that another server of this machine has claimed already.
+    """Claim cores while this process lives. Gives those that another server of this machine has claimed already.
 
     A claim is a Unix socket of an abstract name: the kernel keeps one of each, and it goes with its process.
     """

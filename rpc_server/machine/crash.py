@@ -153,9 +153,9 @@ def explain(
 
 
 def without_own_frames(stderr: str) -> str:
-    """Return what a process wrote before it died, less what Python's fault handler says of tunefarm's own frames.
+    """Return what a process wrote before it died, without tunefarm's own frames in the text of Python's fault handler.
 
-    It tells whose kernel it is nothing. Frames of their own Python code stay, under the line that leads to them.
+    Those frames tell the author of a kernel nothing. Frames of the author's own Python code stay, with their heading.
     """
     kept: list[str] = []
     heading = ""

@@ -95,6 +95,6 @@ class ExecutorStarter:
 
 
 def _environment(gpu: str) -> dict[str, str]:
-    """An executor's: what of the server's is no secret, the one GPU it sees, and numpy kept from starting threads."""
+    """The environment of executors: no secrets of the server's, the one GPU they see, and no threads for numpy."""
     more = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", MARK: str(os.getpid())}
     return executor_environment(**more, **(visible(gpu) if gpu else {}))

@@ -151,7 +151,7 @@ def _physical_cores() -> int:
 
 
 def _cores_of(threads: Iterable[int]) -> int:
-    """How many cores these hyper-threads are of; 0 where the system does not say."""
+    """The number of cores that these hyper-threads belong to; 0 where the system does not say."""
     siblings = {_read(_SYS_CPU.parent / f"cpu{number}/topology/thread_siblings_list") for number in threads}
     return len(siblings - {""})
 

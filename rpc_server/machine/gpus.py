@@ -54,7 +54,7 @@ class Probed(msgspec.Struct, frozen=True):
 
 
 def visible(uuid: str) -> dict[str, str]:
-    """Return what is added to the environment of a process that is to see one GPU only."""
+    """The variables that let a process see one GPU only."""
     return {VISIBLE: uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 

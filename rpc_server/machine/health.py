@@ -47,8 +47,8 @@ def judge(found: Calibration, baseline: Scores | None) -> Health:
 
 
 class HealthCheck:
-    """Checks a box, one check at a time. It keeps the baseline of each slot; one that the tracker remembers counts
-    when the box has none of its own yet. With `gpu`, a UUID, it is that one which is checked."""
+    """Checks a box, one check at a time. It keeps the baseline of each slot; the one that the tracker remembers counts
+    when the box has none of its own yet. With `gpu`, a UUID, that GPU is checked."""
 
     def __init__(
         self, user: str = "", cpus: tuple[int, ...] = (), timeout_s: float = _TIMEOUT_S, gpu: str = ""

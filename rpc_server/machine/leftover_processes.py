@@ -64,8 +64,8 @@ def _children() -> list[int]:
 
 
 def _comes_from_an_executor(pid: int, user: int) -> bool:
-    """It runs as the executors' `user`, who is not the supervisor's own, or carries the mark. Children of other users
-    are those of whoever has a supervisor in a thread."""
+    """Whether a process runs as the executors' `user`, where that is not the supervisor's own, or carries the mark.
+    Other children belong to the program that runs a supervisor in a thread."""
     process = Path(f"/proc/{pid}")
     try:
         uids = next(line for line in (process / "status").read_text().splitlines() if line.startswith("Uid:"))

@@ -23,9 +23,9 @@ def keep_freed_memory(below: int = 32 << 20, keep: int = 256 << 20) -> None:
 
 @cache
 def expect_big_buffers() -> None:
-    """Have glibc reuse buffers of up to 32 MiB, without a setting that a user's own settings would lose to.
+    """Have glibc reuse buffers of up to 32 MiB, without changing a setting that a user may have made.
 
-    It does so of itself from when a program first freed one of that size.
+    glibc does so by itself once a program has freed a buffer of that size, so one is freed here.
     """
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)

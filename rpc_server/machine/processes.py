@@ -215,7 +215,7 @@ class ExecutorProcess:
 
 
 def _window_memory(given: contextlib.ExitStack) -> int:
-    """A descriptor that `given` closes, or -1 where the system has no such memory to give: all goes by the socket."""
+    """A descriptor that `given` closes; -1 where the system gives no such memory, and all bytes go by the socket."""
     try:
         fd = make_window_memory()
     except OSError:
@@ -246,7 +246,7 @@ def _below(pid: int) -> list[int]:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Bytes of a process's memory, of shared pages its share."""
+    """Bytes of a process's memory. Of pages that several processes share, its share counts."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         for line in file:
             if line.startswith(b"Pss:"):

@@ -28,7 +28,7 @@ _TURNED_AWAY = {
 
 
 class PassRefused(Exception):
-    """Says why, in a phrase."""
+    """The relay refused a pass; the message says why, in a phrase."""
 
 
 class NoSuchLease(PassRefused):

@@ -199,7 +199,7 @@ class RelayLoop:
                 self._loop.after(WITHDRAWN_S, partial(self._close_lines, name))
 
     def _say(self, route: bytes, message: PassesHeard | BoxTurnedAway | CallBack) -> bool:
-        """Whether the box is there to hear it."""
+        """Send a message to a box; whether the box is connected."""
         frames = to_box.encode(message, MessageKind.NOTE)
         try:
             self._control.send_multipart([route, *frames], zmq.NOBLOCK)
@@ -220,7 +220,7 @@ class RelayLoop:
         self._loop.after(HEARTBEAT_S, self._expire)
 
     def _close_lines(self, name: bytes) -> None:
-        """The lease of a pass is over, unless the box has said it again since."""
+        """Close the lines of a pass whose lease is over, unless the box has named the pass again since."""
         if self._passes.find(name) is None:
             for splice in list(self._lines.get(name, ())):
                 splice.close()
@@ -258,7 +258,7 @@ class RelayLoop:
         stranger.sock.close()
 
     def _part_with(self, stranger: _Stranger) -> None:
-        """It is a stranger no more; its socket stays open."""
+        """Stop treating a connection as a stranger's; its socket stays open."""
         del self._strangers[stranger]
         stranger.timer.cancel()
         self._loop.unwatch(stranger.sock.fileno())
@@ -315,7 +315,7 @@ class RelayLoop:
             self._turn_away(waiting, PassVerdict.NO_LEASE)
 
     def _receive_client(self, waiting: _WaitingClient) -> None:
-        """Have the box of its pass call back."""
+        """A client showed its pass: have the box of that pass call back."""
         found = self._passes.find(waiting.answer.id)
         if found is None or not found[1].proves(CLIENT, waiting.greeting.nonce, waiting.answer.proof):
             self._turn_away(waiting, PassVerdict.NO_LEASE)
@@ -331,7 +331,7 @@ class RelayLoop:
             self._turn_away(waiting, PassVerdict.NO_BOX)
 
     def _receive_box(self, stranger: _Stranger, answer: PassAnswer) -> None:
-        """It calls back for a client, with a pass that is good for once."""
+        """A box calls back for a client, with a pass that is good once."""
         waiting = self._expected.get(answer.id)
         called = None if waiting is None else waiting.called
         if waiting is None or called is None or not called.proves(BOX, stranger.greeting.nonce, answer.proof):
@@ -383,7 +383,7 @@ class RelayLoop:
         self._end(waiting)
 
     def _end(self, waiting: _WaitingClient) -> None:
-        """It came to something or not: forget it, and close what was only for it."""
+        """Forget a client that is spliced or turned away, and close what was opened for it only."""
         if waiting not in self._waiting:
             return
         self._waiting.discard(waiting)

@@ -1,9 +1,9 @@
-"""How whoever meets at a relay proves what it may: passes, the few fixed bytes said first, and addresses.
+"""How clients and boxes prove at a relay what they may: passes, the few fixed bytes said first, and addresses.
 
 A pass is made of a lease's token by the tracker, for the client's address, and by the box, for the relay. Only they
 know the token, and it cannot be had back from the pass. A box without a tracker has one pass, made of its key. Both
-ends know the pass's secret, and only a proof of that travels, made of a number that the relay drew for
-this connection. One that was overheard is of no use again.
+ends know the pass's secret. Only a proof of it travels, made with a number that the relay drew for this connection, so
+a proof that was overheard cannot be used again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RelayPass:
 
 
 def new_pass() -> RelayPass:
-    """For one use."""
+    """A pass for one use."""
     return RelayPass(os.urandom(_ID_BYTES), os.urandom(_SECRET_BYTES))
 
 
@@ -121,7 +121,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class PassAnswer:
-    """The other side's: who it is (CLIENT or BOX), which pass it has, and the proof."""
+    """The answer to a greeting: who speaks (CLIENT or BOX), which pass it has, and the proof."""
 
     role: bytes
     id: bytes

@@ -173,7 +173,7 @@ class Splice:
             self._rest()
 
     def _end(self, way: _Way) -> None:
-        """End the end that `way` reads. Bytes already read still go out, if that can be done in time."""
+        """Close both sockets: the one that `way` reads has ended. What was read goes out first, if there is time."""
         if way.backlog is None or way.sink not in self._wanted or self._last is not None:
             self.close()
             return
@@ -182,7 +182,7 @@ class Splice:
         self._last = self._loop.after(_FLUSH_S, self.close)
 
     def _rest(self) -> None:
-        """Read only what can be passed on, write only what there is."""
+        """Watch each socket for reading only while its bytes can be passed on, for writing only while some wait."""
         if self._last is None:
             one, other = self._ways
             for way, opposite in ((one, other), (other, one)):

@@ -71,7 +71,7 @@ class EventLoop:
         self._epoll.register(fd, events)
 
     def want(self, fd: int, events: int) -> None:
-        """Change what a watched descriptor is watched for. What is broken is told of in any case."""
+        """Change the events that a watched descriptor is watched for. Errors are reported in any case."""
         self._epoll.modify(fd, events)
 
     def unwatch(self, fd: int) -> None:
@@ -80,7 +80,7 @@ class EventLoop:
             self._epoll.unregister(fd)
 
     def attend(self, sock: zmq.Socket[bytes], handler: Callable[[], None]) -> None:
-        """Call `handler` as long as there is a message to receive; it receives one at least."""
+        """Call `handler` as long as there is a message to receive; each call must receive at least one."""
         self._sockets[sock] = handler
         # A ZeroMQ descriptor tells of changes only, so that after every round the socket itself is asked.
         self.watch(_fd(sock), lambda _: None)

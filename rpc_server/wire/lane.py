@@ -54,7 +54,7 @@ class LaneServer:
         return self._listener.fileno()
 
     def descriptors(self) -> list[int]:
-        """Return what to wait for until someone with the token is in: then nobody else is let in."""
+        """The descriptors to wait for: the client's once it is in, before that the listener and all strangers."""
         if self.stream is not None:
             return [self.stream.fileno()] if self.stream.fileno() >= 0 else []
         return [self.fileno(), *(stranger.sock.fileno() for stranger in self._strangers)]
@@ -110,7 +110,7 @@ class LaneServer:
 
 
 class _Stranger:
-    """Who has not shown the token yet."""
+    """A client that has not shown the token yet."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -119,7 +119,7 @@ class _Stranger:
         self.brought: list[int] = []  # descriptors
 
     def listen(self) -> bool:
-        """Whether there is more to come than was said. Raises BlockingIOError when nothing is."""
+        """Take in what has come; whether more of the token is to come. Raises BlockingIOError when nothing has come."""
         try:
             part, brought, _, _ = socket.recv_fds(self.sock, _TOKEN_BYTES - len(self.said), 1, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:

@@ -57,7 +57,7 @@ class Action(StrEnum):
 
 
 class ArrayInfo(msgspec.Struct, frozen=True):
-    """The known facts of a parameter that is an array; of others neither."""
+    """The known facts of a parameter. One that is no array has neither."""
 
     dtype: Dtype = ""
     shape: OpenShape | None = None

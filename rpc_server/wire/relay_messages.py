@@ -47,17 +47,17 @@ class BoxPasses(_Struct, frozen=True, tag="HereIAm"):
 
 
 class PassesHeard(_Struct, frozen=True, tag="HereToo"):
-    """Relay → box: it heard."""
+    """Relay → box: the passes have arrived."""
 
 
 class BoxTurnedAway(_Struct, frozen=True, tag="GoAway"):
-    """Relay → box: it does not serve it."""
+    """Relay → box: the relay does not serve this box."""
 
     reason: Annotated[str, Meta(max_length=2000)]
 
 
 class CallBack(_Struct, frozen=True):
-    """Relay → box: someone with a pass of yours is here; dial me and show this one, which is for once."""
+    """Relay → box: a client with one of your passes is here. Dial me and show this pass, which is good once."""
 
     passed: PassText
 

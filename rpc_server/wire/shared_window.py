@@ -89,7 +89,7 @@ class SharedWindow:
         return memoryview(holder).cast("B")[:size]
 
     def _give_back(self, slot: int, _: object) -> None:
-        """May be called in whatever a thread is doing just then, and in a fork, which has no say in it."""
+        """Called by the garbage collector, at any point of any thread. In a fork it does nothing."""
         if os.getpid() == self._pid:
             self._looked_at.pop(slot, None)
             self._bytes[slot] = 0

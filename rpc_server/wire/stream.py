@@ -82,14 +82,14 @@ def stream_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class _Buffers:
-    """Memory for big messages. What nobody looks at any more is used again: to clear a fresh MiB takes as long as to
-    read one."""
+    """Memory for big messages. A buffer without views is used again: clearing a fresh MiB takes as long as reading
+    one."""
 
     def __init__(self) -> None:
         self._kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
 
     def take(self, size: int) -> bytearray:
-        """One of `size` bytes or more; what is in it is anybody's guess."""
+        """A buffer of at least `size` bytes with any contents."""
         if not _WORTH_KEEPING <= size <= _LARGEST_KEPT:
             return bytearray(size)
         for buffer in self._kept:
@@ -101,7 +101,7 @@ class _Buffers:
 
 
 def _looked_at(buffer: bytearray) -> bool:
-    """Whether there are views of it: its size cannot be changed then."""
+    """Whether there are views of the buffer. Then its size cannot be changed, which is how this is found out."""
     try:
         buffer.append(0)
     except BufferError:

@@ -145,7 +145,8 @@ def credit_program(end: int) -> bytes:
 
 
 def listener_program(addresses: Collection[str]) -> bytes:
-    """A BPF program that drops packets of these addresses, and everybody's big ones. What is no address is left out."""
+    """A BPF program that drops packets from these addresses, and big packets from any. Texts that are no addresses are
+    ignored."""
     found = [ipaddress.ip_address(text) for text in map(_numeric, addresses) if text]
     code: list[bytes] = []
     for address in found:
@@ -186,15 +187,15 @@ def _numeric(text: str) -> str:
 
 
 def handle_on(fd: int) -> SocketType:
-    """A descriptor as a socket, which owns it then. What `socket.socket` adds to it takes longer than what it is asked.
+    """A socket that owns the descriptor. Making a `socket.socket` would take longer than the calls that are made on it.
 
-    Python asks the kernel for a family that is not said; the one with the longest addresses serves for all.
+    The family is given, as Python would ask the kernel for it; IPv6, whose addresses are longest, serves for all.
     """
     return SocketType(socket.AF_INET6, socket.SOCK_STREAM, 0, fd)
 
 
 def open_again(fd: int, inode: int) -> SocketType | None:
-    """Another handle on the socket behind a descriptor, if it is still the one with that inode: close it."""
+    """Another handle on the socket behind a descriptor, if it still has that inode. The caller closes it."""
     try:
         copy = os.dup(fd)
     except OSError:
