@@ -92,7 +92,7 @@ COMMANDS = {name: command for commands in _GROUPS.values() for name, command in 
 
 
 class _NotForClick(Exception):
-    """Has an error at which click ends the process with 1 and no word, or as if it had been interrupted."""
+    """Carries an error past click, which would end the process without a message or as if it had been interrupted."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -37,7 +37,7 @@ class CompletedText(_TextType):
             return []
 
     def known(self, ctx: click.Context) -> Iterable[str]:
-        """All that it may be."""
+        """All texts that the argument may be."""
         return ()
 
 

@@ -109,7 +109,8 @@ class BuiltItem:
 
 
 class _Build(click.Command):
-    """`--require-tuned 95%` is `--require-tuned-time 95%`: a flag takes no word, and a share is no workload."""
+    """Reads `--require-tuned 95%` as `--require-tuned-time 95%`. Click would take 95% for a WORKLOAD, since a flag has
+    no value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         text = "\0".join(args)
@@ -256,7 +257,7 @@ class Planned:
     reply: BestReply
 
     def locked(self, artifact: Artifact | None) -> LockedKernel:
-        """It as a lock file has it."""
+        """The kernel as a lock file has it."""
         how = BuiltItem(self.task, self.name, self.reply, artifact, (), None).how
         code = artifact.digest if artifact else ""
         return LockedKernel(self.task.name, self.name, self.task.key, how, config_digest(self.reply), code)
@@ -319,8 +320,8 @@ def _built(
 
 
 def _own(item: Item, reply: BestReply) -> BestReply:
-    """Return what is known of a kernel: another one's config says nothing of a kernel with parameters of its own. Where
-    a baseline of one's own was faster, the best config is built all the same."""
+    """Return the reply as it holds for kernels of one's own: a config of another kernel says nothing about one with its
+    own parameters. And the best config is built even where the user's own baseline was faster."""
     if isinstance(item.what, CKernel) and item.what.rival is not None:
         reply = replace(reply, as_written=False)
     if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc | HandSchedules):

@@ -108,7 +108,8 @@ def summary_table(snapshot: Snapshot) -> Fitted:
 
 
 def _untuned(task: TaskProgress) -> Text:
-    """Its speed at the start, and where that is known at the end: a run during which it changed is noisy."""
+    """The untuned kernel's speed at the start, and at the end where it was measured again: if they differ, the run is
+    noisy."""
     first, last = speed(task, task.baseline_cost), task.last_baseline_cost
     if last is None:
         return Text(first)

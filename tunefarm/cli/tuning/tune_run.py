@@ -171,8 +171,8 @@ class Targeted(Protocol):
 
 
 def target_for(asked: str, fleet: Targeted) -> str:
-    """The target asked for; where it leaves open which GPU or CPU, that of the first device. "llvm" without `mcpu` and
-    `mtriple` is the device's CPU as it is for `tvm.build` this machine's: other options stay as given."""
+    """The target asked for; where it leaves open which GPU or CPU, that of the first device. So "llvm" without `mcpu`
+    and `mtriple` means the device's CPU, as it means this machine's in `tvm.build`. Other options stay as given."""
     target = Target(asked) if asked else None
     if target is None or (target.is_open and target.is_gpu):
         return fleet.target()
