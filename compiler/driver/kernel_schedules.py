@@ -73,7 +73,7 @@ def kernel_schedules(schedules: KernelSchedules) -> Iterator[None]:
 
 
 def asked() -> KernelSchedules:
-    """Whom builds ask now."""
+    """The schedules that builds ask now."""
     found = _in_use[-1]
     if found is None:
         found = hooks.answer(hooks.SCHEDULES) or _NOTHING

@@ -183,7 +183,7 @@ def _trunc(x: float) -> float:
 
 
 def _round_away(x: float) -> float:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     if not math.isfinite(x) or abs(x) >= 1 << 52:
         return x
     whole = math.trunc(x)

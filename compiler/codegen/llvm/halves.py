@@ -50,7 +50,8 @@ def half_to_single(g: Gen, value: str, lanes: int) -> str:
 
 
 def single_to_half(g: Gen, value: str, lanes: int) -> str:
-    """To nearest even. Results that are denormal are rounded by adding 1/2, whose last place is their step."""
+    """Round to the nearest half, ties to even. Denormal results are rounded by adding 1/2, whose last place is as large
+    as the step between them."""
     v = _Lanes(g, lanes)
     bits = v.cast("bitcast", v.single, value, v.whole)
     size = v.ints("and", bits, 0x7FFFFFFF)

@@ -208,7 +208,7 @@ def _ldexp(g: Gen, call: n.Call) -> str:
 
 @_for("nextafter")
 def _nextafter(g: Gen, call: n.Call) -> str:
-    """One step in the bits, up or down; from 0 to the least denormal."""
+    """Add 1 to the bits, or subtract it; from 0 step to the least denormal."""
     dtype, (x, y) = call.dtype, (g.value(a) for a in call.args)
     w, lanes, ty = g.w, lanes_of(dtype), llvm_type(dtype)
     integer = with_lanes(f"int{bits_of(dtype)}", lanes)

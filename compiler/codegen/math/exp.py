@@ -29,17 +29,17 @@ class Power:
 
     @classmethod
     def below(cls, m: MathBody) -> Power:
-        """For x of up to a quarter of the range."""
+        """The power for x of up to a quarter of the range."""
         return cls(m, (m.bias + 1) // 2)
 
     @classmethod
     def above(cls, m: MathBody, factor: float) -> Power:
-        """For x from less than a quarter of the range below 0."""
+        """The power for large x; at the least x is less than a quarter of the range below 0."""
         return cls(m, -(m.bias + 1) // 2, factor)
 
     @classmethod
     def by_sign(cls, m: MathBody, x: str) -> Power:
-        """For any x."""
+        """The power for any x."""
         power, above = cls.below(m), cls.above(m, 1.0)
         negative = m.ints("icmp slt", m.to_bits(x), 0)
         power.magic = m.choose(negative, power.magic, above.magic)

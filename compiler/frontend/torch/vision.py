@@ -77,5 +77,5 @@ _KEPT: list[Any] = []
 
 
 def torchvision_version() -> str:
-    """Its version, of which files of models bear the name."""
+    """The version of torchvision, which names the folder of exported models."""
     return str(_torchvision().__version__)

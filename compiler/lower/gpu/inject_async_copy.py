@@ -100,7 +100,7 @@ def _read_where(value: PrimExpr) -> tuple[PrimExpr | None, PrimExpr]:
 
 
 def _first(index: PrimExpr, lanes: int) -> PrimExpr | None:
-    """Where neighbours begin; None for elements that are none."""
+    """The index of the first of neighbouring elements; None where the elements are not neighbours."""
     if lanes == 1:
         return index
     match index:

@@ -84,7 +84,8 @@ def _opposite(part: PrimExpr) -> PrimExpr:
 
 
 def _first_count(loop: n.For, parts: Sequence[PrimExpr], forms: LinearForms) -> PrimExpr | None:
-    """For how many iterations from the first on all of `parts` hold; None unless they hold up to some iteration."""
+    """The number of iterations, from the first on, in which all of `parts` hold. None unless each holds up to some
+    iteration and not after it."""
     count = loop.extent
     for part in parts:
         limit = _limit(loop.loop_var, part, forms)

@@ -30,7 +30,7 @@ class _Sweep:
         self._needed: set[Node] = set()  # variables of graphs and dimensions
 
     def need(self, expr: Node) -> None:
-        """All that `expr` mentions is needed."""
+        """Note that all that `expr` mentions is needed."""
         for node in walk(expr):
             self._needed.add(node)
             info = getattr(node, "struct_info_", None)

@@ -130,8 +130,8 @@ class CUDAFunction(KernelFunction):
         return CUDACall(prepared, args)
 
     def _checked(self, args: tuple[Any, ...]) -> tuple[Device, bytes]:
-        """Where to run it, and its arguments as they are packed: equal for the same arguments only, as 0.0 and -0.0 are
-        not."""
+        """The device to run on, and the packed arguments. Their bytes are equal for the same arguments only: those of
+        0.0 and -0.0 differ."""
         with self._lock:
             self._packer.device = None
             packed = self._packer.pack(args)

@@ -35,7 +35,7 @@ _Letter = tuple[Instruction | Parts, list[int]]
 
 
 class _Table:
-    """Where the workers of a group lay down their parts, and get all of them when the last has come."""
+    """The exchange of a group of processes: each puts its part there, and gets all parts when the last has come."""
 
     def __init__(self, members: range) -> None:
         self.members = members

@@ -15,7 +15,7 @@ from compiler.runtime.disco.worker import Array, Home, Worker
 
 
 class _Room:
-    """Where the threads of a group meet."""
+    """The exchange of a group of threads."""
 
     def __init__(self, count: int) -> None:
         self._parts: list[memoryview] = [memoryview(b"")] * count
@@ -61,7 +61,7 @@ class _Room:
 
 
 class _Meeting:
-    """Where one thread goes for its group, and for all."""
+    """One thread's access to the exchange of its group, and to that of all threads."""
 
     def __init__(self, group: _Room, everyone: _Room, index: int, size: int) -> None:
         self._rooms = {True: (group, index % size), False: (everyone, index)}

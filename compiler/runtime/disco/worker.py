@@ -40,7 +40,7 @@ Array = npt.NDArray[Any]
 
 
 class Meeting(Protocol):
-    """Where workers exchange what they hold."""
+    """The means by which workers exchange their parts."""
 
     def exchange(self, part: Array | None, in_group: bool) -> AbstractContextManager[Sequence[memoryview]]:
         """The parts of all workers, those of the own group where that is said. They stay until the block ends."""
@@ -53,7 +53,7 @@ class Home(Protocol):
     """The machine whose memory and processors a worker uses."""
 
     def device(self, device_type: str, number: int) -> Device:
-        """One of its devices."""
+        """A device of the worker's machine."""
 
     def load(self, path: str, device: Device) -> VirtualMachine:
         """A machine there that runs the executable in a file which the worker's process can read."""

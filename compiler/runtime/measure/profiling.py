@@ -158,7 +158,7 @@ def profile_function(
 
 
 def argument_shapes(args: Sequence[Any]) -> str:
-    """Such as `float32[512, 512], float32[512], int64`."""
+    """The arguments' types and shapes as text, such as `float32[512, 512], float32[512], int64`."""
     return ", ".join(_shape(arg) for arg in args)
 
 

@@ -57,7 +57,7 @@ class GraphFunction(PackedFunc, ABC):
     @property
     @abstractmethod
     def code(self) -> FunctionCode:
-        """Its instructions, decoded when first asked for."""
+        """The function's instructions, decoded when first asked for."""
 
     @abstractmethod
     def run(self, args: Sequence[Any]) -> Any:

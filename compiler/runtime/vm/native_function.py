@@ -100,7 +100,7 @@ class NativeFunction:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """For each array of what it gives the number of the result, or -1 - the number of the argument that it is."""
+        """Where each array that the function gives comes from: result i is i, argument i is -1 - i."""
         return self._numbers
 
     def sizes(self, args: Sequence[Any]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:

@@ -61,7 +61,7 @@ class Backward:
         return self.call.args[position]
 
     def field(self, index: int) -> Any:
-        """One of several results."""
+        """Result number `index` of a call that has several."""
         return self.builder.emit(TupleGetItem(self.result, index))
 
     def fields(self, position: int) -> list[Any]:

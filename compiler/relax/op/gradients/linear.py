@@ -40,7 +40,7 @@ def outer(use: Backward) -> Gradients:
 
 
 def einsum(use: Backward) -> Gradients:
-    """For each operand the sum that exchanges its letters with those of the result."""
+    """The gradient of each operand is an einsum, too, in which its letters and those of the result change places."""
     text = "".join(use.attrs["subscripts"].split())
     parts, operands = text.split("->")[0].split(","), use.fields(0)
     if "." in text:

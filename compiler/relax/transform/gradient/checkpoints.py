@@ -30,7 +30,7 @@ class Checkpoints:
 
     @staticmethod
     def of(func: Function) -> tuple[Checkpoints, RelaxExpr]:
-        """Those of `func`, and its result."""
+        """The checkpoints of `func`, and its result."""
         found = Checkpoints()
         for block in func.body.blocks:
             for binding in block.bindings:

@@ -59,7 +59,7 @@ def kernel_tuner(tuner: KernelTuner) -> Iterator[None]:
 
 
 def asked() -> KernelTuner:
-    """Whom passes ask now."""
+    """The tuner that passes ask now."""
     found = _in_use[-1]
     if found is None:
         found = hooks.answer(hooks.TUNER) or _NOTHING
