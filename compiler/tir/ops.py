@@ -89,9 +89,9 @@ def binary(kind: type[n.BinaryOp], lhs: Any, rhs: Any) -> PrimExpr:
     a, b = (lhs, rhs) if same else match_types(lhs, rhs)
     if a.dtype == "bool" and issubclass(kind, n.NumberOp):
         return kind(a, b)  # which refuses bools
+    if kind in _DIVISIONS and isinstance(b, n.IntImm) and b.value == 0:
+        raise IRError(f"{kind.__name__} of {a!r} by zero")
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
-        if isinstance(b.value, int) and b.value == 0 and kind in _DIVISIONS:
-            raise IRError(f"division by zero in {kind.__name__}")
         dtype = "bool" if issubclass(kind, n.CmpOp) else a.dtype
         return const(_INT_FOLD[kind](a.value, b.value), dtype)
     folded = _fold_unit(kind, a, b)

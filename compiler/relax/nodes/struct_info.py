@@ -24,6 +24,7 @@ from compiler.relax.nodes.shape import (
     shape_text,
     unlike,
 )
+from compiler.runtime.core.registry import get_global_func
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.tir.visit import substitute
 
@@ -195,13 +196,13 @@ class FuncStructInfo(StructInfo):
     ) -> FuncStructInfo:
         """A function of unknown parameters that returns `ret`, or what `derive_func(call, builder)` says.
 
-        Raises IRError when both are given.
+        A text names a registered function. Raises IRError when both are given, or nothing has the name.
         """
         if ret is not None and derive_func is not None:
             raise IRError("an opaque function has a return StructInfo or a derive_func, not both")
-        derive = derive_functions.get(derive_func) if isinstance(derive_func, str) else derive_func
+        derive = get_global_func(derive_func, allow_missing=True) if isinstance(derive_func, str) else derive_func
         if derive_func is not None and derive is None:
-            raise IRError(f"there is no derive_func {derive_func!r}", hint=f"known: {', '.join(derive_functions)}")
+            raise IRError(f"no function {derive_func!r} is registered", hint="register it with register_func first")
         info = FuncStructInfo((), ObjectStructInfo() if ret is None else ret, purity, span)
         put(info, params=None, derive_func=derive)
         return info
@@ -257,10 +258,6 @@ class FuncStructInfo(StructInfo):
         if self.params is None:
             return f"R.Callable(ret={self.ret!r}, purity={self.purity})"
         return f"R.Callable(({', '.join(map(repr, self.params))}), {self.ret!r}, {self.purity})"
-
-
-derive_functions: dict[str, DeriveFunc] = {}
-"""Derive functions by the name that scripts give them."""
 
 
 def as_struct_infos(values: Any, what: str) -> tuple[StructInfo, ...]:

@@ -61,6 +61,10 @@ class VMFunctionHandle(GraphFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         machine = self._machine
+        if self.function.name in machine._inputs:
+            raise ArgumentError(
+                f"arguments were set for {self.function.name!r}", hint=f'vm.invoke_stateful("{self.function.name}")'
+            )
         native = self.native
         if native is not None and machine._instrument is None and not kwargs:
             try:

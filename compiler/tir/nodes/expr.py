@@ -189,6 +189,11 @@ class Select(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "condition", "true_value", "false_value")
+        if not self.condition.dtype.startswith("bool"):
+            raise IRError(
+                f"Select needs a condition of bool, got {self.condition!r} of {self.condition.dtype}",
+                hint="compare it: x != 0",
+            )
         if self.true_value.dtype != self.false_value.dtype:
             raise IRError(f"Select of different dtypes: {self.true_value.dtype} and {self.false_value.dtype}")
         object.__setattr__(self, "dtype", self.true_value.dtype)

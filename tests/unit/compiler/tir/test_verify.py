@@ -92,7 +92,7 @@ def allocate(extents):
         ("dtype", func_of(forged(n.IfThenElse(TRUE, n.Evaluate(ZERO)), condition=ZERO)), Stage.LOOPS),
         ("dtype", func_of(forged(loop(), extent=ops.const(4, "int64"))), Stage.LOOPS),
         ("dtype", func_of(forged(n.LetStmt(VAR, 1, n.Evaluate(VAR)), value=ops.const(1.0))), Stage.LOOPS),
-        ("dtype", func_of(n.Evaluate(n.Select(ZERO, ZERO, ZERO))), Stage.LOOPS),
+        ("dtype", func_of(n.Evaluate(forged(n.Select(TRUE, ZERO, ZERO), condition=ZERO))), Stage.LOOPS),
         ("loop", func_of(loop(kind=ForKind.THREAD_BINDING)), Stage.LOOPS),
         ("loop", func_of(loop(thread=TAG)), Stage.LOOPS),
         ("block-domain", root(block(low=ops.const(1))), Stage.BLOCKS),
