@@ -145,8 +145,8 @@ class FunctionReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="TypeVar"))):
                 self.read.scope.define(name, self.read.size(stmt, name))
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
-                for name, value in zip(names, values):
-                    self.statement(ast.copy_location(ast.Assign([name], value), stmt), attrs, outputs)
+                for each, part in zip(names, values):
+                    self.statement(ast.copy_location(ast.Assign([each], part), stmt), attrs, outputs)
             case ast.Assign(targets=[ast.Name(id="cls")]):
                 pass  # `cls = Module` repeats what is known
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
