@@ -15,6 +15,10 @@ from tunefarm.submodules import RefusedName
 
 NOTES = {
     "runtime.Device": "`device_type` is the type's name, not a number",
+    "te.compute": (
+        "a function that takes fewer arguments than there are dimensions is refused: TVM drops the other dimensions"
+    ),
+    "runtime.NDArray": "elements may be read by index: `array[0]`, `len(array)`, a loop",
     "te.Stage": (
         "`split` takes numbers: a schedule is a record, and records hold no variables; a symbolic extent may be split"
     ),
