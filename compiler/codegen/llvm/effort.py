@@ -8,8 +8,10 @@ that accumulates into memory from having the accumulator moved to a register.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compiler.artifact import PREPACK
 from compiler.codegen.llvm.types import lanes_of
 from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
@@ -27,6 +29,13 @@ class Effort(enum.Enum):
 
     LIGHT = "light"
     FULL = "full"
+
+
+def effort_of(functions: Mapping[str, n.PrimFunc]) -> Effort:
+    """FULL when one of the functions of a module may gain by it. Those that pack operands ahead run once: they do not
+    count, and without LLVM's vectorizer they are compiled in a fraction of the time."""
+    heavy = any(effort_for(func) is Effort.FULL for name, func in functions.items() if not name.endswith(PREPACK))
+    return Effort.FULL if heavy else Effort.LIGHT
 
 
 def effort_for(func: n.PrimFunc) -> Effort:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.artifact import Artifact
 from compiler.codegen.llvm.cpu_names import check_names
-from compiler.codegen.llvm.effort import Effort, effort_for
+from compiler.codegen.llvm.effort import Effort, effort_of
 from compiler.codegen.llvm.llvm import assembly_text, compile_text, options_for
 from compiler.codegen.llvm.module import llvm_text
 from compiler.driver.backend import KEPT_BY_BUILDS, Backend, Lowered
@@ -69,9 +69,7 @@ class LLVMBackend(Backend):
 
 
 def _effort(lowered: Lowered) -> Effort:
-    """Return what LLVM is asked for: all it can where a function may gain by it."""
-    heavy = any(effort_for(f) is Effort.FULL for f in n.prim_funcs(lowered.module).values())
-    return Effort.FULL if heavy else Effort.LIGHT
+    return effort_of({name.name_hint: func for name, func in n.prim_funcs(lowered.module).items()})
 
 
 LLVM = LLVMBackend()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.codegen.llvm.effort import Effort, effort_for
+from compiler.codegen.llvm.effort import Effort, effort_for, effort_of
 from compiler.driver.build import build, compile_artifact, lower
 from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError, TargetError
@@ -240,7 +240,10 @@ def test_llvm_does_no_more_than_needed() -> None:
     sch.reverse_compute_at(cache, j0)
     sch.vectorize(j1)
     sch.vectorize(sch.get_loops(cache)[-1])
-    assert effort_for(lower_func(sch.func)) is Effort.LIGHT
+    light, full = lower_func(sch.func), lower_func(matmul(16, 32, 8))
+    assert effort_for(light) is Effort.LIGHT
+    assert effort_of({"main_prepacked": light, "main_weight_prepack": full}) is Effort.LIGHT
+    assert effort_of({"main": light, "other": full}) is Effort.FULL
 
 
 # ----------------------------------------------------------------------------------- refusals
