@@ -112,7 +112,7 @@ def test_a_spreadsheet_runs_no_formula_of_a_failure_text() -> None:
         ("/runs/999/choices", 404, "run 999"),
         ("/runs/1/choices?task=7", 404, "workload number 7"),
         ("/workloads/feed", 404, "feed"),
-        ("/compare?a=1&b=1", 400, "another"),
+        ("/compare?a=1&b=1", 400, "cannot be compared with itself"),
         ("/compare?a=1&b=999", 404, "run 999"),
         ("/compare?a=x", 400, "a: "),
     ],

@@ -128,7 +128,7 @@ def test_what_is_not_there_is_refused_before_anything_runs(tmp_path, options, me
 
 
 def test_hooks_into_the_build_are_refused():
-    with pytest.raises(TuningError, match="f_build, f_export and initializer are not taken"):
+    with pytest.raises(TuningError, match="f_build, f_export and initializer are not supported"):
         ms.builder.LocalBuilder(f_build=lambda mod, target, params: None)
     with pytest.raises(TuningError, match="RPCRunner takes no f_create_session"):
         ms.runner.RPCRunner(f_create_session=lambda config: None)

@@ -179,7 +179,7 @@ def test_runs_outlive_what_is_killed_around_them(farm: CliFarm, tracker: Tracker
 
 def test_a_run_that_cannot_begin_says_why(farm: CliFarm, tracker: Tracker) -> None:
     web = Web(farm, tracker)
-    with pytest.raises(TunefarmError, match="no device that matches"):
+    with pytest.raises(TunefarmError, match="no device of the tracker that matches"):
         web.client.start_run([KERNEL], key="nobody", trials=2)
     run = web.client.start_run([KERNEL], key="nobody", target="llvm -mcpu=x86-64-v3", trials=2).id
     assert "has no device that matches 'nobody'" in web.wait(run, "failed")["message"]
