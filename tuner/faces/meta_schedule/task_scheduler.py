@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.engine.scheduling import GradientOptions, Policy, TaskView
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.database import Database
 
 if TYPE_CHECKING:
+    from tuner.faces.meta_schedule.builder import Builder
     from tuner.faces.meta_schedule.cost_model import CostModel
     from tuner.faces.meta_schedule.measure_callback import MeasureCallback
+    from tuner.faces.meta_schedule.runner import Runner
     from tuner.faces.meta_schedule.tune_context import TuneContext
 
 _KINDS = ("gradient", "round-robin")
@@ -19,6 +21,8 @@ _KINDS = ("gradient", "round-robin")
 
 class TaskScheduler:
     """A run's tasks, database, callbacks and cost model. A kind of its own says which task is next."""
+
+    RUNS: ClassVar[dict[str, Callable[..., Database]]] = {}  # `tune_tasks` enters itself: it makes schedulers
 
     policy = Policy.GRADIENT
     # A subclass need not call our __init__: a run sets these.
@@ -62,6 +66,36 @@ class TaskScheduler:
     def engine_options(self) -> dict[str, Any]:
         """Return what of the engine's options this scheduler settles."""
         return {"scheduler": self.policy.value}
+
+    def tune(
+        self,
+        tasks: Sequence[TuneContext],
+        task_weights: Sequence[float],
+        max_trials_global: int,
+        max_trials_per_task: int,
+        num_trials_per_iter: int,
+        builder: Builder,
+        runner: Runner,
+        measure_callbacks: Sequence[MeasureCallback],
+        database: Database | None,
+        cost_model: CostModel | None,
+    ) -> None:
+        """Run what `tune_tasks` runs, with this scheduler. Without a database the results are kept in memory, in
+        `database_`; without a cost model nothing is known of candidates beforehand."""
+        self.RUNS["tasks"](
+            tasks=tasks,
+            task_weights=[float(weight) for weight in task_weights],
+            work_dir="",  # no file is written: the database is given
+            max_trials_global=max_trials_global,
+            max_trials_per_task=max_trials_per_task,
+            num_trials_per_iter=num_trials_per_iter,
+            builder=builder,
+            runner=runner,
+            measure_callbacks=measure_callbacks,
+            database="memory" if database is None else database,
+            cost_model="random" if cost_model is None else cost_model,
+            task_scheduler=self,
+        )
 
     @staticmethod
     def create(kind: str = "gradient", *args: Any, **kwargs: Any) -> TaskScheduler:

@@ -162,6 +162,9 @@ def tune_tasks(
     return kept
 
 
+TaskScheduler.RUNS["tasks"] = tune_tasks
+
+
 def _database(given: Database | str, work_dir: str, module_equality: str) -> Database:
     if isinstance(given, Database):
         return given

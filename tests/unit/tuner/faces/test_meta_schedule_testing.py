@@ -180,6 +180,34 @@ def test_builders_and_runners_of_a_program(tmp_path: Any) -> None:
     assert len(database) >= 3
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["a database", "none"])
+def test_a_scheduler_tunes_tasks(tmp_path: Any, kept: bool) -> None:
+    database = ms.Database.create("memory") if kept else None
+    contexts = [
+        ms.TuneContext(
+            te.create_prim_func(te_workload.matmul(16, 16, size)), target="llvm -num-cores=1", task_name=f"by {size}",
+            space_generator="post-order-apply", search_strategy="replay-trace", rand_state=1,
+        )
+        for size in (8, 16)
+    ]  # fmt: skip
+    told: list[int] = []
+
+    class Tells(ms.MeasureCallback):
+        def apply(self, task_scheduler, task_id, measure_candidates, builder_results, runner_results):
+            assert task_scheduler is scheduler
+            told.append(task_id)
+
+    scheduler = ms.TaskScheduler.create("round-robin")
+    builder = Builds(tmp_path)
+    builder.count = 2  # past the one it fails: the second task's function as written, without which it ends
+    given = (contexts, [1, 2], 6, 2, 2, builder, Runs())
+    callbacks = [Tells(), *ms.MeasureCallback.create("default")]
+    scheduler.tune(*given, measure_callbacks=callbacks, database=database, cost_model=None)
+    assert database is None or scheduler.database_ is database
+    assert {0, 1} == set(told)
+    assert all(scheduler.database_.get_top_k(ms.database.Workload(c.mod), 1) for c in contexts)
+
+
 def test_dummies() -> None:
     (result,) = dummy_object.DummyBuilder().build([ms.builder.BuilderInput(tvm.IRModule(), tvm.target.Target("llvm"))])
     assert result.artifact_path == "test_path"
