@@ -9,7 +9,7 @@ import pytest
 
 from rpc_server.errors import ServerStartError
 from tests.kit.ports import free_port
-from tunefarm.exec import options, rpc_proxy, rpc_server, rpc_tracker
+from tunefarm.exec import options, popen_worker, rpc_proxy, rpc_server, rpc_tracker
 
 
 def test_a_tracker_s_options() -> None:
@@ -51,3 +51,10 @@ def test_what_has_no_counterpart_is_refused(
     with pytest.raises(SystemExit):
         program.command(flags)
     assert "tunefarm" in capsys.readouterr().err
+
+
+def test_a_pool_s_worker_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert popen_worker.answer([]) == 0
+    assert capsys.readouterr().out == "Usage: <read_fd> <write_fd>\n"
+    assert popen_worker.answer(["3", "4"]) == 2
+    assert "PopenWorker" in capsys.readouterr().err
