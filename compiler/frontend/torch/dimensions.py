@@ -54,7 +54,7 @@ class Dimensions:
         self.variables[symbol] = var
 
     def dim(self, size: Any) -> PrimExpr:
-        """A size as a dimension. Raises Refused for one that cannot be written as such."""
+        """A size as a dimension. Raises RefusedNode for one that cannot be written as such."""
         if isinstance(size, PrimExpr):
             return size
         if isinstance(size, int):

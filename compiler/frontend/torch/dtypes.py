@@ -21,7 +21,7 @@ DTYPES: dict[str, Any] = {name: dtype for dtype, name in NAMES.items()}
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of torch's element type. Raises Refused for complex and quantised ones."""
+    """The name of torch's element type. Raises RefusedNode for complex and quantised ones."""
     found = NAMES.get(dtype)
     if found is None:
         raise RefusedNode(f"elements of {dtype} are not supported")

@@ -81,7 +81,7 @@ class GraphImporter:
         self._own = own or {}
 
     def info(self, fake: Any) -> TensorStructInfo:
-        """Return what is known of a tensor of torch. Raises Refused for one that relax cannot hold."""
+        """Return what is known of a tensor of torch. Raises RefusedNode for one that relax cannot hold."""
         return TensorStructInfo(self.dimensions.dims(fake.shape), dtype_name(fake.dtype))  # type: ignore[arg-type]
 
     def value(self, argument: Any) -> Any:

@@ -41,7 +41,7 @@ class _Import:
         self.inputs = tuple([node.meta.get("val") for node in self.placeholders])
 
     def region(self) -> Region:
-        """The graph as a module. Raises UnsupportedOperatorError, Refused."""
+        """The graph as a module. Raises UnsupportedOperatorError, RefusedNode."""
         self.importer.dimensions.solve([value.shape for value in self.inputs if hasattr(value, "shape")])
         params = [self._parameter(node, value) for node, value in zip(self.placeholders, self.inputs)]
         with self.builder.function("main", [param for param in params if param is not None]):
@@ -54,7 +54,7 @@ class _Import:
         return Region(self.builder.get(), self.inputs, region_results, made)
 
     def refused(self) -> dict[str, list[str]]:
-        """Return what cannot be converted, each with its nodes. Raises Refused for an input that relax cannot hold."""
+        """What cannot be converted, with its nodes. Raises RefusedNode for an input that relax cannot hold."""
         self.importer.dimensions.solve([value.shape for value in self.inputs if hasattr(value, "shape")])
         params = [self._parameter(node, value) for node, value in zip(self.placeholders, self.inputs)]
         with self.builder.function("main", params):
@@ -94,14 +94,14 @@ class _Import:
 
 
 def import_region(graph_module: Any) -> Region:
-    """Import a graph whose operators all have converters. Raises UnsupportedOperatorError and Refused."""
+    """Import a graph whose operators all have converters. Raises UnsupportedOperatorError and RefusedNode."""
     return _Import(graph_module).region()
 
 
 def refused_nodes(graph_module: Any) -> dict[str, list[str]]:
     """Return what of a graph has to stay with torch: operators, or operators with a reason, each with its nodes.
 
-    Raises Refused where the graph takes what cannot be passed to a kernel.
+    Raises RefusedNode where the graph takes what cannot be passed to a kernel.
     """
     missing = missing_nodes(graph_module)
     work = _Import(graph_module)
