@@ -118,14 +118,10 @@ def nll_loss_backward(
     """Take the gradient of the predictions of `nn.nll_loss`."""
 
 
-def _take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: int | None) -> Tensor:
-    return topi.take_backward(output_grad, x, indices, axis)
-
-
 @operator(
     "relax.grad.take_backward",
     infer=_like_second("x"),
-    te=_take_backward,
+    te=lambda output_grad, x, indices, axis: topi.take_backward(output_grad, x, indices, axis),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1),
     layout=as_written,

@@ -17,7 +17,7 @@ from compiler.relax.op.core.work import elements, per_output, tensors_in
 from compiler.relax.op.elementwise.binary import add
 from compiler.relax.op.gradients import linear as slopes
 from compiler.relax.op.movement.manipulate import permute_dims
-from compiler.te.tensor import Tensor, placeholder
+from compiler.te.tensor import placeholder
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
@@ -61,14 +61,10 @@ def _matmul_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult((chosen, None), (out,), {})
 
 
-def _matmul(x1: Tensor, x2: Tensor, out_dtype: str) -> Tensor:
-    return topi.matmul(x1, x2, out_dtype=out_dtype or None)
-
-
 @operator(
     "relax.matmul",
     infer=_matmul_info,
-    te=_matmul,
+    te=lambda x1, x2, out_dtype: topi.matmul(x1, x2, out_dtype=out_dtype or None),
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=_matmul_flops,
     layout=_matmul_layout,
@@ -94,14 +90,10 @@ def _outer_info(use: Use) -> StructInfo:
     return tensor(dims, use.dtype("x1", "x2"), 2, use.vdevice("x1", "x2"))
 
 
-def _outer(x1: Tensor, x2: Tensor) -> Tensor:
-    return topi.tensordot(x1, x2, 0)
-
-
 @operator(
     "relax.outer",
     infer=_outer_info,
-    te=_outer,
+    te=lambda x1, x2: topi.tensordot(x1, x2, 0),
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(1),
     layout=as_written,
@@ -138,14 +130,10 @@ def _einsum_flops(call: Call) -> PrimExpr | None:
     return simplified(total * 2)
 
 
-def _einsum(operands: Any, subscripts: str) -> Tensor:
-    return topi.einsum(subscripts, *operands)
-
-
 @operator(
     "relax.einsum",
     infer=_einsum_info,
-    te=_einsum,
+    te=lambda operands, subscripts: topi.einsum(subscripts, *operands),
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=_einsum_flops,
     layout=as_written,

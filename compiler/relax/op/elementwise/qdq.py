@@ -10,7 +10,6 @@ from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import check_kind, with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_output
-from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
 __all__ = ["dequantize", "quantize"]
@@ -42,14 +41,10 @@ def _quantize_info(use: Use) -> StructInfo:
     return with_dtype(data, dtype)
 
 
-def _quantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: str) -> Tensor:
-    return topi.nn.quantize(data, scale, zero_point, axis, out_dtype)
-
-
 @operator(
     "relax.quantize",
     infer=_quantize_info,
-    te=_quantize,
+    te=lambda data, scale, zero_point, axis, out_dtype: topi.nn.quantize(data, scale, zero_point, axis, out_dtype),
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(4),
     layout=follows_with_axis("axis"),
@@ -74,14 +69,10 @@ def _dequantize_info(use: Use) -> StructInfo:
     return with_dtype(data, dtype)
 
 
-def _dequantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: str) -> Tensor:
-    return topi.nn.dequantize(data, scale, zero_point, axis, out_dtype)
-
-
 @operator(
     "relax.dequantize",
     infer=_dequantize_info,
-    te=_dequantize,
+    te=lambda data, scale, zero_point, axis, out_dtype: topi.nn.dequantize(data, scale, zero_point, axis, out_dtype),
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(2),
     layout=follows_with_axis("axis"),

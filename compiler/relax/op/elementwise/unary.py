@@ -14,7 +14,6 @@ from compiler.relax.op.core.rules import like, with_dtype
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
 from compiler.relax.op.gradients import elementwise as slopes
-from compiler.te.tensor import Tensor
 
 _ANY = like("x", numbers=True)
 _SEVERAL = 10  # about what a function of the math library takes
@@ -62,14 +61,10 @@ isinf = unary("isinf", topi.isinf, "Tell where x is infinite.", **_TELLS)
 isnan = unary("isnan", topi.isnan, "Tell where x is not a number.", **_TELLS)
 
 
-def _clip(x: Tensor, min: Any, max: Any) -> Tensor:
-    return topi.clip(x, min, max)
-
-
 @operator(
     "relax.clip",
     infer=_ANY,
-    te=_clip,
+    te=lambda x, min, max: topi.clip(x, min, max),
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2),
     layout=follows_first,

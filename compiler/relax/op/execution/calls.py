@@ -43,6 +43,11 @@ _ON_HOST = refused("the host does it")
 _LEFT_ALONE = refused("tensors pass through as they were written")
 _NO_GRADIENT = refused("the gradient of a function that is not known")
 _UNKNOWN_WORK = refused("what a called function does is not known")
+_CALL: dict[str, Any] = {
+    "te": _A_CALL, "host": built_in, "pattern": OpPatternKind.OPAQUE, "flops": _UNKNOWN_WORK, "layout": _LEFT_ALONE,
+    "gradient": _NO_GRADIENT,
+}  # fmt: skip
+"""The parts that all calls of unknown functions share."""
 
 
 # ---------------------------------------------------------------------------------- call_tir
@@ -136,20 +141,7 @@ def _inplace_list(attrs: dict[str, Any]) -> dict[str, Any]:
     return {"inplace_indices": (indices,) if isinstance(indices, int) else tuple(indices)}
 
 
-def _grad_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
-    return {**attrs, "te_grad_kwargs": dict(attrs["te_grad_kwargs"] or {})}
-
-
-@operator(
-    "relax.call_tir",
-    infer=_call_tir_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.call_tir", infer=_call_tir_info, **_CALL)
 def call_tir(
     gvar: FuncArg, args: TupleArg, out_sinfo: ResultInfo, tir_vars: OptionalShape = None
 ) -> Expr:
@@ -159,17 +151,7 @@ def call_tir(
     """
 
 
-@operator(
-    "relax.call_tir_inplace",
-    infer=_call_tir_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-    canonical=_inplace_list,
-)
+@operator("relax.call_tir_inplace", infer=_call_tir_info, canonical=_inplace_list, **_CALL)
 def call_tir_inplace(
     gvar: FuncArg, args: TupleArg, inplace_indices: Ints, out_sinfo: ResultInfo, tir_vars: OptionalShape = None
 ) -> Expr:
@@ -195,7 +177,7 @@ def without_gradient(builder: Any, call: Call) -> Call:
     layout=_LEFT_ALONE,
     gradient=gradient_by_te,
     legalize=without_gradient,
-    canonical=_grad_attrs,
+    canonical=lambda attrs: {**attrs, "te_grad_kwargs": dict(attrs["te_grad_kwargs"] or {})},
 )
 def call_tir_with_grad(
     gvar: FuncArg,
@@ -228,31 +210,12 @@ def _dps_info(use: Use) -> StructInfo:
     return result
 
 
-@operator(
-    "relax.call_pure_packed",
-    infer=_packed_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.call_pure_packed", infer=_packed_info, **_CALL)
 def call_pure_packed(func: FuncArg, *args: ExprArg, sinfo_args: ResultInfos) -> Expr:
     """Call a function of the runtime that is known to have no side effect."""
 
 
-@operator(
-    "relax.call_inplace_packed",
-    infer=_packed_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-    canonical=_inplace_list,
-)
+@operator("relax.call_inplace_packed", infer=_packed_info, canonical=_inplace_list, **_CALL)
 def call_inplace_packed(
     func: FuncArg, *args: ExprArg, inplace_indices: Ints, sinfo_args: ResultInfos
 ) -> Expr:
@@ -262,31 +225,12 @@ def call_inplace_packed(
     """
 
 
-@operator(
-    "relax.call_dps_packed",
-    infer=_dps_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.call_dps_packed", infer=_dps_info, **_CALL)
 def call_dps_packed(func: FuncArg, args: TupleArg, out_sinfo: ResultInfo) -> Expr:
     """Call a function of the runtime that writes its results into arrays that the call makes."""
 
 
-@operator(
-    "relax.call_builtin_with_ctx",
-    infer=_packed_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.call_builtin_with_ctx", infer=_packed_info, pure=False, **_CALL)
 def call_builtin_with_ctx(
     func: FuncArg, args: TupleArg, *, sinfo_args: OptionalResults = None
 ) -> Expr:
@@ -296,13 +240,9 @@ def call_builtin_with_ctx(
 # ------------------------------------------------------------------------------------- host
 
 
-def _print_info(use: Use) -> StructInfo:
-    return TupleStructInfo(())
-
-
 @operator(
     "relax.print",
-    infer=_print_info,
+    infer=lambda use: TupleStructInfo(()),
     te=_ON_HOST,
     host=built_in,
     pattern=OpPatternKind.OPAQUE,

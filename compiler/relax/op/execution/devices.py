@@ -73,28 +73,16 @@ def to_vdevice(data: TensorArg, dst_vdevice: Any) -> Expr:
     """Copy a tensor to another device."""
 
 
-def _hint_info(use: Use) -> StructInfo:
-    return use.tensor("data")
-
-
-def _through(use: Backward) -> Gradients:
-    return (use.grad,)
-
-
-def _without_hint(builder: Any, call: Call) -> RelaxExpr:
-    return call.args[0]
-
-
 @operator(
     "relax.hint_on_device",
-    infer=_hint_info,
+    infer=lambda use: use.tensor("data"),
     te=refused("a hint that no pass took up says nothing"),
-    legalize=_without_hint,
+    legalize=lambda builder, call: call.args[0],
     pattern=OpPatternKind.OPAQUE,
     flops=nothing,
     bytes=nothing,
     layout=follows_first,
-    gradient=_through,
+    gradient=lambda use: (use.grad,),
     canonical=_vdevice("relax.hint_on_device"),
 )
 def hint_on_device(data: TensorArg, dst_vdevice: Any, memory_scope: str = "global") -> Expr:

@@ -40,6 +40,11 @@ Array = npt.NDArray[Any]
 _ON_HOST = refused("the machine does it, not a kernel")
 _NOT_THERE = refused("layouts are chosen before memory is")
 _NO_GRADIENT = refused("gradients are made before memory is")
+_MEMORY: dict[str, Any] = {
+    "te": _ON_HOST, "pattern": OpPatternKind.OPAQUE, "flops": nothing, "bytes": nothing, "layout": _NOT_THERE,
+    "gradient": _NO_GRADIENT, "pure": False,
+}  # fmt: skip
+"""The parts that all operators of memory share."""
 
 
 def _tensor_info(use: Use) -> StructInfo:
@@ -74,18 +79,7 @@ def _part(storage: Array, offset: int, shape: tuple[int, ...], dtype: str) -> Ar
     return storage[offset : offset + count].view(storage_dtype(dtype)).reshape(shape)
 
 
-@operator(
-    "relax.builtin.alloc_tensor",
-    infer=_tensor_info,
-    te=_ON_HOST,
-    host=_new,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.builtin.alloc_tensor", infer=_tensor_info, host=_new, **_MEMORY)
 def builtin_alloc_tensor(
     shape: ShapeArg,
     dtype: DtypeArg,
@@ -95,84 +89,29 @@ def builtin_alloc_tensor(
     """Make an array whose memory is planned later."""
 
 
-@operator(
-    "relax.memory.alloc_storage",
-    infer=_object,
-    te=_ON_HOST,
-    host=_storage,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.memory.alloc_storage", infer=_object, host=_storage, **_MEMORY)
 def memory_alloc_storage(
     size: ShapeArg, virtual_device_index: ScalarArg, storage_scope: ExprArg, dtype: DtypeArg
 ) -> Expr:
     """Make memory for `size` elements of `dtype`, in which arrays are laid."""
 
 
-@operator(
-    "relax.memory.alloc_tensor",
-    infer=_tensor_info,
-    te=_ON_HOST,
-    host=_part,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.memory.alloc_tensor", infer=_tensor_info, host=_part, **_MEMORY)
 def memory_alloc_tensor(storage: ExprArg, offset: ScalarArg, shape: ShapeArg, dtype: DtypeArg) -> Expr:
     """Lay an array into memory, from byte `offset` on."""
 
 
-@operator(
-    "relax.memory.kill_storage",
-    infer=_nothing,
-    te=_ON_HOST,
-    host=lambda storage: (),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.memory.kill_storage", infer=_nothing, host=lambda storage: (), **_MEMORY)
 def memory_kill_storage(storage: ExprArg) -> Expr:
     """Say that memory is used no more."""
 
 
-@operator(
-    "relax.memory.kill_tensor",
-    infer=_nothing,
-    te=_ON_HOST,
-    host=lambda tensor: (),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.memory.kill_tensor", infer=_nothing, host=lambda tensor: (), **_MEMORY)
 def memory_kill_tensor(tensor: ExprArg) -> Expr:
     """Say that an array is used no more."""
 
 
-@operator(
-    "relax.vm.kill_object",
-    infer=_nothing,
-    te=_ON_HOST,
-    host=lambda obj: (),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=_NO_GRADIENT,
-    pure=False,
-)
+@operator("relax.vm.kill_object", infer=_nothing, host=lambda obj: (), **_MEMORY)
 def vm_kill_object(obj: ExprArg) -> Expr:
     """Have the machine forget a value."""
 
@@ -260,15 +199,11 @@ def ensure_zero_offset(data: TensorArg) -> Expr:
     """Give a tensor that begins where its memory begins; arrays of the machine always do."""
 
 
-def _itself(builder: Any, call: Call) -> RelaxExpr:
-    return call.args[0]
-
-
 @operator(
     "relax.builtin.stop_lift_params",
     infer=lambda use: use.tensor("x"),
     te=refused("it is a mark, which nothing is left of"),
-    legalize=_itself,
+    legalize=lambda builder, call: call.args[0],
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     bytes=nothing,

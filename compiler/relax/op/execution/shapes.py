@@ -34,6 +34,11 @@ __all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_sha
 _ON_HOST = refused("the machine does it, not a kernel")
 _LEFT_ALONE = refused("tensors pass through as they were written")
 _NO_GRADIENT = refused("a shape has no gradient")
+_SIZES: dict[str, Any] = {
+    "pattern": OpPatternKind.OPAQUE, "flops": nothing, "bytes": nothing, "layout": _LEFT_ALONE,
+    "gradient": _NO_GRADIENT,
+}  # fmt: skip
+"""The parts that all operators of shapes share."""
 
 
 def _shape_of_info(use: Use) -> StructInfo:
@@ -44,17 +49,7 @@ def _shape_of_info(use: Use) -> StructInfo:
     return known if isinstance(known, ShapeStructInfo) else ShapeStructInfo(None, data.ndim)
 
 
-@operator(
-    "relax.shape_of",
-    infer=_shape_of_info,
-    te=_ON_HOST,
-    host=lambda expr: tuple(expr.shape),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.shape_of", infer=_shape_of_info, te=_ON_HOST, host=lambda expr: tuple(expr.shape), **_SIZES)
 def shape_of(expr: TensorArg) -> Expr:
     """Give the shape of a tensor."""
 
@@ -84,17 +79,7 @@ def _size(expr: Tensor) -> Tensor:
     return made
 
 
-@operator(
-    "relax.size",
-    infer=_size_info,
-    te=_size,
-    host=lambda expr: np.array(expr.size, "int64"),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.size", infer=_size_info, te=_size, host=lambda expr: np.array(expr.size, "int64"), **_SIZES)
 def size(expr: TensorArg) -> Expr:
     """Count the elements of a tensor."""
 
@@ -124,11 +109,7 @@ def _to_tensor(expr: list[Any]) -> Tensor:
     infer=_to_tensor_info,
     te=_to_tensor,
     host=lambda expr: np.array(expr, "int64"),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
+    **_SIZES,
 )
 def shape_to_tensor(expr: ShapeArg) -> Expr:
     """Give a shape as a tensor of one dimension."""
@@ -142,16 +123,6 @@ def _to_shape_info(use: Use) -> StructInfo:
     return ShapeStructInfo(None, -1 if rank is None else rank)
 
 
-@operator(
-    "relax.tensor_to_shape",
-    infer=_to_shape_info,
-    te=_ON_HOST,
-    host=lambda expr: tuple(expr.tolist()),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_LEFT_ALONE,
-    gradient=_NO_GRADIENT,
-)
+@operator("relax.tensor_to_shape", infer=_to_shape_info, te=_ON_HOST, host=lambda expr: tuple(expr.tolist()), **_SIZES)
 def tensor_to_shape(expr: TensorArg) -> Expr:
     """Give the integers of a tensor of one dimension as a shape."""

@@ -51,14 +51,10 @@ def _full_info(use: Use) -> StructInfo:
     return _made(use, use.call.attrs["dtype"] or value.dtype)
 
 
-def _full(shape: Any, fill_value: Tensor, dtype: str) -> Tensor:
-    return topi.full(shape, dtype or fill_value.dtype, fill_value())
-
-
 @operator(
     "relax.full",
     infer=_full_info,
-    te=_full,
+    te=lambda shape, fill_value, dtype: topi.full(shape, dtype or fill_value.dtype, fill_value()),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
@@ -77,14 +73,10 @@ def _full_like_info(use: Use) -> StructInfo:
     )  # fmt: skip
 
 
-def _full_like(x: Tensor, fill_value: Tensor, dtype: str) -> Tensor:
-    return topi.full(x.shape, dtype or x.dtype, fill_value())
-
-
 @operator(
     "relax.full_like",
     infer=_full_like_info,
-    te=_full_like,
+    te=lambda x, fill_value, dtype: topi.full(x.shape, dtype or x.dtype, fill_value()),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=follows_first,
@@ -149,14 +141,10 @@ def _eye_info(use: Use) -> StructInfo:
     return tensor(known if len(known) == 2 else None, use.call.attrs["dtype"], 2)
 
 
-def _eye(n: Any, m: Any, k: Any, dtype: str) -> Tensor:
-    return topi.eye(n, m, k, dtype)
-
-
 @operator(
     "relax.eye",
     infer=_eye_info,
-    te=_eye,
+    te=lambda n, m, k, dtype: topi.eye(n, m, k, dtype),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
@@ -177,14 +165,10 @@ def _eye_like_info(use: Use) -> StructInfo:
     return _like_info(use)
 
 
-def _eye_like(x: Tensor, k: Any, dtype: str) -> Tensor:
-    return topi.eye(x.shape[0], x.shape[1], k, dtype or x.dtype)
-
-
 @operator(
     "relax.eye_like",
     infer=_eye_like_info,
-    te=_eye_like,
+    te=lambda x, k, dtype: topi.eye(x.shape[0], x.shape[1], k, dtype or x.dtype),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
@@ -215,14 +199,10 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, IntImm | FloatImm) else value
 
 
-def _arange(start: Any, end: Any, step: Any, dtype: str) -> Tensor:
-    return topi.arange(_plain(start), _plain(end), _plain(step), dtype)
-
-
 @operator(
     "relax.arange",
     infer=_arange_info,
-    te=_arange,
+    te=lambda start, end, step, dtype: topi.arange(_plain(start), _plain(end), _plain(step), dtype),
     pattern=OpPatternKind.INJECTIVE,
     flops=per_output(2),
     layout=as_written,

@@ -104,14 +104,10 @@ def _collapse_like_info(use: Use) -> StructInfo:
     return tensor(target.dims, data.dtype, target.ndim, data.vdevice)
 
 
-def _collapse_like(data: Tensor, collapse_target: Tensor) -> Tensor:
-    return _collapse(data, list(collapse_target.shape))
-
-
 @operator(
     "relax.collapse_sum_like",
     infer=_collapse_like_info,
-    te=_collapse_like,
+    te=lambda data, collapse_target: _collapse(data, list(collapse_target.shape)),
     pattern=OpPatternKind.COMM_REDUCE,
     flops=per_input(1),
     layout=as_written,
@@ -207,14 +203,10 @@ def _squeeze_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult((chosen,), (without_dimensions(chosen, axes),), {"axis": moved})
 
 
-def _squeeze(x: Tensor, axis: Any) -> Tensor:
-    return topi.squeeze(x, axis)
-
-
 @operator(
     "relax.squeeze",
     infer=_squeeze_info,
-    te=_squeeze,
+    te=lambda x, axis: topi.squeeze(x, axis),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_squeeze_layout,
@@ -367,14 +359,10 @@ def _tile_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult((chosen,), (chosen,), {"repeats": tuple([whole[d] for d, _ in chosen.dims])})
 
 
-def _tile(data: Tensor, repeats: Any) -> Tensor:
-    return topi.tile(data, repeats)
-
-
 @operator(
     "relax.tile",
     infer=_tile_info,
-    te=_tile,
+    te=lambda data, repeats: topi.tile(data, repeats),
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=_tile_layout,

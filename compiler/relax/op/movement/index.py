@@ -54,14 +54,10 @@ def _take_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult((chosen, None), (Layout.permuted(order),), {"axis": chosen.axis(axis)})
 
 
-def _take(x: Tensor, indices: Tensor, axis: int | None, mode: str) -> Tensor:
-    return topi.take(x, indices, axis, 0, mode)
-
-
 @operator(
     "relax.take",
     infer=_take_info,
-    te=_take,
+    te=lambda x, indices, axis, mode: topi.take(x, indices, axis, 0, mode),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_take_layout,

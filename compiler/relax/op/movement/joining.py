@@ -76,14 +76,10 @@ def _concat_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult(((chosen,) * count,), (chosen,), {"axis": chosen.axis(axis)})
 
 
-def _concat(tensors: Sequence[Tensor], axis: int | None) -> Tensor:
-    return topi.concatenate(tensors, 0 if axis is None else axis)
-
-
 @operator(
     "relax.concat",
     infer=_concat_info,
-    te=_concat,
+    te=lambda tensors, axis: topi.concatenate(tensors, 0 if axis is None else axis),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_concat_layout,
@@ -201,14 +197,10 @@ def _meshgrid_info(use: Use) -> StructInfo:
     return TupleStructInfo((field,) * len(infos))
 
 
-def _meshgrid(tensors: Sequence[Tensor], indexing: str | None) -> list[Tensor]:
-    return topi.meshgrid(tensors, indexing or "ij")
-
-
 @operator(
     "relax.meshgrid",
     infer=_meshgrid_info,
-    te=_meshgrid,
+    te=lambda tensors, indexing: topi.meshgrid(tensors, indexing or "ij"),
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=as_written,

@@ -151,13 +151,9 @@ def permute_dims(x: TensorArg, axes: OptionalInts = None) -> Expr:
 # ------------------------------------------------------------------------------------- astype
 
 
-def _astype_info(use: Use) -> StructInfo:
-    return with_dtype(use.tensor("x"), use.call.attrs["dtype"])
-
-
 @operator(
     "relax.astype",
-    infer=_astype_info,
+    infer=lambda use: with_dtype(use.tensor("x"), use.call.attrs["dtype"]),
     te=topi.cast,
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(1),

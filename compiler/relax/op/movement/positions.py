@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from compiler import topi
@@ -47,14 +46,10 @@ def _gather_elements_info(use: Use) -> StructInfo:
     return tensor(where.dims, data.dtype, where.ndim if where.ndim != -1 else data.ndim, data.vdevice)
 
 
-def _gather_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
-    return topi.gather(data, axis, indices)
-
-
 @operator(
     "relax.gather_elements",
     infer=_gather_elements_info,
-    te=_gather_elements,
+    te=lambda data, indices, axis: topi.gather(data, axis, indices),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=all_follow_with_axis("axis"),
@@ -96,14 +91,10 @@ def _gather_nd_info(use: Use) -> StructInfo:
     return tensor([*where.dims[:-1], *data.dims[batch + depth :]], data.dtype, vdevice=data.vdevice)
 
 
-def _gather_nd(data: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
-    return topi.gather_nd(data, _points_last(indices), batch_dims)
-
-
 @operator(
     "relax.gather_nd",
     infer=_gather_nd_info,
-    te=_gather_nd,
+    te=lambda data, indices, batch_dims: topi.gather_nd(data, _points_last(indices), batch_dims),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
@@ -168,14 +159,10 @@ def _index_put_info(use: Use) -> StructInfo:
     return data
 
 
-def _index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool) -> Tensor:
-    return topi.index_put(data, indices, values, accumulate)
-
-
 @operator(
     "relax.index_put",
     infer=_index_put_info,
-    te=_index_put,
+    te=lambda data, indices, values, accumulate: topi.index_put(data, indices, values, accumulate),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=as_written,
@@ -199,14 +186,10 @@ def _scatter_elements_info(use: Use) -> StructInfo:
     return data
 
 
-def _scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:
-    return topi.scatter_elements(data, indices, updates, axis, reduction)
-
-
 @operator(
     "relax.scatter_elements",
     infer=_scatter_elements_info,
-    te=_scatter_elements,
+    te=lambda data, indices, updates, axis, reduction: topi.scatter_elements(data, indices, updates, axis, reduction),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=all_follow_with_axis("axis"),
@@ -237,14 +220,10 @@ def _scatter_nd_info(use: Use) -> StructInfo:
     return data
 
 
-def _scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    return topi.scatter_nd(data, _points_last(indices), updates, reduction)
-
-
 @operator(
     "relax.scatter_nd",
     infer=_scatter_nd_info,
-    te=_scatter_nd,
+    te=lambda data, indices, updates, reduction: topi.scatter_nd(data, _points_last(indices), updates, reduction),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=as_written,

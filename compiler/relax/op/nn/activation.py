@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
@@ -14,7 +13,6 @@ from compiler.relax.op.core.rules import like
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
 from compiler.relax.op.gradients import elementwise as slopes
-from compiler.te.tensor import Tensor
 
 __all__ = ["gelu", "gelu_tanh", "leakyrelu", "prelu", "relu", "relu6", "selu", "silu", "softplus"]
 
@@ -55,14 +53,10 @@ selu = _activation(
 )
 
 
-def _leakyrelu(data: Tensor, alpha: float) -> Tensor:
-    return topi.nn.leaky_relu(data, alpha)
-
-
 @operator(
     "relax.nn.leakyrelu",
     infer=_FLOATS,
-    te=_leakyrelu,
+    te=lambda data, alpha: topi.nn.leaky_relu(data, alpha),
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2),
     layout=follows_first,
@@ -72,14 +66,10 @@ def leakyrelu(data: TensorArg, alpha: float = 0.01) -> Expr:
     """Multiply negative elements by `alpha`."""
 
 
-def _softplus(data: Tensor, beta: float, threshold: float) -> Tensor:
-    return topi.nn.softplus(data, beta, threshold)
-
-
 @operator(
     "relax.nn.softplus",
     infer=_FLOATS,
-    te=_softplus,
+    te=lambda data, beta, threshold: topi.nn.softplus(data, beta, threshold),
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2 * _SEVERAL),
     layout=follows_first,
@@ -111,14 +101,10 @@ def _prelu_layout(use: LayoutUse) -> LayoutResult:
     return LayoutResult((chosen, None), (chosen,), {"axis": chosen.axis(use.call.attrs["axis"])})
 
 
-def _prelu(data: Tensor, alpha: Tensor, axis: int) -> Any:
-    return topi.nn.prelu(data, alpha, axis)
-
-
 @operator(
     "relax.nn.prelu",
     infer=_prelu_info,
-    te=_prelu,
+    te=lambda data, alpha, axis: topi.nn.prelu(data, alpha, axis),
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(2),
     layout=_prelu_layout,

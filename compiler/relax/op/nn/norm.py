@@ -126,14 +126,10 @@ def layer_norm(
     """
 
 
-def _rms_norm(data: Tensor, weight: Tensor, axes: Any, epsilon: float) -> Tensor:
-    return topi.nn.rms_norm(data, weight, axes, epsilon)
-
-
 @operator(
     "relax.nn.rms_norm",
     infer=lambda use: _along_axes(use, ("weight",)),
-    te=_rms_norm,
+    te=lambda data, weight, axes, epsilon: topi.nn.rms_norm(data, weight, axes, epsilon),
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(4),
     layout=_one_moves,

@@ -103,14 +103,10 @@ def _shuffle_info(use: Use) -> StructInfo:
     return tensor([*batch, *map(use.simplify, sizes)], data.dtype, vdevice=data.vdevice)
 
 
-def _shuffle(data: Tensor, upscale_factor: int) -> Tensor:
-    return topi.nn.pixel_shuffle(data, upscale_factor)
-
-
 @operator(
     "relax.nn.pixel_shuffle",
     infer=_shuffle_info,
-    te=_shuffle,
+    te=lambda data, upscale_factor: topi.nn.pixel_shuffle(data, upscale_factor),
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
@@ -150,14 +146,10 @@ def _dropout_info(use: Use) -> StructInfo:
     return TupleStructInfo((data, data))
 
 
-def _dropout(data: Tensor, rate: float) -> Any:
-    return [data, topi.full_like(data, 1.0)]
-
-
 @operator(
     "relax.nn.dropout",
     infer=_dropout_info,
-    te=_dropout,
+    te=lambda data, rate: [data, topi.full_like(data, 1.0)],
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     layout=follows_first,

@@ -55,13 +55,9 @@ def unique(
     """
 
 
-def _nonzero_info(use: Use) -> StructInfo:
-    return tensor(None, "int64", 2, use.tensor("x").vdevice)
-
-
 @operator(
     "relax.nonzero",
-    infer=_nonzero_info,
+    infer=lambda use: tensor(None, "int64", 2, use.tensor("x").vdevice),
     te=_UNKNOWN,
     host=nonzero_of,
     pattern=OpPatternKind.OPAQUE,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
@@ -15,7 +13,6 @@ from compiler.relax.op.core.rules import tensor, with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_input
 from compiler.relax.op.gradients import reduction as slopes
-from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
 __all__ = ["argsort", "sort", "topk"]
@@ -30,14 +27,10 @@ def _sort_info(use: Use) -> StructInfo:
     return info
 
 
-def _sort(x: Tensor, axis: int, descending: bool) -> Tensor:
-    return topi.sort(x, axis, not descending)
-
-
 @operator(
     "relax.sort",
     infer=_sort_info,
-    te=_sort,
+    te=lambda x, axis, descending: topi.sort(x, axis, not descending),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
     layout=follows_with_axis("axis"),
@@ -54,14 +47,10 @@ def _argsort_info(use: Use) -> StructInfo:
     return with_dtype(info, use.call.attrs["dtype"])
 
 
-def _argsort(data: Tensor, axis: int, descending: bool, dtype: str) -> Tensor:
-    return topi.argsort(data, None, axis, not descending, dtype)
-
-
 @operator(
     "relax.argsort",
     infer=_argsort_info,
-    te=_argsort,
+    te=lambda data, axis, descending, dtype: topi.argsort(data, None, axis, not descending, dtype),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
     layout=follows_with_axis("axis"),
@@ -89,14 +78,10 @@ def _topk_info(use: Use) -> StructInfo:
     return {"values": values, "indices": positions}.get(kind, TupleStructInfo((values, positions)))
 
 
-def _topk(data: Tensor, k: int, axis: int, ret_type: str, largest: bool, dtype: str) -> Any:
-    return topi.topk(data, k, axis, ret_type, not largest, dtype)
-
-
 @operator(
     "relax.topk",
     infer=_topk_info,
-    te=_topk,
+    te=lambda data, k, axis, ret_type, largest, dtype: topi.topk(data, k, axis, ret_type, not largest, dtype),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
     layout=follows_with_axis("axis"),

@@ -124,14 +124,10 @@ def _median_info(use: Use) -> StructInfo:
     return TupleStructInfo((values, reduced(dtype="int64")(use)))
 
 
-def _median(x: Tensor, axis: Any, keepdims: bool) -> Any:
-    return topi.median(x, axis[0] if isinstance(axis, tuple) else axis, keepdims)
-
-
 @operator(
     "relax.median",
     infer=_median_info,
-    te=_median,
+    te=lambda x, axis, keepdims: topi.median(x, axis[0] if isinstance(axis, tuple) else axis, keepdims),
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(10),
     layout=as_written,
@@ -159,18 +155,10 @@ def _running_info(use: Use) -> StructInfo:
     return tensor(info.dims, dtype, info.ndim, info.vdevice)
 
 
-def _cumsum(data: Tensor, axis: int | None, dtype: str, exclusive: bool) -> Tensor:
-    return topi.cumsum(data, axis, dtype or None, exclusive)
-
-
-def _cumprod(data: Tensor, axis: int | None, dtype: str, exclusive: bool) -> Tensor:
-    return topi.cumprod(data, axis, dtype or None, exclusive)
-
-
 @operator(
     "relax.cumsum",
     infer=_running_info,
-    te=_cumsum,
+    te=lambda data, axis, dtype, exclusive: topi.cumsum(data, axis, dtype or None, exclusive),
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(1),
     layout=follows_with_axis("axis"),
@@ -186,7 +174,7 @@ def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None
 @operator(
     "relax.cumprod",
     infer=_running_info,
-    te=_cumprod,
+    te=lambda data, axis, dtype, exclusive: topi.cumprod(data, axis, dtype or None, exclusive),
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(1),
     layout=follows_with_axis("axis"),
