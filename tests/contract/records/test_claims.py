@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from rpc_server.wire.trial_messages import FailureKind
+from tests.kit.threads import in_threads
 from tuner.records.db.database import writing
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, RunStopped, RunTakenOver
@@ -147,11 +148,7 @@ def test_many_runs_ask_at_once_and_each_candidate_goes_to_one(bench: Bench) -> N
             for digest in mine:
                 bench.trial(run, digest)
 
-    threads = [threading.Thread(target=work, args=(bench.run(),)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, [bench.run() for _ in range(6)])
     assert given == Counter(digests)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
 
+from tests.kit.threads import in_threads
 from tuner.records.db import migrate
 from tuner.records.db.database import connect, parse_url, reading, writing
 from tuner.records.db.schema_models import METADATA
@@ -70,20 +70,7 @@ def test_upgrading_twice_changes_nothing(address: str) -> None:
 
 
 def test_upgrading_at_once_from_many_places(address: str) -> None:
-    errors: list[BaseException] = []
-
-    def upgrade() -> None:
-        try:
-            migrate.upgrade(address)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=upgrade) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    in_threads(migrate.upgrade, [address] * 4)
     assert migrate.check(address).ok
 
 

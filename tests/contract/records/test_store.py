@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from sqlalchemy import URL
 from compiler.errors import TargetError
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed, measured
+from tests.kit.threads import in_threads
 from tuner.records.db.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup.result import measurements, result_of
@@ -405,21 +405,12 @@ class TestTrials:
 
     def test_threads_lose_nothing(self, farm: Farm) -> None:
         run = farm.run()
-        errors: list[BaseException] = []
 
         def add(worker: int) -> None:
-            try:
-                for i in range(20):
-                    farm.trial(run, f"w{worker}i{i}", 1.0 + (worker * 20 + i) * 1e-3)
-            except BaseException as error:
-                errors.append(error)
+            for i in range(20):
+                farm.trial(run, f"w{worker}i{i}", 1.0 + (worker * 20 + i) * 1e-3)
 
-        threads = [threading.Thread(target=add, args=(w,)) for w in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert errors == []
+        in_threads(add, range(4))
         assert [t.sequence for t in farm.store.trials.page(run.id, limit=1000)] == list(range(1, 81))
         assert farm.store.runs.get(run.id).trials == 80
         assert farm.best_digest() == "w0i0"
@@ -429,6 +420,7 @@ WRITER = """
 import sys
 from tuner.records.model import NewTrial
 from tuner.records.store import RecordStore
+from tests.kit.threads import in_threads
 address, task, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = RecordStore.open(address)
 for i in range(100_000):

@@ -33,12 +33,6 @@ def server():
             yield running
 
 
-@pytest.fixture
-def remote(server):
-    with open_session("127.0.0.1", server.port, wait_s=60) as session:
-        yield session
-
-
 def start(remote, kind):
     remote.upload(kernel(kind).to_bytes(), "k.tunefarm")
     module = remote.load_module("k.tunefarm")

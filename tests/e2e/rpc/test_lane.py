@@ -27,12 +27,6 @@ def server():
         yield running
 
 
-@pytest.fixture
-def remote(server):
-    with open_session("127.0.0.1", server.port, wait_s=60) as session:
-        yield session
-
-
 def load(remote, kind):
     remote.upload(kernel(kind).to_bytes(), "k.tunefarm")
     return remote.load_module("k.tunefarm")["kernel"]

@@ -34,12 +34,6 @@ def server():
             yield running
 
 
-@pytest.fixture
-def remote(server):
-    with open_session("127.0.0.1", server.port, wait_s=60) as session:
-        yield session
-
-
 def limit(remote, words):
     """(soft, hard) of the executor's limit that the system calls `words`."""
     lines = Path(f"/proc/{remote.executor_pid}/limits").read_text().splitlines()

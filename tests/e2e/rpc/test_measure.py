@@ -18,12 +18,6 @@ def server():
         yield running
 
 
-@pytest.fixture
-def remote(server):
-    with open_session("127.0.0.1", server.port, wait_s=60) as session:
-        yield session
-
-
 def ask(candidate, reference=None, **changes):
     options = {"options": QUICK, "timeout_s": 120.0, **changes}
     digest = None if reference is None else reference.digest

@@ -15,15 +15,12 @@ from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, HandleError, Ou
 from rpc_server.wire.machine_messages import Action, TupleOf
 from rpc_server.wire.messages import UseMachine
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, relay, tir
 from tunefarm.contrib import graph_executor
-from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
+from tunefarm.relax import BlockBuilder, Var, op
 
 N = tir.Var("n", "int64")
-
-
-def tensor(*shape: Any) -> TensorStructInfo:
-    return TensorStructInfo(shape, "float32")  # type: ignore[arg-type]
 
 
 def weights() -> Any:

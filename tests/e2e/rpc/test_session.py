@@ -24,6 +24,7 @@ from rpc_server.errors import (
 from rpc_server.machine.blobs import BlobError
 from rpc_server.machine.fingerprint import local_fingerprint
 from tests.kit.farm.rpc_kernels import kernel, with_features
+from tests.kit.threads import in_threads
 from tunefarm import te
 
 
@@ -31,12 +32,6 @@ from tunefarm import te
 def server():
     with Server(port=0, key="box-key", sessions=2, warm=2, blob_capacity=40 << 20) as running:
         yield running
-
-
-@pytest.fixture
-def remote(server):
-    with open_session("127.0.0.1", server.port, wait_s=60) as session:
-        yield session
 
 
 def load(remote, artifact, name="kernel.tunefarm"):
@@ -250,24 +245,15 @@ def test_unsupported_ways_to_connect_are_refused():
 
 def test_threads_share_a_session(remote):
     module = load(remote, kernel("add_one"))
-    failures = []
 
     def work(value):
-        try:
-            x = np.full(1024, value, np.float32)
-            a, b = nd.array(x, remote.cpu()), nd.empty((1024,), "float32", remote.cpu())
-            for _ in range(20):
-                module(a, b)
-            np.testing.assert_array_equal(b.numpy(), x + 1)
-        except BaseException as error:
-            failures.append(error)
+        x = np.full(1024, value, np.float32)
+        a, b = nd.array(x, remote.cpu()), nd.empty((1024,), "float32", remote.cpu())
+        for _ in range(20):
+            module(a, b)
+        np.testing.assert_array_equal(b.numpy(), x + 1)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(4))
 
 
 def test_shapes_that_the_call_tells(remote):

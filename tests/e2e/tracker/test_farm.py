@@ -21,6 +21,7 @@ from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.tracker_messages import Queued, RequestDevice, to_tracker
 from tests.kit.farm.tracker import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
 from tests.kit.ports import free_port
+from tests.kit.threads import in_threads
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import LeaseLostError, NoDeviceError, UnknownDeviceError
 from tracker.server import Tracker, TrackerOptions, serve
@@ -132,28 +133,19 @@ def test_more_clients_than_devices_take_turns(shared: Farm) -> None:
     inside: list[str] = []
     most: list[int] = []
     lock = threading.Lock()
-    errors: list[BaseException] = []
 
     def work(session: TrackerSession) -> None:
-        try:
-            for _ in range(2):
-                with session.request("cpu") as remote:
-                    with lock:
-                        assert remote.box not in inside
-                        inside.append(remote.box)
-                        most.append(len(inside))
-                    remote.upload(b"x", "x")
-                    with lock:
-                        inside.remove(remote.box)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(2):
+            with session.request("cpu") as remote:
+                with lock:
+                    assert remote.box not in inside
+                    inside.append(remote.box)
+                    most.append(len(inside))
+                remote.upload(b"x", "x")
+                with lock:
+                    inside.remove(remote.box)
 
-    threads = [threading.Thread(target=work, args=(sessions[i % 2],)) for i in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert not errors
+    in_threads(work, [sessions[i % 2] for i in range(5)], PATIENCE_S)
     assert len(most) == 10
     assert max(most) <= 2
     check_log(sessions[0])

@@ -10,14 +10,11 @@ import tunefarm as tvm
 from compiler.errors import ArgumentError, CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.relax.interp import run
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
 
 N, M = tir.Var("n", "int64"), tir.Var("m", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def data(*shape: int) -> Any:

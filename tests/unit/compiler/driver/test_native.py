@@ -1,7 +1,6 @@
 """`relax.build(exec_mode="compiled")`: graph functions as machine code give what their bytecode gives."""
 
 import json
-import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -23,14 +22,12 @@ from compiler.runtime.vm.bytecode import Native
 from compiler.runtime.vm.executable import Program
 from tests.kit.compiler.c_models import run_in_c
 from tests.kit.compiler.library import needs_cc
+from tests.kit.compiler.struct_info import tensor
+from tests.kit.threads import in_threads
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
 
 N, M = tir.Var("n", "int64"), tir.Var("m", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def data(*shape: int) -> Any:
@@ -232,20 +229,13 @@ def test_threads_call_side_by_side() -> None:
     vm = compiled(mod)
     inputs = [data(rows, 16) for rows in (1, 3, 17, 5)]
     wanted = [run(mod, x) for x in inputs]
-    wrong: list[int] = []
 
     def many(index: int) -> None:
         array = tvm.nd.array(inputs[index])
         for _ in range(50):
-            if not np.allclose(vm["main"](array).numpy(), wanted[index], rtol=1e-4, atol=1e-4):
-                wrong.append(index)
+            np.testing.assert_allclose(vm["main"](array).numpy(), wanted[index], rtol=1e-4, atol=1e-4)
 
-    threads = [threading.Thread(target=many, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(many, range(4))
 
 
 def test_saved_models_keep_machine_code_and_builds_repeat(tmp_path: Any) -> None:

@@ -23,16 +23,13 @@ from compiler.runtime.vm.builtins import VMError
 from tests.kit.compiler.c_models import run_any_in_c
 from tests.kit.compiler.library import needs_cc
 from tests.kit.compiler.model_forms import check_interpreted, results_of
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
-from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
+from tunefarm.relax import BlockBuilder, Var, op
 
 N, M = tir.Var("n", "int64"), tir.Var("m", "int64")
 vi, node = h.make_tensor_value_info, h.make_node
 ONE = h.make_tensor("one", T.FLOAT, [1], [1.0])
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def machine(mod: Any) -> relax.VirtualMachine:

@@ -32,12 +32,9 @@ from compiler.relax.rewrite import DataflowBlockRewrite
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
+from tests.kit.compiler.struct_info import tensor
 
 K = n.Var("k", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def chain() -> tuple[IRModule, Function, DataflowBlock, dict[str, Var]]:

@@ -40,12 +40,9 @@ from compiler.relax.nodes import (
 from compiler.relax.utils import copy_with_new_vars, gen_call_tir_inputs
 from compiler.te.operation import compute
 from compiler.tir import nodes as n
+from tests.kit.compiler.struct_info import tensor
 
 K = n.Var("k", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def built(build: Any, *params: Var) -> tuple[IRModule, Function]:

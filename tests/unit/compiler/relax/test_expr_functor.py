@@ -32,10 +32,7 @@ from compiler.relax.nodes import (
     const,
     extern,
 )
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
+from tests.kit.compiler.struct_info import tensor
 
 
 def everything() -> Function:

@@ -35,12 +35,9 @@ from compiler.relax.nodes import (
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.core.registry import register_func
 from compiler.tir import nodes as n
+from tests.kit.compiler.struct_info import tensor
 
 K, M = n.Var("k", "int64"), n.Var("m", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def module(build: Any, *params: Var, pure: bool = True) -> IRModule:

@@ -42,10 +42,7 @@ from compiler.relax.nodes import (
 )
 from compiler.runtime.core.ndarray import array
 from compiler.tir import nodes as n
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
+from tests.kit.compiler.struct_info import tensor
 
 
 def test_variables_are_compared_by_identity_and_keep_their_id() -> None:

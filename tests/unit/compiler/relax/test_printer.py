@@ -1,7 +1,5 @@
 """Graph functions as text."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -27,12 +25,9 @@ from compiler.relax.nodes import (
     extern,
 )
 from compiler.tir import nodes as n
+from tests.kit.compiler.struct_info import tensor
 
 K = n.Var("k", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def test_a_module() -> None:

@@ -40,12 +40,9 @@ from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.topi import add
+from tests.kit.compiler.struct_info import tensor
 
 K, M = n.Var("k", "int64"), n.Var("m", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def shape(*values: Any) -> ShapeStructInfo:

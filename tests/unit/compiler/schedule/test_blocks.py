@@ -9,7 +9,7 @@ from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
 from compiler.schedule.analysis.injective import undetermined
 from compiler.schedule.analysis.tree import tree_text
-from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
@@ -18,12 +18,8 @@ from compiler.tir.nodes import ForKind, PrimFunc
 from tests.kit.compiler.schedules import workloads as w
 
 
-def _loops(s: Schedule, block: str) -> list[LoopRV]:
-    return s.get_loops(s.get_block(block))
-
-
 def _extents(s: Schedule, block: str) -> list[int | None]:
-    return [ops.as_int(s.get(loop).extent) for loop in _loops(s, block)]
+    return [ops.as_int(s.get(loop).extent) for loop in s.get_loops(block)]
 
 
 def _two_readers(n: int = 8) -> PrimFunc:
@@ -41,7 +37,7 @@ def _two_readers(n: int = 8) -> PrimFunc:
 def test_compute_at_takes_the_union_of_what_all_readers_need() -> None:
     func = _two_readers()
     s = Schedule(func)
-    (i,) = _loops(s, "D")
+    (i,) = s.get_loops("D")
     outer, _ = s.split(i, [None, 3])
     s.compute_at(s.get_block("C"), outer)
     s.compute_at(s.get_block("B"), outer)
@@ -53,11 +49,11 @@ def test_compute_at_takes_the_union_of_what_all_readers_need() -> None:
 def test_the_place_of_a_block_can_be_chosen() -> None:
     func = _two_readers()
     s = Schedule(func)
-    (i,) = _loops(s, "D")
+    (i,) = s.get_loops("D")
     s.compute_at(s.get_block("C"), i)
     s.compute_at(s.get_block("B"), i, index=0)
     other = Schedule(func)
-    (i,) = _loops(other, "D")
+    (i,) = other.get_loops("D")
     other.compute_at(other.get_block("C"), i)
     with pytest.raises(ScheduleError, match="places 0 to 0 are legal"):
         other.compute_at(other.get_block("B"), i, index=1)
@@ -67,7 +63,7 @@ def test_the_place_of_a_block_can_be_chosen() -> None:
 def test_loops_of_one_iteration_are_kept_on_request() -> None:
     for keep, extents in ((False, [13, 11, 10]), (True, [13, 11, 1, 1, 10])):
         s = Schedule(w.matmul_relu())
-        s.compute_at(s.get_block("C"), _loops(s, "D")[1], preserve_unit_loops=keep)
+        s.compute_at(s.get_block("C"), s.get_loops("D")[1], preserve_unit_loops=keep)
         assert _extents(s, "C") == extents
         w.check_same(s, w.matmul_relu())
 
@@ -77,7 +73,7 @@ def test_threads_fill_what_they_share_together() -> None:
     what its thread reads."""
     for scope, extent in (("shared", 12), ("local", 3)):
         s = Schedule(w.chain(12, 4))
-        i, _ = _loops(s, "D")
+        i, _ = s.get_loops("D")
         outer, inner = s.split(i, [4, 3])
         s.bind(outer, "threadIdx.x")
         copy = s.cache_read(s.get_block("D"), 0, scope)
@@ -92,7 +88,7 @@ def test_compute_at_with_two_outputs() -> None:
     c = te.compute((10,), lambda i: both[0][i] * both[1][i], name="C")
     func = create_prim_func([a, c])
     s = Schedule(func)
-    outer, _ = s.split(_loops(s, "C")[0], [None, 4])
+    outer, _ = s.split(s.get_loops("C")[0], [None, 4])
     s.compute_at(s.get_block("B"), outer)
     assert _extents(s, "B") == [3, 4]
     w.check_same(s, func)
@@ -106,9 +102,9 @@ def test_symbolic_sizes() -> None:
     c = te.compute((size,), lambda i: b[i] * 2.0, name="C")
     func = create_prim_func([a, c])
     s = Schedule(func)
-    outer, inner = s.split(_loops(s, "C")[0], [None, 4])
+    outer, inner = s.split(s.get_loops("C")[0], [None, 4])
     s.compute_at(s.get_block("B"), outer)
-    _, rows, reduce = _loops(s, "B")
+    _, rows, reduce = s.get_loops("B")
     ro, ri = s.split(reduce, [None, 3])
     s.reorder(ro, rows, ri)
     s.decompose_reduction(s.get_block("B"), ro)
@@ -159,9 +155,9 @@ def test_cache_write_after_the_init_was_taken_out() -> None:
 def test_cache_write_of_what_is_read_in_the_same_loop() -> None:
     func = w.chain()
     s = Schedule(func)
-    s.compute_at(s.get_block("B"), _loops(s, "C")[0])
+    s.compute_at(s.get_block("B"), s.get_loops("C")[0])
     s.cache_write(s.get_block("B"), 0, "local")
-    assert [s.get(b).name_hint for b in s.get_child_blocks(_loops(s, "C")[0])] == ["B", "B_local", "C"]
+    assert [s.get(b).name_hint for b in s.get_child_blocks(s.get_loops("C")[0])] == ["B", "B_local", "C"]
     w.check_same(s, func)
 
 
@@ -225,7 +221,7 @@ def _reduction(kind: str, n: int = 14) -> PrimFunc:
 def test_rfactor_sets_every_partial_result(kind: str, factors: list[int | None], which: int) -> None:
     func = _reduction(kind)
     s = Schedule(func)
-    _, r = _loops(s, "S")
+    _, r = s.get_loops("S")
     partial = s.rfactor(s.split(r, factors)[which], 0)
     s.parallel(s.get_loops(partial)[1 + which])
     w.check_same(s, func)
@@ -236,7 +232,7 @@ def test_rfactor_of_two_fused_axes() -> None:
     r, q = te.reduce_axis((0, 3), name="r"), te.reduce_axis((0, 5), name="q")
     func = create_prim_func([a, te.compute((4,), lambda i: te.sum(a[i, r, q], axis=[r, q]), name="S")])
     s = Schedule(func)
-    _, r_loop, q_loop = _loops(s, "S")
+    _, r_loop, q_loop = s.get_loops("S")
     _, inner = s.split(s.fuse(r_loop, q_loop), [None, 4])
     s.rfactor(inner, 1)
     w.check_same(s, func)

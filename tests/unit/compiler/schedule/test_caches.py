@@ -9,14 +9,9 @@ import pytest
 
 from compiler.arith.index_map import IndexMap
 from compiler.driver.pipeline import lower_func
-from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from tests.kit.compiler.schedules import workloads as w
-
-
-def _loops(s: Schedule, block: str) -> list[LoopRV]:
-    return s.get_loops(s.get_block(block))
-
 
 # --------------------------------------------------------------------- copies at a place of choice
 
@@ -62,7 +57,7 @@ def test_iterations_that_make_nothing_copy_nothing() -> None:
     func = w.matmul(1, 4, 3)
     sch = Schedule(func)
     block = sch.get_block("C")
-    _, _, inner = sch.split(_loops(sch, "C")[0], [None, 4, 5])
+    _, _, inner = sch.split(sch.get_loops("C")[0], [None, 4, 5])
     copy = sch.reindex_cache_write(block, "C", "global", lambda i, j, k: (j, i // 4))
     sch.reverse_compute_at(copy, inner)
     w.check_everywhere(sch, func)
@@ -77,7 +72,7 @@ def test_a_block_that_updates_a_buffer() -> None:
     sch = Schedule(func)
     there, back = sch.cache_inplace(sch.get_block("U"), 0, "local")
     assert [sch.get(b).name_hint for b in (there, back)] == ["B_local", "B_local_1"]
-    outer, _ = sch.split(_loops(sch, "U")[0], [None, 4])
+    outer, _ = sch.split(sch.get_loops("U")[0], [None, 4])
     sch.parallel(outer)
     w.check_everywhere(sch, func)
 
@@ -155,7 +150,7 @@ def test_indices_of_a_convolution() -> None:
     sch = Schedule(func)
     blocks = sch.cache_index(sch.get_block("conv2d_nchw"), "global")
     assert len(blocks) == 2
-    loops = _loops(sch, "conv2d_nchw")
+    loops = sch.get_loops("conv2d_nchw")
     sch.split(loops[3], [None, 2])
     w.check_everywhere(sch, func)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
@@ -30,18 +30,14 @@ def plain() -> PrimFunc:
     return padded(lambda i: ops.logical_and(i >= 2, i < 11), lambda a, i: a[i - 2] * 3.0, 1.5)
 
 
-def _loops(s: Schedule, block: str) -> list[LoopRV]:
-    return s.get_loops(s.get_block(block))
-
-
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
 def test_at_every_loop(at: int) -> None:
     func = w.conv()
     sch = Schedule(func)
-    fill = sch.decompose_padding(sch.get_block("pad_temp"), _loops(sch, "pad_temp")[at])
+    fill = sch.decompose_padding(sch.get_block("pad_temp"), sch.get_loops("pad_temp")[at])
     assert sch.get(fill).name_hint == "pad_temp_pad_const"
     assert sch.get(fill).reads == ()
-    extents = [int(sch.get(f).extent) for f in _loops(sch, "pad_temp")]
+    extents = [int(sch.get(f).extent) for f in sch.get_loops("pad_temp")]
     assert extents == [1, 2, 7 if at > 2 else 5, 7]
     w.check_everywhere(sch, func)
 
@@ -51,7 +47,7 @@ def test_at_every_loop(at: int) -> None:
 def test_of_a_split_loop(factors: list[int | None], at: int) -> None:
     func = plain()
     sch = Schedule(func)
-    loops = sch.split(_loops(sch, "P")[0], factors)
+    loops = sch.split(sch.get_loops("P")[0], factors)
     sch.decompose_padding(sch.get_block("P"), loops[at])
     w.check_everywhere(sch, func)
 
@@ -59,7 +55,7 @@ def test_of_a_split_loop(factors: list[int | None], at: int) -> None:
 def test_of_fused_loops() -> None:
     func = w.conv()
     sch = Schedule(func)
-    fused = sch.fuse(*_loops(sch, "pad_temp"))
+    fused = sch.fuse(*sch.get_loops("pad_temp"))
     sch.decompose_padding(sch.get_block("pad_temp"), fused)
     w.check_everywhere(sch, func)
 
@@ -68,7 +64,7 @@ def test_of_a_block_in_the_loops_of_its_reader() -> None:
     """Rows that several iterations need are filled and copied in each; in parallel ones, too."""
     func = w.conv()
     sch = Schedule(func)
-    block, row = sch.get_block("pad_temp"), _loops(sch, "conv2d_nchw")[2]
+    block, row = sch.get_block("pad_temp"), sch.get_loops("conv2d_nchw")[2]
     sch.compute_at(block, row)
     fill = sch.decompose_padding(block, sch.get_loops(block)[3])
     sch.vectorize(sch.split(sch.get_loops(fill)[-1], [None, 4])[1])
@@ -88,8 +84,8 @@ def test_of_a_block_in_the_loops_of_its_reader() -> None:
 def test_bounds_however_they_are_written(inside: Callable[[n.PrimExpr], Any]) -> None:
     func = padded(inside, lambda a, i: a[i - 2])
     sch = Schedule(func)
-    sch.decompose_padding(sch.get_block("P"), _loops(sch, "P")[0])
-    assert int(sch.get(_loops(sch, "P")[0]).extent) == 9
+    sch.decompose_padding(sch.get_block("P"), sch.get_loops("P")[0])
+    assert int(sch.get(sch.get_loops("P")[0]).extent) == 9
     assert "T.where" not in sch.func.script()
     w.check_everywhere(sch, func)
 
@@ -97,15 +93,15 @@ def test_bounds_however_they_are_written(inside: Callable[[n.PrimExpr], Any]) ->
 def test_a_condition_that_is_no_bound_stays() -> None:
     func = padded(lambda i: ops.logical_and(i < 11, i % 2 == 0), lambda a, i: a[i // 2])
     sch = Schedule(func)
-    sch.decompose_padding(sch.get_block("P"), _loops(sch, "P")[0])
-    assert int(sch.get(_loops(sch, "P")[0]).extent) == 11
+    sch.decompose_padding(sch.get_block("P"), sch.get_loops("P")[0])
+    assert int(sch.get(sch.get_loops("P")[0]).extent) == 11
     assert "if v_i_1 % 2 == 0:" in sch.func.script()
     w.check_everywhere(sch, func)
 
 
 def test_what_reads_the_padding_does_not_move_to_where_only_the_rest_is_made() -> None:
     def steps(s: Schedule) -> None:
-        loop = _loops(s, "P")[0]
+        loop = s.get_loops("P")[0]
         s.decompose_padding(s.get_block("P"), loop)
         s.reverse_compute_at(s.get_block("D"), loop)
 
@@ -116,7 +112,7 @@ def test_what_reads_the_padding_does_not_move_to_where_only_the_rest_is_made() -
 
 
 def _whole(s: Schedule) -> None:
-    s.decompose_padding(s.get_block("P"), _loops(s, "P")[0])
+    s.decompose_padding(s.get_block("P"), s.get_loops("P")[0])
 
 
 def _twice(s: Schedule) -> None:
@@ -125,10 +121,10 @@ def _twice(s: Schedule) -> None:
 
 
 REFUSED = [
-    (w.chain, lambda s: s.decompose_padding(s.get_block("B"), _loops(s, "B")[0]), "'B' is not one store of T.if_then"),
-    (w.matmul, lambda s: s.decompose_padding(s.get_block("C"), _loops(s, "C")[0]), "'C' is not one store of T.if_then"),
+    (w.chain, lambda s: s.decompose_padding("B", s.get_loops("B")[0]), "'B' is not one store of T.if_then"),
+    (w.matmul, lambda s: s.decompose_padding("C", s.get_loops("C")[0]), "'C' is not one store of T.if_then"),
     (plain, _twice, "block 'P' is not one store of T.if_then_else(inside, value, constant)"),
-    (plain, lambda s: s.decompose_padding(s.get_block("P"), _loops(s, "D")[0]), "loop 'i' is not around block 'P'"),
+    (plain, lambda s: s.decompose_padding(s.get_block("P"), s.get_loops("D")[0]), "loop 'i' is not around block 'P'"),
     (lambda: padded(lambda i: i > 20, lambda a, i: a[i - 21]), _whole, "no value of axis 'v_i' of block 'P' is inside"),
     (lambda: padded(lambda i: i < 9, lambda a, i: a[i], None), _whole, "'P' is not one store"),
 ]

@@ -11,18 +11,13 @@ import pytest
 from compiler.arith.index_map import IndexMap
 from compiler.ir.base import Node
 from compiler.ir.visit import replace, transform
-from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from tests.kit.compiler.schedules import workloads as w
-
-
-def _loops(s: Schedule, block: str) -> list[LoopRV]:
-    return s.get_loops(s.get_block(block))
-
 
 TILED = IndexMap.from_func(lambda i, j: [i, j // 4, j % 4])
 
@@ -55,7 +50,7 @@ def test_the_padding_holds_its_value(pad_value: Any, wanted: float) -> None:
     for block in ("B", "C"):  # filled by the writer; by a block of its own, as B is in C's loops
         sch = Schedule(func)
         if block == "C":
-            sch.compute_at(sch.get_block("B"), _loops(sch, "C")[0])
+            sch.compute_at(sch.get_block("B"), sch.get_loops("C")[0])
         sch.transform_layout(sch.get_block("B"), "B", TILED, pad_value)
         buffer = sch.get(sch.get_block("B")).writes[0].buffer
         point = tuple(map(ops.const, (3, 1, 3)))
@@ -98,7 +93,7 @@ def test_blocks_by_their_names() -> None:
 
 def test_what_others_wrote_is_padded_apart() -> None:
     """A reduction, a split block and one under a condition keep their loops."""
-    for schedule in (lambda s: None, lambda s: s.split(_loops(s, "C")[0], [None, 4])):
+    for schedule in (lambda s: None, lambda s: s.split(s.get_loops("C")[0], [None, 4])):
         func = w.matmul_relu()
         sch = Schedule(func)
         schedule(sch)
@@ -162,12 +157,12 @@ def _infinite_integers(s: Schedule) -> None:
 
 
 def _split(s: Schedule) -> None:
-    s.split(_loops(s, "C")[0], [None, 2])
+    s.split(s.get_loops("C")[0], [None, 2])
     _block_map(lambda i, j: [j, i])(s)
 
 
 def _parallel(s: Schedule) -> None:
-    s.parallel(_loops(s, "C")[0])
+    s.parallel(s.get_loops("C")[0])
     _block_map(lambda i, j: [j, i])(s)
 
 

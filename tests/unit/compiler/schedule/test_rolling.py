@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 
 from compiler.driver.pipeline import lower_func
-from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from tests.kit.compiler.schedules import workloads as w
 
 Steps = Callable[[Schedule], object]
-
-
-def _loops(s: Schedule, block: str) -> list[LoopRV]:
-    return s.get_loops(s.get_block(block))
 
 
 def _window(n: int = 8, m: int = 7) -> PrimFunc:
@@ -49,7 +45,7 @@ def check(sch: Schedule, func: PrimFunc, sizes: list[int]) -> None:
 def test_a_window_along_one_loop(n: int, window: int) -> None:
     func = w.blur(n, window)
     sch = Schedule(func)
-    sch.compute_at(sch.get_block("B"), _loops(sch, "C")[0])
+    sch.compute_at(sch.get_block("B"), sch.get_loops("C")[0])
     sch.rolling_buffer(sch.get_block("B"), 0)
     check(sch, func, [window])
 
@@ -59,7 +55,7 @@ def test_a_window_along_one_loop(n: int, window: int) -> None:
 def test_tiles_that_need_not_divide(n: int, tile: int) -> None:
     func = w.blur(n)
     sch = Schedule(func)
-    outer, _ = sch.split(_loops(sch, "C")[0], [None, tile])
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, tile])
     sch.compute_at(sch.get_block("B"), outer)
     sch.rolling_buffer(sch.get_block("B"), "B")
     check(sch, func, [tile + 2])
@@ -69,7 +65,7 @@ def test_rows_of_a_picture() -> None:
     func = _window()
     sch = Schedule(func)
     block = sch.get_block("B")
-    sch.compute_at(block, _loops(sch, "C")[0])
+    sch.compute_at(block, sch.get_loops("C")[0])
     sch.rolling_buffer(block, 0)
     sch.vectorize(sch.split(sch.get_loops(block)[-1], [None, 4])[1])
     check(sch, func, [3, 9])
@@ -93,7 +89,7 @@ def test_a_reduction_rolls() -> None:
     func = _pooled()
     sch = Schedule(func)
     block = sch.get_block("B")
-    sch.compute_at(block, _loops(sch, "C")[0])
+    sch.compute_at(block, sch.get_loops("C")[0])
     sch.rolling_buffer(block, 0)
     sch.decompose_reduction(block, sch.get_loops(block)[-1])
     check_init = sch.get(sch.get_block("B_init")).writes[0].buffer
@@ -106,7 +102,7 @@ def test_inside_a_parallel_loop_each_thread_has_its_own() -> None:
     b = te.compute((6, 12), lambda k, i: a[k, i] + 1.0, name="B")
     func = create_prim_func([a, te.compute((6, 10), lambda k, i: b[k, i] * b[k, i + 2], name="C")])
     sch = Schedule(func)
-    k, i = _loops(sch, "C")
+    k, i = sch.get_loops("C")
     sch.compute_at(sch.get_block("B"), i)
     sch.rolling_buffer(sch.get_block("B"), 0)
     sch.parallel(k)
@@ -115,7 +111,7 @@ def test_inside_a_parallel_loop_each_thread_has_its_own() -> None:
 
 def _rolled(then: Steps) -> Steps:
     def steps(s: Schedule) -> None:
-        s.compute_at(s.get_block("B"), _loops(s, "C")[0])
+        s.compute_at(s.get_block("B"), s.get_loops("C")[0])
         s.rolling_buffer(s.get_block("B"), 0)
         then(s)
 
@@ -126,7 +122,7 @@ def _at(position: int, kind: str = "") -> Steps:
     """compute_at a loop of C, which runs in `kind`, and roll."""
 
     def steps(s: Schedule) -> None:
-        loop = _loops(s, "C")[position]
+        loop = s.get_loops("C")[position]
         s.compute_at(s.get_block("B"), loop)
         if kind:
             getattr(s, kind)(loop)
@@ -136,7 +132,7 @@ def _at(position: int, kind: str = "") -> Steps:
 
 
 def _one_row(s: Schedule) -> None:
-    s.compute_at(s.get_block("C"), _loops(s, "D")[0])
+    s.compute_at(s.get_block("C"), s.get_loops("D")[0])
     s.rolling_buffer(s.get_block("C"), 0)
 
 
@@ -157,10 +153,10 @@ def test_what_does_not_roll(number: int) -> None:
 
 
 AFTERWARDS = [
-    ("parallel", lambda s: s.parallel(_loops(s, "C")[0]), "axis 'v_i' of block 'B' is ordered"),
-    ("vectorize", lambda s: s.vectorize(_loops(s, "B")[1]), "axis 'v_i' of block 'B' is ordered"),
-    ("compute_at", lambda s: s.compute_at(s.get_block("C"), _loops(s, "D")[0]), "needs the iterations along"),
-    ("blockize", lambda s: s.blockize(_loops(s, "B")[1]), "block 'B' needs the iterations along axis 'v_i'"),
+    ("parallel", lambda s: s.parallel(s.get_loops("C")[0]), "axis 'v_i' of block 'B' is ordered"),
+    ("vectorize", lambda s: s.vectorize(s.get_loops("B")[1]), "axis 'v_i' of block 'B' is ordered"),
+    ("compute_at", lambda s: s.compute_at(s.get_block("C"), s.get_loops("D")[0]), "needs the iterations along"),
+    ("blockize", lambda s: s.blockize(s.get_loops("B")[1]), "block 'B' needs the iterations along axis 'v_i'"),
 ]
 
 

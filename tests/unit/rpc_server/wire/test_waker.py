@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-import threading
 
 from rpc_server.wire.waker import Waker
+from tests.kit.threads import in_threads
 
 
 def test_a_loop_wakes_once_for_many_calls() -> None:
@@ -16,11 +16,7 @@ def test_a_loop_wakes_once_for_many_calls() -> None:
     watch.register(waker.fd, select.EPOLLIN)
     assert watch.poll(0) == []
     waker.clear()  # nobody has woken it: harmless
-    threads = [threading.Thread(target=waker.wake) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: waker.wake(), range(8))
     assert watch.poll(1) == [(waker.fd, select.EPOLLIN)]
     waker.clear()
     assert watch.poll(0) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
@@ -11,6 +10,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from tests.kit.compiler.schedules import workloads as w
+from tests.kit.threads import in_threads
 from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.database import (
@@ -213,18 +213,15 @@ def test_files_are_read_back(tmp_path):
 def test_several_writers_lose_nothing(tmp_path):
     databases = [JSONDatabase(work_dir=str(tmp_path)) for _ in range(4)]
 
-    def fill(database: JSONDatabase, at: int) -> None:
+    def fill(at: int) -> None:
+        database = databases[at]
         mods = [IRModule({"main": w.matmul(12, 8, k)}) for k in (4, 5 + at)]
         for mod in mods:
             database.commit_workload(mod)
             for _ in range(5):
                 database.commit_tuning_record(record(mod, 4, 1.0 + at))
 
-    threads = [threading.Thread(target=fill, args=(d, at)) for at, d in enumerate(databases)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(fill, range(4))
     merged = JSONDatabase(work_dir=str(tmp_path))
     assert len(merged) == 40
     assert len(merged.workloads) == 5

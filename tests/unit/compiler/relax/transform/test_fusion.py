@@ -12,14 +12,11 @@ from compiler.relax.interp import run
 from compiler.relax.op.core.registry import OpPatternKind
 from compiler.relax.transform.pipeline import FUSION, PIPELINES, pass_of
 from compiler.tir import nodes as n
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, te, tir, topi
-from tunefarm.relax import BlockBuilder, TensorStructInfo, Tuple, TupleGetItem, Var, op, transform
+from tunefarm.relax import BlockBuilder, Tuple, TupleGetItem, Var, op, transform
 
 N = tir.Var("n", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def graph(make: Any, *infos: Any, dataflow: bool = True) -> Any:

@@ -14,17 +14,14 @@ from compiler.relax.analysis import problems
 from compiler.relax.interp import run
 from compiler.relax.transform.memory.arena import Piece, lay_out, most_alive
 from compiler.runtime.vm.builtins import VMError
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
-from tunefarm.relax import BlockBuilder, TensorStructInfo, Tuple, TupleGetItem, Var, op, transform
+from tunefarm.relax import BlockBuilder, Tuple, TupleGetItem, Var, op, transform
 from tunefarm.script import ir as I
 from tunefarm.script import relax as R
 from tunefarm.script import tir as T
 
 N = tir.Var("n", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def explicit(mod: Any) -> Any:

@@ -15,14 +15,11 @@ from compiler.relax.analysis import problems
 from compiler.relax.te_calls import make_kernel
 from compiler.relax.transform.passes import find_pass, relax_pass, relax_passes
 from compiler.relax.transform.pipeline import PIPELINES, get_pipeline
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, DataflowVar, TensorStructInfo, Tuple, TupleGetItem, Var, op, transform
 
 N = tir.Var("n", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def graph(make: Any, *infos: Any, dataflow: bool = True) -> Any:

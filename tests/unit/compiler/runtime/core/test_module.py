@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, ze
 from compiler.runtime.load import load_artifact, load_module
 from compiler.target.cpu_features import host_cpu
 from tests.kit.compiler.llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact, compile_ir
+from tests.kit.threads import in_threads
 
 
 @pytest.fixture(scope="module")
@@ -191,21 +191,13 @@ def test_bad_scalars(scalars: CPUModule, args: tuple[Any, ...], match: str) -> N
 
 
 def test_many_python_threads_call_one_function(add: CPUModule) -> None:
-    wrong: list[int] = []
-
     def work(seed: int) -> None:
         a, b, c = array(np.full(16, seed, "float32")), array(np.full(16, 2 * seed, "float32")), empty((16,))
         for _ in range(300):
             add(a, b, c)
-            if c.numpy()[7] != 3 * seed:
-                wrong.append(seed)
+            assert c.numpy()[7] == 3 * seed
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    in_threads(work, range(8))
 
 
 def test_failure_code() -> None:

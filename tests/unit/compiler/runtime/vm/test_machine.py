@@ -1,6 +1,5 @@
 """The virtual machine: programs written with `ExecBuilder`, run, saved, watched and measured."""
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +16,7 @@ from compiler.runtime.vm.interpreter import InstrumentReturn
 from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.signature import FuncInfo, ShapeInfo, TensorInfo, TupleInfo
 from compiler.runtime.vm.vm_executable import VMExecutable
+from tests.kit.threads import in_threads
 from tunefarm import nd, te
 
 
@@ -211,20 +211,13 @@ def test_memory_is_used_again() -> None:
 
 def test_calls_from_several_threads() -> None:
     vm = VirtualMachine(kernel_program(), tvm.cpu())
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         x = np.random.default_rng(seed).standard_normal((64, 64)).astype("float32")
         for _ in range(20):
-            if not np.allclose(vm["main"](x).numpy(), 2 * x @ x, rtol=1e-3, atol=1e-3):
-                wrong.append(seed)
+            np.testing.assert_allclose(vm["main"](x).numpy(), 2 * x @ x, rtol=1e-3, atol=1e-3)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, range(4))
 
 
 def test_saved_functions() -> None:

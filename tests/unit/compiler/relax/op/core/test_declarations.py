@@ -29,12 +29,9 @@ from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, RefusedPar
 from compiler.relax.op.core.work import nothing
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from tests.kit.compiler.struct_info import tensor
 
 K, M = n.Var("k", "int64"), n.Var("m", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
 
 
 def var(*shape: Any, dtype: str = "float32") -> Var:

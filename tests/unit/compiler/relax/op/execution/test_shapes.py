@@ -12,14 +12,11 @@ from compiler.errors import ArgumentError, IRError
 from compiler.relax.interp import run
 from compiler.runtime.vm.builtins import BUILTINS
 from tests.kit.compiler.relax_ops import Case, check
+from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, ShapeExpr, TensorStructInfo, Var, op
 
 N = tir.Var("n", "int64")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)
 
 
 def check_both(make: Any, infos: list[TensorStructInfo], wanted: Any, *arrays: np.ndarray) -> None:
