@@ -10,6 +10,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Union, overload
 
 from compiler.errors import TargetError
+from compiler.target.answers import DEVICE_NUMBERS, GivenOption, KindOption, TargetKind, exported
 from compiler.target.cpu_features import (
     CPUFeatures,
     architecture,
@@ -20,7 +21,6 @@ from compiler.target.cpu_features import (
 )
 from compiler.target.gpu_arch import compute_capability
 from compiler.target.options import (
-    COMMON,
     OptionValue,
     Parsed,
     filled,
@@ -33,9 +33,6 @@ from compiler.target.options import (
 )
 from compiler.target.tags import expand_tag, list_tags
 
-_DEVICE_NUMBERS = {
-    "cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "webgpu": 15, "hexagon": 16,
-}  # fmt: skip
 TargetLike = Union[str, Mapping[str, Any], "Target"]
 
 
@@ -43,26 +40,6 @@ class LoneHostError(TargetError, AssertionError):
     """A host without the target that it drives."""
 
     kind = "lone_host"
-
-
-class TargetKind(str):
-    """A target kind's name; `.name` gives the plain string as well."""
-
-    __slots__ = ()
-
-    @property
-    def name(self) -> str:
-        return str(self)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options that targets of the kind take, with the type of each."""
-        return {name: kind.__name__ for name, kind in {**COMMON, **known_kind(self).options}.items()}
-
-    @staticmethod
-    def options_from_name(kind_name: str) -> dict[str, str]:
-        """The options of a kind by its name."""
-        return TargetKind(kind_name).options
 
 
 class _HostAccess:
@@ -101,6 +78,30 @@ class Target:
     _host: Target | None
 
     host = _HostAccess()
+    mcpu = KindOption[str]("mcpu", "")
+    """The processor's name: the one given, that of the kind, or ""."""
+    mattr = GivenOption[tuple[str, ...]]("mattr", ())
+    triple = GivenOption[str | None]("mtriple", None)
+    """The triple given; None where this machine is meant."""
+    num_cores = GivenOption[int | None]("num-cores", None)
+    model = GivenOption[str]("model", "unknown")
+    tag = GivenOption[str]("tag", "")
+    """The tag it was made of, "" for none."""
+    device_name = GivenOption[str]("device", "")
+    """The `device` option, such as "arm_cpu"; "" when it was not given."""
+    max_shared_memory_per_block = KindOption[int | None]("max_shared_memory_per_block", None)
+    """The bytes that the threads of a block share, where the target says."""
+    max_function_args = KindOption[int | None]("max_function_args", None)
+    """How many arguments a kernel has at most, where the target says."""
+    max_block_size_x = GivenOption[int | None]("max_block_size_x", None)
+    """The most threads of a block along x, where the target says."""
+    max_block_size_y = GivenOption[int | None]("max_block_size_y", None)
+    vtcm_capacity = GivenOption[int]("vtcm-capacity", 0)
+    """The bytes of a Hexagon's memory of tensors; 0 where the target does not say."""
+    supports_cooperative_matrix = GivenOption[bool]("supports_cooperative_matrix", False)
+    """Whether a target says that it has products of small matrices."""
+    l2_cache_size_bytes = GivenOption[int]("l2_cache_size_bytes", 0)
+    """The second cache of a GPU; 0 where the target does not say."""
 
     def __init__(self, target: TargetLike, host: TargetLike | None = None) -> None:
         kind, options, inner_host = _read_spec(target)
@@ -149,50 +150,15 @@ class Target:
         return micro or (self.triple is not None and architecture(self.triple) in ("arm", "aarch64"))
 
     @property
-    def mcpu(self) -> str:
-        """The processor's name: the one given, that of the kind, or ""."""
-        return str(self._limit("mcpu") or "")
-
-    @property
-    def mattr(self) -> tuple[str, ...]:
-        value: tuple[str, ...] = self.get("mattr", ())
-        return value
-
-    @property
-    def triple(self) -> str | None:
-        """The triple given; None where this machine is meant."""
-        value: str | None = self.get("mtriple")
-        return value
-
-    @property
     def mtriple(self) -> str | None:
         """The triple given, or that of the kind: this machine's for "llvm" alone."""
         value: str | None = self.attrs.get("mtriple")
         return value
 
     @property
-    def num_cores(self) -> int | None:
-        value: int | None = self.get("num-cores")
-        return value
-
-    @property
     def libs(self) -> list[str]:
         """The libraries whose kernels may be called, in the order given."""
         return list(self.get("libs", ()))
-
-    @property
-    def model(self) -> str:
-        return str(self.get("model", "unknown"))
-
-    @property
-    def tag(self) -> str:
-        """The tag it was made of, "" for none."""
-        return str(self.get("tag", ""))
-
-    @property
-    def device_name(self) -> str:
-        """The `device` option, such as "arm_cpu"; "" when it was not given."""
-        return str(self.get("device", ""))
 
     @property
     def thread_warp_size(self) -> int:
@@ -206,61 +172,20 @@ class Target:
         return int(self.get("max_num_threads", default))
 
     @property
-    def max_shared_memory_per_block(self) -> int | None:
-        """The bytes that the threads of a block share, where the target says."""
-        value: int | None = self._limit("max_shared_memory_per_block")
-        return value
-
-    def _limit(self, name: str) -> Any:
-        return self.get(name, known_kind(self.kind).limits.get(name))
-
-    @property
-    def max_function_args(self) -> int | None:
-        """How many arguments a kernel has at most, where the target says."""
-        value: int | None = self._limit("max_function_args")
-        return value
-
-    @property
-    def max_block_size_x(self) -> int | None:
-        """The most threads of a block along x, where the target says."""
-        value: int | None = self.get("max_block_size_x")
-        return value
-
-    @property
-    def max_block_size_y(self) -> int | None:
-        """The most threads of a block along y, where the target says."""
-        value: int | None = self.get("max_block_size_y")
-        return value
-
-    @property
-    def vtcm_capacity(self) -> int:
-        """The bytes of a Hexagon's memory of tensors; 0 where the target does not say."""
-        return int(self.get("vtcm-capacity", 0))
-
-    @property
     def supports_integer_dot_product(self) -> bool:
         """Whether a GPU has sums of products of bytes: those of NVIDIA have from sm_61 on."""
         said = self.get("supports_integer_dot_product")
         return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.gpu_arch) >= 61
 
-    @property
-    def supports_cooperative_matrix(self) -> bool:
-        """Whether a target says that it has products of small matrices."""
-        return bool(self.get("supports_cooperative_matrix", False))
-
     def get_target_device_type(self) -> int:
         """Return the number that DLPack gives the device which runs the code."""
-        return _DEVICE_NUMBERS[self.device_type]
-
-    @property
-    def l2_cache_size_bytes(self) -> int:
-        """The second cache of a GPU; 0 where the target does not say."""
-        return int(self.get("l2_cache_size_bytes", 0))
+        return DEVICE_NUMBERS[self.device_type]
 
     @property
     def arch(self) -> str:
         """A GPU's architecture, such as "sm_80": the one given, the least that its kind has, or ""."""
-        return str(self.gpu_arch if self.is_gpu and self.gpu_arch else self._limit("arch") or "")
+        named = self.gpu_arch if self.is_gpu else self.get("arch")
+        return str(named or known_kind(self.kind).limits.get("arch", ""))
 
     @property
     def gpu_arch(self) -> str | None:
@@ -372,8 +297,7 @@ class Target:
 
     def export(self) -> dict[str, Any]:
         """The target as JSON-ready data, with its tag and keys; `Target(target.export())` is equal to it."""
-        data: dict[str, Any] = {"kind": str(self.kind), "tag": self.tag, "keys": self.keys, **dict(self.options)}
-        data = {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
+        data = exported(self.kind, self.tag, self.keys, self.options)
         if self.host is not None:
             data["host"] = self.host.export()
         return data

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
 
 from compiler.errors import ScheduleError
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
 FORMAT = "tunefarm.trace"
 VERSION = 1
 _MAX_STEPS = 20_000
-_WRITTEN = re.compile(
-    rf'\{{"format":"{re.escape(FORMAT)}","version":{VERSION},"steps":(?P<steps>\[.*\]),'
-    r'"decisions":(?P<decisions>\[[-0-9,\[\]nul]*\])\}',
-    re.DOTALL,
-)
-"""What `to_json` writes. Decisions are numbers, lists and null: no text in them can look like the steps' end."""
 
 
 class Scheduled(Protocol):
@@ -172,26 +167,21 @@ class Trace:
         Raises ScheduleError when it is no trace, of another version, names an unknown primitive, or a step is
         malformed; it says which.
         """
-        return _of_known_steps(text) or Trace._parsed(text)
-
-    @staticmethod
-    def _parsed(text: str | bytes) -> Trace:
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            record = msgspec.json.decode(text, type=_Written)
+        except msgspec.ValidationError:
+            raise ScheduleError(f"trace: not a schedule trace: no format {FORMAT!r}") from None
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ScheduleError(f"trace: not JSON: {error}") from None
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
+        if record.format != FORMAT:
             raise ScheduleError(f"trace: not a schedule trace: no format {FORMAT!r}")
-        version = record.get("version")
-        if version != VERSION or isinstance(version, bool):
+        if record.version != VERSION or isinstance(record.version, bool):
             raise ScheduleError(
-                f"trace: version {str(version)[:20]} is not known here, only version {VERSION}",
+                f"trace: version {str(record.version)[:20]} is not known here, only version {VERSION}",
                 hint="it was written by another release of tunefarm",
             )
-        steps, decisions = record.get("steps"), record.get("decisions")
-        if not isinstance(steps, list) or not isinstance(decisions, list) or len(steps) > _MAX_STEPS:
-            raise ScheduleError(f"trace: steps and decisions must be lists, of at most {_MAX_STEPS} steps")
-        return Trace(_read_steps(steps), tuple(_as_decision(d) for d in decisions))
+        steps, decisions = _steps_of(bytes(record.steps)), _list_of(bytes(record.decisions))
+        return Trace(steps, tuple(_as_decision(d) for d in decisions))
 
     def __str__(self) -> str:
         return self.to_python()
@@ -204,25 +194,29 @@ class Trace:
 # -------------------------------------------------------------------------------- reading JSON
 
 
-def _of_known_steps(text: str | bytes) -> Trace | None:
-    """The trace of a text that `to_json` wrote, its steps read only once: traces of one sketch differ in the decisions.
-    None for other texts, and where something is wrong."""
-    written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
-    if written is None:
-        return None
-    try:
-        steps, decisions = _steps_of(written["steps"]), json.loads(written["decisions"])
-    except (ValueError, RecursionError, ScheduleError):
-        return None
-    return Trace(steps, tuple(_as_decision(d) for d in decisions))
+class _Written(msgspec.Struct):
+    """A trace's text, whose steps are read apart."""
+
+    format: Any = None
+    version: Any = None
+    steps: msgspec.Raw = msgspec.Raw(b"null")
+    decisions: msgspec.Raw = msgspec.Raw(b"null")
 
 
 @lru_cache(maxsize=32)
-def _steps_of(text: str) -> tuple[Step, ...]:
-    items = json.loads(text)
+def _steps_of(text: bytes) -> tuple[Step, ...]:
+    """The steps that `text` is, kept: traces of one sketch have the same, and differ in the decisions."""
+    return _read_steps(_list_of(text))
+
+
+def _list_of(text: bytes) -> list[Any]:
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScheduleError(f"trace: not JSON: {error}") from None
     if not isinstance(items, list) or len(items) > _MAX_STEPS:
-        raise ScheduleError("trace: no list of steps")
-    return _read_steps(items)
+        raise ScheduleError(f"trace: steps and decisions must be lists, of at most {_MAX_STEPS} steps")
+    return items
 
 
 def _read_steps(items: list[Any]) -> tuple[Step, ...]:
