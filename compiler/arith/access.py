@@ -20,7 +20,7 @@ Found = dict[n.Buffer, list[tuple[n.Range, ...]]]
 def accesses(block: n.Block) -> tuple[Regions, Regions]:
     """(reads, writes) of `block`: one region a buffer, in order of first use.
 
-    Buffers made in the block are left out, and of a reduction's reads the buffers it writes.
+    Buffers made in the block are left out. A reduction's reads leave out the buffers that it writes.
     """
     stmts = [stmt for stmt in (block.init, block.body) if stmt is not None]
     views = {match.buffer: match.source for match in block.match_buffers}

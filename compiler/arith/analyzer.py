@@ -43,7 +43,7 @@ class Analyzer:
     # --------------------------------------------------------------------------- knowledge
 
     def bind(self, var: n.Var | n.IterVar, value: n.Range | PrimExpr | int | tuple[Any, Any]) -> None:
-        """`var` runs over a `Range` (or (min, extent)), or has the value of an expression.
+        """Let `var` run over a `Range` (or (min, extent)), or give it the value of an expression.
 
         A second call replaces the first. Bind outer loops before inner ones whose ranges mention them.
         """
@@ -77,7 +77,7 @@ class Analyzer:
 
     @contextmanager
     def constraint(self, condition: PrimExpr) -> Iterator[None]:
-        """Within the block, `condition` is known to hold."""
+        """Assume `condition` within the `with` block."""
         outer, normal = self._bindings, self._normal
         inner = Bindings(outer.keep_unit_vars)
         inner.bounds, inner.ranges = dict(outer.bounds), dict(outer.ranges)
@@ -97,7 +97,7 @@ class Analyzer:
     # --------------------------------------------------------------------------- questions
 
     def simplify(self, expr: PrimExpr | int) -> PrimExpr:
-        """`expr` in normal form: the same object when it already is in it."""
+        """Return `expr` in normal form. It is the same object if it is in normal form already."""
         return self._normal.simplify(expr if isinstance(expr, PrimExpr) else ops.as_expr(expr))
 
     def const_int_bound(self, expr: PrimExpr | int) -> tuple[int | None, int | None]:

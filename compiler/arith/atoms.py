@@ -48,11 +48,11 @@ class Atoms:
         return lin
 
     def operand(self, lin: Lin) -> Lin:
-        """`lin` as the one object for its value, so that operands compare by identity."""
+        """Return the one object for the value of `lin`, so that operands compare by identity."""
         return self._operands.setdefault(lin.key(), lin)
 
     def variable(self, var: n.Var, lo: float, hi: float, keep: bool = False) -> Lin:
-        """`keep`: even a variable with one value only stays itself."""
+        """Return the sum for a variable. With `keep`, a variable that has only one value stays itself."""
         self._serial += 1
         atom = Atom(VAR, var, lo, hi, (-1, var.name, self._serial))
         if keep:

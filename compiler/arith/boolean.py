@@ -51,7 +51,7 @@ def simplify(normal: Normal, expr: PrimExpr) -> PrimExpr:
 
 
 def negative_form(normal: Normal, expr: PrimExpr) -> Lin:
-    """The sum that is negative just where the integer ordering `expr` holds."""
+    """Return the sum that is negative exactly where the integer ordering `expr` holds."""
     match expr:
         case n.LT(a, b):
             return normal.finish(plus(normal.lin(a), normal.lin(b), -1))

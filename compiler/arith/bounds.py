@@ -18,7 +18,7 @@ NATURAL: Bounds = (0, POS)
 
 
 def is_known(bounds: Bounds) -> bool:
-    """Whether both ends are."""
+    """Whether both ends are known."""
     return bounds[0] != NEG and bounds[1] != POS
 
 
@@ -39,7 +39,7 @@ def product(a: Bounds, b: Bounds) -> Bounds:
 
 
 def quotient(x: Bounds, y: Bounds) -> Bounds:
-    """Range of x // y, rounded down, where y is not 0."""
+    """Return the range of x // y, rounded down, where y is not 0."""
     if y[0] < 0:
         return ANY
     values = [_rounded_down(a, max(b, 1)) for a in x for b in y]
@@ -55,7 +55,7 @@ def _rounded_down(a: float, b: float) -> float:
 
 
 def remainder(x: Bounds, y: Bounds) -> Bounds:
-    """Range of x % y of the quotient that is rounded down, where y is not 0."""
+    """Return the range of x % y, with the sign of y, where y is not 0."""
     low, high = y
     if low < 0:
         return ANY
@@ -76,7 +76,7 @@ def truncated_quotient(x: Bounds, y: Bounds) -> Bounds:
 
 
 def truncated_remainder(x: Bounds, y: Bounds) -> Bounds:
-    """Range of what that quotient leaves; it has the sign of x."""
+    """Return the range of the remainder of that quotient; it has the sign of x."""
     (low, high), (least, greatest) = x, y
     if least <= 0:
         return ANY
@@ -92,5 +92,5 @@ def maximum(a: Bounds, b: Bounds) -> Bounds:
 
 
 def either(a: Bounds, b: Bounds) -> Bounds:
-    """Range of a value that is one of the two."""
+    """Return the range of a value that is in one of the two ranges."""
     return min(a[0], b[0]), max(a[1], b[1])

@@ -45,8 +45,8 @@ class IndexMap(Node):
         return IndexMap(initial, tuple(map(ops.as_expr, places)))
 
     def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[PrimExpr]:
-        """Where the element at `indices` lies; what `analyzer` knows of them makes that simpler. Raises IRError for a
-        wrong number of them."""
+        """Return where the element at `indices` lies, simplified with what `analyzer` knows of them. Raises IRError for
+        a wrong number of them."""
         if len(indices) != len(self.initial_indices):
             raise IRError(f"{self} maps {len(self.initial_indices)} indices, {len(indices)} are given")
         given = {var: ops.cast(var.dtype, index) for var, index in zip(self.initial_indices, indices)}
@@ -79,16 +79,16 @@ class IndexMap(Node):
         )
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The map back, for a buffer of constant `shape`. Raises IRError where two elements meet, where there are
-        places without an element, or where this is more than splitting, joining and reordering of indices."""
+        """Return the inverse map for a buffer of constant `shape`. Raises IRError where two elements share a place,
+        where a place has no element, or where the map does more than split, join and reorder indices."""
         back, beyond = self.non_surjective_inverse(shape)
         if not ops.is_const(beyond, 0):
             raise IRError(f"{self} has no inverse: places where {beyond} have no element")
         return back
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
-        """The map back, and the condition under which a place, in the indices of that map, has no element: it is
-        padding. For a buffer of constant `shape`. Raises IRError where two elements meet, or where this is more than
+        """Return the inverse map for a buffer of constant `shape`, and the condition, in its indices, under which a
+        place is padding and holds no element. Raises IRError where two elements meet, or where this is more than
         splitting, joining and reordering of indices."""
         sizes = [ops.as_int(s) for s in shape]
         if len(sizes) != len(self.initial_indices) or any(s is None or s < 1 for s in sizes):

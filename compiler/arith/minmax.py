@@ -57,7 +57,7 @@ def _order(x: Lin) -> tuple[int, str]:
 
 
 def absorb(t: Atoms, x: Lin) -> Lin:
-    """x with terms moved into a minimum or maximum where they cancel:  min(a + 4, n) - a = min(4, n - a)."""
+    """Move terms of x into a minimum or maximum where they cancel: min(a + 4, n) - a = min(4, n - a)."""
     while True:
         moved = _absorb_once(t, x)
         if moved is None:

@@ -210,7 +210,7 @@ def is_conditional(expr: PrimExpr) -> bool:
 
 
 def choose(expr: PrimExpr) -> PrimExpr:
-    """A Select or if_then_else with a known condition, or two equal values, as the value it has."""
+    """Return the value of a Select or if_then_else whose condition is known or whose two values are equal."""
     parts = expr.args if isinstance(expr, n.Call) else ()
     if isinstance(expr, n.Select):
         parts = expr.condition, expr.true_value, expr.false_value

@@ -1,4 +1,5 @@
-"""Integer terms the normal form does not look into: loads, calls, casts, selections.
+"""Integer terms into which the normal form does not look: loads, calls, casts, selections. Their children are
+simplified, and their bounds are noted where they can be told.
 
 Their children are simplified, and what can be said of their bounds is.
 """

@@ -66,7 +66,7 @@ def _exported(path: Path, _: str) -> ModelFile:
 
 
 def needs(package: str, what: str) -> None:
-    """Raise ArgumentError with the command to run where a package of an extra is not installed."""
+    """Raise ArgumentError, with the command to run, if a package of an optional extra is missing."""
     if importlib.util.find_spec(package) is None:
         extra = "torch" if package.startswith("torch") else package
         raise ArgumentError(f"{what} needs {package}, which is not installed", hint=f"pip install 'tunefarm[{extra}]'")
@@ -100,12 +100,12 @@ _NAMED = re.compile(r"torchvision:(?P<name>\w+)(?:@(?P<weights>\w+))?")
 
 
 def is_named_model(text: str) -> bool:
-    """Whether it is the name of a model that is exported when it is first wanted: torchvision:NAME[@WEIGHTS]."""
+    """Whether it names a model that is exported on first use: torchvision:NAME[@WEIGHTS]."""
     return _NAMED.fullmatch(text) is not None
 
 
 def is_model_file(text: str) -> bool:
-    """Whether `read_model_file` reads what is called so."""
+    """Whether `read_model_file` can read a file of this name."""
     return is_named_model(text) or _split(text)[0].suffix in READERS
 
 

@@ -256,13 +256,13 @@ class BlockBuilder:
         self._by_hash.clear()
 
     def info_of_function(self, gvar: GlobalVar) -> StructInfo | None:
-        """Return what is known of a function: as the module has it, else as its name carries it."""
+        """Return what is known of a function: from the module, else from its name."""
         func = self._functions.get(gvar)
         known = None if func is None else function_info(func)
         return info_of(gvar) if known is None else known
 
     def take_name(self, name: str) -> None:
-        """Give the name to no function that is added from here on."""
+        """Reserve a name: no function added from now on gets it."""
         self._global_names.take(name)
 
     def get_unique_name(self, name_prefix: str) -> str:
@@ -295,7 +295,7 @@ class BlockBuilder:
         return var
 
     def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
-        """Bind `value`, which is checked to be a `struct_info` when the program runs.
+        """Bind `value`. The program checks at run time that it fits `struct_info`.
 
         Dimensions that `struct_info` is the first to name are known from here on. Raises IRError where no value
         can fit.
@@ -332,7 +332,8 @@ class BlockBuilder:
         return self._normalizer.argument(convert_to_expr(expr))
 
     def normalize_value(self, expr: Any) -> Any:
-        """`expr` as the value of a binding: in normal form, what a sequence binds bound in the current block."""
+        """Return `expr` in normal form, as the value of a binding. What a sequence in it binds is bound in the current
+        block."""
         return self._normalizer.value(convert_to_expr(expr))
 
     def lookup_binding(self, var: Var) -> RelaxExpr | None:
@@ -362,7 +363,7 @@ class BlockBuilder:
         te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Call:
-        """Do what `call_te` does, with the name of the te function that is its gradient."""
+        """Make the call of `call_te` with the name of the te function that computes its gradient."""
         kernel, gvar = self._kernel(func, args, kwargs)
         return call_tir_with_grad(
             gvar, kernel.args, _infos(kernel), te_grad_name, te_grad_kwargs, kernel.tir_vars or None

@@ -426,12 +426,12 @@ class PyExprMutator:
     # --------------------------------------------------------------------------------- tools
 
     def visit_expr_post_order(self, expr: RelaxExpr) -> Any:
-        """`expr` with what it is made of rewritten, in normal form; overrides are not asked for `expr` itself."""
+        """Rewrite what `expr` is made of, and bring it into normal form. No override is called for `expr` itself."""
         base: Callable[[PyExprMutator, Any], Any] = getattr(PyExprMutator, _method(expr))
         return self.builder_.normalize(base(self, expr))
 
     def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
-        """`expr` rewritten in a scope of its own, as bodies of functions and branches are."""
+        """Rewrite `expr` in a scope of its own, as for bodies of functions and branches."""
         self.builder_.begin_scope(None)
         try:
             found = self.visit_expr(expr)
@@ -440,7 +440,7 @@ class PyExprMutator:
         return as_seq(found)
 
     def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
-        """`var` if `struct_info` is what is known of it, else a variable under the same `Id` of which that is."""
+        """Return `var` if it has `struct_info` already, else a new variable under the same `Id` that has it."""
         if var.struct_info_ is None:
             set_struct_info(var, struct_info)
             return var

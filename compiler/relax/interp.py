@@ -69,7 +69,7 @@ def run(program: IRModule | Function, *args: Any, func: str = "main") -> Value:
 
 
 class Interpreter:
-    """Runs the functions of a module. Kernels made of te forms are kept, by operator and argument shapes."""
+    """Runs the functions of a module. Kernels made from te forms are cached by operator and argument shapes."""
 
     def __init__(self, module: IRModule | None = None, kernels: dict[tuple[Any, ...], Any] | None = None) -> None:
         """Run functions of `module`. Interpreters that are given one dictionary of `kernels` keep them together."""

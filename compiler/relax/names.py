@@ -8,7 +8,7 @@ _COUNTED = re.compile(r"(.*?)(\d+)")
 
 
 class FreshNames:
-    """Gives out names: the wanted one, or that with a number behind it. `outer` names are taken, too."""
+    """Gives out unused names: the wanted one, or that with a number appended. `outer` names count as used."""
 
     def __init__(self, outer: FreshNames | None = None) -> None:
         self._taken: set[str] = set()
@@ -19,11 +19,11 @@ class FreshNames:
         return name in self._taken or (self._outer is not None and name in self._outer)
 
     def take(self, name: str) -> None:
-        """Give `name` out to nobody else."""
+        """Reserve `name`, so that nobody else gets it."""
         self._taken.add(name)
 
     def unique(self, wanted: str) -> str:
-        """`wanted`, or with the least number behind it that makes it new: "lv", "lv1", "lv2"."""
+        """Return `wanted`, or `wanted` with the least number that makes it new: "lv", "lv1", "lv2"."""
         name = wanted
         if name in self:
             match = _COUNTED.fullmatch(wanted)

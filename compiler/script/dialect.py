@@ -62,7 +62,7 @@ def unregister(name: str) -> None:
 
 
 def find(name: str) -> Dialect | None:
-    """The dialect called `name`; one that comes with the compiler is loaded whole now."""
+    """Return the dialect called `name`. One that comes with the compiler is loaded now."""
     if name in _BUILT_IN and name not in _loaded:
         for module in _BUILT_IN[name][1]:
             importlib.import_module(module)
@@ -71,7 +71,7 @@ def find(name: str) -> Dialect | None:
 
 
 def prefixes() -> dict[str, str]:
-    """The names of dialects by their prefix; "ir" is what all have in common."""
+    """Return the names of dialects by their prefix; "ir" is the part that all have in common."""
     built_in = {prefix: name for name, (prefix, _) in _BUILT_IN.items()}
     return {**built_in, **{dialect.prefix: dialect.name for dialect in _dialects.values()}}
 

@@ -44,7 +44,7 @@ _RULES: dict[type[ast.AST], str] = {kind: f"value_{kind.__name__}" for kind in a
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A captured name's value that stands for a dialect ("tir"), or for what all have in common ("ir")."""
+    """A captured name's value that stands for a dialect ("tir"), or for the part that all have in common ("ir")."""
 
     name: str
 
@@ -89,7 +89,7 @@ class Parser:
         self.source.fail(node, message, hint)
 
     def unknown(self, node: ast.AST, what: str, name: str, known: Iterable[str]) -> ScriptError:
-        """The error for a name that is not known; the hint has those that look like it, or some of all."""
+        """Return the error for an unknown name. Its hint lists names that look like it, or some of all."""
         names = sorted(set(known))
         close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"accepted here: {', '.join(names[:40])}"
@@ -110,7 +110,8 @@ class Parser:
         return (space, ".".join(reversed(path))) if space is not None else None
 
     def call(self, node: ast.AST, space: str | None = None) -> str | None:
-        """The name `serial` of a call `T.serial(...)`, else None. `space`: the dialect, by default the parser's own."""
+        """Return the name `serial` of a call `T.serial(...)`, else None. `space` is the dialect, by default the
+        parser's own."""
         found = self.member(node.func) if isinstance(node, ast.Call) else None
         return found[1] if found is not None and found[0] == (space or self.SPACE) else None
 
@@ -153,7 +154,7 @@ class Parser:
     # --------------------------------------------------------------------- what a dialect decides
 
     def plain(self, value: Any) -> Any:
-        """The integer that a constant of the dialect holds; anything else as it is."""
+        """Return the integer that a constant of the dialect holds; anything else comes back unchanged."""
         return value
 
     def unary(self, node: ast.UnaryOp, operand: Any) -> Any:
@@ -177,7 +178,7 @@ class Parser:
         self.fail(node, f"{ast.unparse(node)} has no place in a script")
 
     def special_call(self, node: ast.Call) -> tuple[Any] | None:
-        """The value, in a tuple, of a call that reads its arguments in its own way; None for any other call."""
+        """Return, in a tuple, the value of a call that reads its arguments in its own way; None for any other call."""
         return None
 
     def attribute(self, node: ast.Attribute, owner: Any) -> Any:
@@ -188,7 +189,7 @@ class Parser:
             self.fail(node, f"{ast.unparse(node.value)} has no attribute {node.attr!r}")
 
     def may_call(self, node: ast.Attribute, callee: Any) -> bool:
-        """Whether calling an attribute does no more than build IR."""
+        """Whether calling an attribute only builds IR."""
         return False
 
     def function_of_module(self, node: ast.Attribute, module: ModuleName) -> Any:

@@ -40,7 +40,7 @@ class Scope:
 
     @contextmanager
     def block(self) -> Iterator[dict[str, Any]]:
-        """Names defined inside are forgotten after. Gives them, as they are defined."""
+        """Open a block: names defined inside are forgotten at its end. Gives these names as they are defined."""
         self._blocks.append({})
         try:
             yield self._blocks[-1]

@@ -36,7 +36,7 @@ class ScriptSyntaxError(ScriptError, SyntaxError):
 class Source:
     """A parsed file: `name` is its path, or says where the text came from.
 
-    `of_program`: it is code of the running program, which may call the program's own functions as it is read.
+    `of_program`: it is code of the running program, so reading it may call the program's own functions.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Source:
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Errors of building IR, raised inside, point at `node`."""
+        """Let errors of building IR that are raised inside point at `node`."""
         try:
             yield
         except ScriptError:

@@ -41,14 +41,15 @@ def broadcast_shape(op: str, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> tu
 
 
 def element(tensor: Tensor, indices: Sequence[Var]) -> PrimExpr:
-    """The element of `tensor` that stands at `indices` of a shape it broadcasts to."""
+    """Read the element of `tensor` for the place `indices` of a shape that it broadcasts to."""
     aligned = indices[len(indices) - tensor.ndim :]
     point = [ops.const(0) if ops.as_int(size) == 1 else i for i, size in zip(aligned, tensor.shape)]
     return tensor(*point)
 
 
 def binary(name: str, scalar: Scalar, what: str) -> Callable[[Any, Any], Any]:
-    """The operator `name` of two tensors whose elements are made by `scalar`; `what` it is, in words."""
+    """Return the function `name` of two tensors, which broadcasts them and computes each element with `scalar`. `what`
+    describes it for its docstring."""
 
     def build(lhs: Any, rhs: Any) -> Any:
         if not isinstance(lhs, Tensor) and not isinstance(rhs, Tensor):

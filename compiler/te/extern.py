@@ -24,7 +24,7 @@ _CALLS_OUT = frozenset({"tir.tvm_call_packed", "tir.call_extern"})
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExternOp(Operation):
-    """`body` computes the outputs, as elements of `out_buffers`, from `inputs`, which are in `in_buffers`.
+    """An operation computed by the statement `body`, which reads `in_buffers` (the `inputs`) and writes `out_buffers`.
 
     `temporaries` are buffers that it uses besides.
     """
@@ -44,7 +44,7 @@ class ExternOp(Operation):
         return self.inputs
 
     def reading(self, inputs: tuple[Tensor, ...]) -> ExternOp:
-        """The same computation of other inputs."""
+        """Return the same computation of other inputs."""
         return ExternOp(
             self.name, self.tag, self.attrs, self.span,
             inputs, self.in_buffers, self.out_buffers, self.body, self.temporaries,
@@ -138,7 +138,7 @@ def _given(
 
 
 def only_reading(stmt: Stmt, inputs: Set[n.Var]) -> Stmt:
-    """`stmt` with the inputs that are passed to registered functions as arrays they only read."""
+    """Mark `inputs` as read-only where `stmt` passes them to registered functions as arrays."""
 
     def visit(node: Node) -> Node:
         if isinstance(node, n.Call) and getattr(node.op, "name", "") == "tir.tvm_stack_make_array":

@@ -17,7 +17,7 @@ _READ = 1  # the mask of an address that is only read through
 
 
 def over_buffers(stmt: Stmt, swap: Mapping[n.Buffer, n.Buffer]) -> Stmt:
-    """`stmt` with buffers replaced: in accesses, and in addresses with the strides and offset they are made of."""
+    """Replace buffers in `stmt`: in accesses, and in the strides and offsets from which addresses are computed."""
     values: dict[n.Var, PrimExpr] = {}
     for old, new in swap.items():
         values[old.data] = new.data
@@ -45,12 +45,12 @@ def fresh_view(buffer: n.Buffer, scope: str) -> n.Buffer:
 
 
 def addressed(stmt: Stmt) -> set[n.Var]:
-    """The data of buffers that `stmt` takes the address of."""
+    """Return the data variables of the buffers whose address `stmt` takes."""
     return {node for node in walk(stmt) if isinstance(node, n.Var) and node.dtype == "handle"}
 
 
 def written_by_address(stmt: Stmt) -> set[n.Var]:
-    """The data of buffers whose address goes to a function that may write there: to all but readers."""
+    """Return the data variables of the buffers whose address `stmt` passes to a function that may write through it."""
     written: set[n.Var] = set()
 
     def visit(node: Node) -> None:

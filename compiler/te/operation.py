@@ -37,7 +37,7 @@ def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) ->
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> SizeVar:
-    """A `var` known to be at least 0."""
+    """Make a `var` that is never negative."""
     return SizeVar(name, check_dtype(dtype, f"variable {name!r}"), span if span is not None else caller_span())
 
 

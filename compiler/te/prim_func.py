@@ -44,7 +44,7 @@ def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
 
 @dataclass(frozen=True, slots=True)
 class BuiltStages:
-    """A function, the name of each computed operation's block, the buffer of each tensor."""
+    """A function, with the name of each computed operation's block and the buffer of each tensor."""
 
     func: n.PrimFunc
     blocks: Mapping[Operation, str]

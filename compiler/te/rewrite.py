@@ -14,7 +14,7 @@ from compiler.tir.visit import substitute
 
 
 def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:
-    """`op` reading `mapping[t]` wherever it read t; `op` itself when it reads none of them."""
+    """Make `op` read `mapping[t]` wherever it read t; return `op` itself if it reads none of them."""
     if not any(t in mapping for t in op.input_tensors):
         return op
     if isinstance(op, ExternOp):
@@ -32,7 +32,7 @@ def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:
 
 
 def with_body(op: ComputeOp, body: Sequence[PrimExpr]) -> ComputeOp:
-    """`op` with the same axes and another body. Outputs that share a reduction keep sharing its axes."""
+    """Return `op` with the same axes and another body. Outputs that share a reduction keep sharing its axes."""
     return ComputeOp(op.name, op.tag, op.attrs, op.span, op.axes, tuple(body))
 
 

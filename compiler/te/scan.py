@@ -71,7 +71,7 @@ class ScanOp(Operation):
         return found + [op for op in dict.fromkeys(t.op for t in self.update) if op not in found]
 
     def aliases(self) -> dict[Tensor, Tensor]:
-        """The output that each other name of a state stands for."""
+        """Map each other name of a state to the output that it stands for."""
         groups = (self.state_placeholder, self.init, self.update)
         return {tensor: output for group in groups for tensor, output in zip(group, self._outputs)}
 

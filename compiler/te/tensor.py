@@ -73,7 +73,7 @@ class Tensor(TensorOps, Node):
         raise TypeError(f"tensor {self.name!r} is symbolic and cannot be iterated over")
 
     def asexpr(self) -> PrimExpr:
-        """A tensor without dimensions is its one element; any other must be indexed."""
+        """Return the one element of a tensor without dimensions. Any other tensor must be indexed."""
         if self.ndim:
             raise IRError(
                 f"tensor {self.name!r} of shape {shape_text(self.shape)} is used as a number" + at(caller_span()),

@@ -16,7 +16,7 @@ _build: dict[str, Callable[[Any, Any], Any]] = {}
 
 
 def operator(build: F) -> F:
-    """Decorator: let the Python operator called as the function build its result with it."""
+    """Decorate the function that builds the result of the Python operator of the same name."""
     _build[build.__name__] = build
     return build
 

@@ -43,13 +43,13 @@ def raising_span(error: BaseException) -> Span | None:
 
 
 def at(span: Span | None) -> str:
-    """`span` as the end of a message: " (file.py:12)", or nothing."""
+    """Format `span` as the end of a message: " (file.py:12)", or nothing."""
     return "" if span is None else f" ({span.source}:{span.line})"
 
 
 @contextmanager
 def placing(what: str, span: Span | None) -> Iterator[None]:
-    """Errors of the user's function that defines `what` say so, and name the line that raised them, else `span`."""
+    """Add to errors of the user's function that defines `what` its line: the one that raised them, else `span`."""
     try:
         yield
     except IRError as error:

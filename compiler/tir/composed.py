@@ -1,4 +1,4 @@
-"""Functions of numbers made of other ones: each is an expression, with no operator of its own."""
+"""Functions of numbers that are composed of others: each is an expression, with no operator of its own."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _arithmetic: list[Arithmetic] = []
 
 
 def provide(arithmetic: Arithmetic) -> None:
-    """Have texts read with this arithmetic."""
+    """Set the arithmetic with which texts are read."""
     _arithmetic[:] = [arithmetic]
 
 

@@ -22,8 +22,8 @@ def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """Arithmetic operations on values that running a statement, a function, or each function of a module once takes.
 
     Sums, products, quotients, extremes and comparisons count one a lane; conversions, intrinsic calls, indices and
-    bounds count nothing. Of a branch the longer side counts. A loop annotated with "estimated_flops" counts as much.
-    Raises IRError for a loop whose extent is not known, and for `while`.
+    bounds count nothing. The longer side of a branch counts. A loop annotated with "estimated_flops" counts as that
+    number. Raises IRError for a loop whose extent is not known, and for `while`.
     """
     match stmt_or_mod:
         case IRModule():

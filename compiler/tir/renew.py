@@ -11,8 +11,8 @@ from compiler.tir.nodes import PrimExpr, PrimFunc
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
-    """A copy of `func` in which every parameter, variable, buffer and block variable it defines is new, so that both
-    can stand in one function, or be changed apart."""
+    """Copy `func` with all its parameters, variables, buffers and block variables made anew. Both can then stand in one
+    function, or be changed independently."""
     return _Renewer().function(func)
 
 

@@ -54,8 +54,9 @@ def ir_transform(
     postorder: Callable[[Node], Node | None] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Node:
-    """`stmt` rewritten: `preorder(node)` may give a replacement, which is not descended into; `postorder(node)`
-    sees each rebuilt node. None keeps. `only_enable`: the types the two see, as "tir.For"."""
+    """`stmt` rewritten: `preorder(node)` may give a replacement, which is not descended into; `postorder(node)` sees
+    each rebuilt node. None keeps the node. `only_enable`: the node types that both are called for, such as
+    "tir.For"."""
     enabled = None if only_enable is None else {_node_type(name) for name in only_enable}
 
     def limited(f: Callable[[Node], Node | None] | None) -> Callable[[Node], Node | None] | None:

@@ -85,7 +85,7 @@ class TirPass:
         return description(self)
 
     def bound(self, vector_bits: int, context: PassContext | None, given: Mapping[str, Any] | None = None) -> Rewrite:
-        """The pass as a function of the function alone. What is `given` counts more than the context."""
+        """Return the pass as a function of one function. `given` options take precedence over the context's."""
         settings = {name: value(context) for name, value in self.options.items()}
         settings.update(given or {})
         if self.takes_vector_bits:
@@ -94,7 +94,7 @@ class TirPass:
         return (lambda func: function(func, **settings)) if settings else function
 
     def make(self, *args: Any, **kwargs: Any) -> Pass:
-        """The pass by itself, as the context it will run under configures it, and the arguments."""
+        """Make the pass for a `Sequential`, configured by the arguments and by the context that it will run under."""
         function = self.function
         if self.over == "module":
             self.signature.bind(*args, **kwargs)

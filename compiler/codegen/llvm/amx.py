@@ -60,7 +60,7 @@ def amx_product(g: Gen, call: n.Call) -> str:
 
 
 def ask_for_tiles(g: Gen) -> None:
-    """Leave the kernel with NO_TILES where the system does not let this process use the unit."""
+    """Make the kernel return NO_TILES where the system does not let this process use the unit."""
     g.module.declare("@tunefarm_tiles", "i32 @tunefarm_tiles() nounwind")
     granted = g.w.inline("call i32 @tunefarm_tiles()")
     g.w.fail_unless(g.w.inline(f"icmp ne i32 {granted}, 0"), str(NO_TILES))
@@ -101,7 +101,7 @@ def _turned(g: Gen, call: n.Call, place: str) -> None:
 
 
 def amx_rows(g: Gen, call: n.Call) -> str:
-    """A tile of rows as a vector, where no product takes it."""
+    """Return a tile of rows as a vector, for uses other than products."""
     words, kind = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {_operand(g, call)})"), llvm_type(call.dtype)
     g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
     return words if kind == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {kind}")

@@ -26,7 +26,7 @@ llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features
 def check_names(target: Target, triple: str) -> None:
     """Raises TargetError, naming what comes close, for a CPU or feature LLVM does not know for `triple`.
 
-    Names in our tables are taken at once; others are tried in a child process, once.
+    Names in our tables are accepted at once. Others are tried in a child process, once each.
     """
     arch = architecture(triple)
     cpu = target.mcpu

@@ -1,4 +1,4 @@
-"""Integer division that no operands can make fault.
+"""Integer division that never faults, whatever the operands.
 
 CPUs trap, and LLVM leaves undefined, what is divided by zero, and the least integer by -1. Here a quotient or
 remainder by 0 is 0, and the least integer by -1 wraps to itself.
@@ -15,7 +15,7 @@ def divide(
 ) -> str:
     """a / b (`quotient`) or a % b of integers of type `element`, rounded down (`floors`) or towards zero.
 
-    safe: b is known to be neither 0 nor -1.
+    `safe`: b is known to be neither 0 nor -1.
     """
     w, ty = g.w, vector_of(element, lanes)
     divisor, special = (b, "") if safe else _usual_divisor(g, element, lanes, b, signed)

@@ -21,9 +21,9 @@ from compiler.tir import nodes as n
 
 @dataclass(frozen=True)
 class DotProduct:
-    """An instruction: what LLVM calls it by the number of sums, and the type it gives narrow lanes. Also its dtypes,
-    the lanes in a group, and for each number of sums the sets of features one of which it needs. `adds`: whether it
-    takes the sums; if not, `adding` may be an instruction that does."""
+    """An instruction: LLVM's name for each number of sums, LLVM's type of the narrow lanes, the dtypes, and the lanes
+    in a group. For each number of sums it lists sets of CPU features, one of which is needed. `adds`: whether it adds
+    to given sums; if not, `adding` may be an instruction that does."""
 
     llvm: dict[int, str]
     operand: str
@@ -35,7 +35,7 @@ class DotProduct:
     adding: str = ""
 
     def is_had(self, lanes: int, features: Collection[str]) -> bool:
-        """Whether a CPU with `features` has it for so many sums."""
+        """Whether a CPU with `features` has the instruction for that many sums."""
         return any(needed <= set(features) for needed in self.features.get(lanes, ()))
 
 

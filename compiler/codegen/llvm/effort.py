@@ -32,14 +32,14 @@ class Effort(enum.Enum):
 
 
 def effort_of(functions: Mapping[str, n.PrimFunc]) -> Effort:
-    """FULL when one of the functions of a module may gain by it. Those that pack operands ahead run once: they do not
-    count, and without LLVM's vectorizer they are compiled in a fraction of the time."""
+    """Return FULL if a function of the module may gain by it. Functions that pack operands ahead do not count, because
+    they run once."""
     heavy = any(effort_for(func) is Effort.FULL for name, func in functions.items() if not name.endswith(PREPACK))
     return Effort.FULL if heavy else Effort.LIGHT
 
 
 def effort_for(func: n.PrimFunc) -> Effort:
-    """FULL when much of the work is done in innermost loops that are left for LLVM to improve."""
+    """Return FULL if much of the work is in innermost loops that LLVM can improve."""
     local = {s.buffer_var for s in walk_stmts(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
     work = _work(func.body, local, None)
     return Effort.FULL if work.improvable > SMALL_SHARE * work.elements else Effort.LIGHT

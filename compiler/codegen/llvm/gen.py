@@ -96,8 +96,8 @@ class ModuleText:
 
 @dataclass(slots=True)
 class KernelStorage:
-    """Where a buffer lives: its base pointer, size in elements where known, and whether only this thread
-    sees it."""
+    """The memory of a buffer: its base pointer, its size in elements where known, and whether only this thread sees
+    it."""
 
     pointer: str
     elements: int | None = None
@@ -127,7 +127,7 @@ class Gen:
     allocated: dict[n.Var, tuple[Operand, KernelStorage]] = field(default_factory=dict)
 
     def value(self, expr: PrimExpr) -> str:
-        """The operand text of `expr` in its own LLVM type; emits what computes it."""
+        """Return the operand text of `expr` in its own LLVM type, and emit the instructions that compute it."""
         emit = VALUE.get(type(expr))
         if emit is None:
             raise CodegenError(f"no machine code for a {type(expr).__name__} expression in {self.symbol}")
@@ -160,8 +160,8 @@ def emits(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], str]], Callable[
 
 
 def stores(name: str) -> Callable[[Stored], Stored]:
-    """Register the function that writes the value of a call of the operator `name` to an address, without a vector made
-    of it first. Such calls stand in stores only."""
+    """Register the function that stores the value of a call of the operator `name` directly, without a vector in
+    between. Such calls may stand in stores only."""
 
     def register(function: Stored) -> Stored:
         STORED[name] = function

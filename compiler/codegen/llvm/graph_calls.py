@@ -18,7 +18,7 @@ from compiler.tir import nodes as n
 
 
 def function_call(g: Gen, call: n.Call) -> str:
-    """Call another function of the module, and give up with its code if it fails."""
+    """Call another function of the module. If it fails, return its code."""
     assert isinstance(call.op, GlobalVar)
     symbol = g.module.symbols.get(call.op.name_hint)
     if symbol is None or g.module.options.device is not None:
@@ -128,7 +128,7 @@ def _put(g: Gen, call: n.Call) -> str:
 
 
 def declare_allocator(g: Gen) -> None:
-    """Have the runtime's allocator in the module."""
+    """Declare the runtime's allocator in the module."""
     g.module.declare("@tunefarm_alloc", "noalias align 64 ptr @tunefarm_alloc(i64) nounwind")
     g.module.declare("@tunefarm_free", "void @tunefarm_free(ptr) nounwind")
 

@@ -33,7 +33,8 @@ def index(g: Gen, expr: PrimExpr) -> Operand:
 
 
 def resolve(g: Gen, form: Linear) -> tuple[list[tuple[int, str, int]], int]:
-    """The terms of `form` with values now: (level, name, coefficient) outermost first, and the constant."""
+    """Return the terms of `form` that have values now, as (level, name, coefficient) outermost first, and the
+    constant."""
     terms: list[tuple[int, str, int]] = []
     offset = form.offset
     known = g.index_vars

@@ -60,13 +60,14 @@ def compile_text(text: str, target: Target, effort: Effort = Effort.FULL) -> byt
 
 
 def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> str:
-    """The assembly of what `compile_text` makes."""
+    """Compile as `compile_text` does, and return the assembly."""
     with _lock:
         return str(_machine(target).emit_assembly(_optimised(text, target, effort)))
 
 
 def optimised_assembly(text: str, triple: str, cpu: str) -> str:
-    """The assembly of IR text, optimised in full, for a machine that is no target of its own: a GPU's architecture."""
+    """Optimise IR text in full and return the assembly, for a machine that is no target by itself, such as a GPU
+    architecture."""
     with _lock:
         machine = _machine_for(triple, cpu)
         module = _parsed(text, machine)

@@ -17,7 +17,7 @@ _MAX_ALIGN = 64
 
 
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
-    """The pointer to element number `position` behind `base`, and what its address is a multiple of.
+    """Return the pointer to element number `position` behind `base`, and the number that its address is a multiple of.
 
     The terms are added outermost loop first, each level's sum at that level; a known offset comes last, so the
     unrolled copies of an access differ in that constant only.
@@ -90,7 +90,7 @@ def _read(g: Gen, memory: KernelStorage, pointer: str, ty: str, align: int) -> s
 
 
 def read(g: Gen, buffer: n.Buffer, rhs: str) -> str:
-    """The value of `rhs`, an instruction that reads `buffer`, or what the same one gave before."""
+    """Return the value of `rhs`, an instruction that reads `buffer`. An equal earlier read is used again."""
     return _seen(g, g.storage_of(buffer), rhs)
 
 

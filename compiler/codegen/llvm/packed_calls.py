@@ -20,7 +20,7 @@ Slot = tuple[str, str]
 
 
 def packed_call(g: Gen, call: n.Call) -> str:
-    """Call a registered function, and give up with its code if it fails."""
+    """Call a registered function. If it fails, return its code."""
     name, *args = call.args
     if not isinstance(name, n.StringImm):
         raise CodegenError(f"{g.symbol}: the first argument of call_packed must be the function's name")

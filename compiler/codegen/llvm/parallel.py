@@ -16,7 +16,7 @@ from compiler.tir import nodes as n
 
 
 def emit_parallel(g: Gen, loop: n.For, low: Operand, extent: Operand, emit: Callable[[Gen, n.Stmt], None]) -> None:
-    """Run `loop` on the thread pool, one task an iteration."""
+    """Run `loop` on the thread pool, with one task for each iteration."""
     captured = _captured(g, loop.body)
     inner = _inner(g, loop, low, captured)
     w = g.w

@@ -57,7 +57,7 @@ def _suffix(dtype: str) -> str:
 
 
 def unary_float(g: Gen, name: str, dtype: str, a: str) -> str:
-    """`llvm.<name>` of a float; the 16-bit floats are computed in float32."""
+    """Apply `llvm.<name>` to a float. The 16-bit floats are computed in float32."""
     if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
         return convert(g, intrinsic(g, name, wide, convert(g, a, dtype, wide)), wide, dtype)

@@ -66,7 +66,8 @@ class FunctionWriter:
         return f"{prefix}{self._count}"
 
     def value(self, rhs: str, *operands: Operand) -> str:
-        """The name of the side-effect free value `rhs`, which may be computed anywhere `operands` exist."""
+        """Return the name of the value `rhs`, which has no side effects and may be computed wherever its `operands`
+        exist."""
         level = 0
         get = self.level_of.get
         for operand in operands:
@@ -117,7 +118,7 @@ class FunctionWriter:
         return name
 
     def cell(self, words: int) -> str:
-        """A cell of `words` numbers, empty at the function's entry. Its memory is given back at the exit."""
+        """Reserve a cell of `words` numbers, empty at the function's entry. Its memory is freed at the exit."""
         name = self.alloca("i64", words, 8)
         self.cells.append(name)
         self.allocas.append(f"  store ptr null, ptr {name}, align 8")

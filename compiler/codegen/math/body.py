@@ -133,7 +133,7 @@ class MathBody:
     def nearest(self, x: str) -> tuple[str, str]:
         """The integer nearest to x, as a float and as an integer; |x| < 2^(mantissa - 1).
 
-        Adding 1.5 * 2^mantissa leaves no place for a fraction, and the integer in the low bits.
+        Adding 1.5 * 2^mantissa rounds the fraction away and leaves the integer in the low bits.
         """
         magic = 1.5 * 2.0**self.mantissa
         shifted = self.add(x, magic)

@@ -11,7 +11,8 @@ _QUOTIENT_BITS = 28  # times the 24 of a divisor: a product that float64 holds
 
 
 def ldexp(m: MathBody, x: str, power: str) -> str:
-    """x 2^power, rounded once. `power` is an integer as a float: what its conversion rounds is far out of range."""
+    """x 2^power, rounded once. `power` is an integer as a float. Its conversion rounds only numbers that are far out of
+    range."""
     d = m.at("float64")
     limited = m.at_least(m.at_most(power, 300.0), -300.0)
     _, exponent = d.nearest(_wide(m, d, limited))
@@ -19,7 +20,7 @@ def ldexp(m: MathBody, x: str, power: str) -> str:
 
 
 def hypot(m: MathBody, x: str, y: str) -> str:
-    """The squares neither overflow nor vanish. Infinite where either is, NaN or not the other."""
+    """Square without overflow or underflow. The result is infinite if either is, whether or not the other is NaN."""
     d = m.at("float64")
     a, b = _wide(m, d, x), _wide(m, d, y)
     length = _narrow(m, d, d.call("sqrt", d.fma(a, a, d.mul(b, b))))
@@ -60,7 +61,8 @@ def hypot64(m: MathBody, x: str, y: str) -> str:
 
 
 def fmod(m: MathBody, x: str, y: str) -> str:
-    """|x| less multiples of |y|, each of a quotient of few bits, so that nothing is rounded: mostly one is enough."""
+    """Subtract multiples of |y| from |x|. Each has a quotient of few bits, so nothing is rounded; mostly one step is
+    enough."""
     d = m.at("float64")
     size, divisor = m.fabs(x), m.fabs(y)
     finite = m.test("olt", size, math.inf)

@@ -17,8 +17,8 @@ SMALL = 32.0  # below the logarithm of 2^64, a quarter of the range of float32
 class Power:
     """2^n, n the integer nearest to some x, as 2^(n + k) 2^-k: both are normal where 2^n is not.
 
-    k is a quarter of the dtype's range of exponents, or as much below 0 where x is large. Adding `magic` to x leaves
-    no place for a fraction, and n + k + bias in the low bits, where an exponent is built from.
+    k is a quarter of the dtype's range of exponents, or as much below 0 where x is large. Adding `magic` to x rounds
+    the fraction away and leaves n + k + bias in the low bits, from which an exponent is built.
     """
 
     def __init__(self, m: MathBody, k: int, factor: float = 1.0) -> None:

@@ -38,7 +38,7 @@ def registers(g: Gen, start: str, ty: str, count: int) -> list[str]:
 
 
 def load(g: Gen, ty: str, places: Sequence[str]) -> list[str]:
-    """Return what is in registers of 32 bits."""
+    """Read the 32-bit registers at the addresses `places`."""
     return [g.w.inline(f"load {ty}, ptr {place}, align 4") for place in places]
 
 

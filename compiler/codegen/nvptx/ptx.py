@@ -54,7 +54,7 @@ def capability(arch: str) -> int:
 
 
 def max_shared_bytes(arch: str) -> int:
-    """The most shared memory that a block of `arch` can have."""
+    """Return the largest shared memory that a block of `arch` may have."""
     return _SHARED[capability(arch)] << 10
 
 

@@ -19,7 +19,7 @@ class Effect:
     """State of a module that its methods change."""
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
-        """Add what makes the first state to the function that does so."""
+        """Emit the first state into the function that makes it."""
         raise NotImplementedError
 
     def create(self, name_hint: str) -> list[Var]:
@@ -27,11 +27,11 @@ class Effect:
         raise NotImplementedError
 
     def set_state(self, state_vars: Sequence[RelaxExpr]) -> None:
-        """Begin a function: these hold the state."""
+        """Begin a function whose parameters hold the state."""
         raise NotImplementedError
 
     def finalize(self) -> list[RelaxExpr]:
-        """End a function: the state as it is now."""
+        """End a function, and return the state as it is now."""
         raise NotImplementedError
 
     def to(self, dtype: str | None = None) -> None:
@@ -39,7 +39,7 @@ class Effect:
 
 
 class IOEffect(Effect):
-    """The order of what is printed: every print takes the state and gives the next one."""
+    """The order of prints: every print takes the state and gives the next one."""
 
     def __init__(self) -> None:
         self.effect: RelaxExpr | None = None

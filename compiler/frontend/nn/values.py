@@ -257,7 +257,7 @@ def values_of(parameters: Iterable[tuple[str, Parameter]]) -> list[NDArray]:
 
 
 class Object:
-    """A value of which only methods of the runtime know what it is."""
+    """A value that only functions of the runtime understand."""
 
     def __init__(self, *, _expr: RelaxExpr, _name: str = "object") -> None:
         """Bind `_expr` to the name `_name`; a variable is taken as it is."""
@@ -270,7 +270,7 @@ class Object:
 
 
 def wrap_nested(expr: RelaxExpr, name: str = "lv") -> Any:
-    """Bind an expression to a name: a `Tensor`, an `Object`, or a tuple of such."""
+    """Bind an expression to a name. Returns a `Tensor`, an `Object`, or a tuple of these."""
     return _wrapped(current_builder().emit(expr, name), name)
 
 

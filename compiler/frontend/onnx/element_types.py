@@ -23,7 +23,7 @@ _T = TensorProto
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """A float of few bits: `finite` has no infinity; `unsigned_zero` has no -0, its bits are the NaN."""
+    """A float of few bits. A `finite` one has no infinity. An `unsigned_zero` one has no -0: those bits are its NaN."""
 
     bits: int
     exponent: int

@@ -29,7 +29,7 @@ class Expansion:
 
 @lru_cache(maxsize=2048)
 def schema_of(domain: str, name: str, opset: int) -> Any:
-    """Return what ONNX says of an operator in an opset; None where it does not know it."""
+    """Return ONNX's schema of an operator in an opset; None if ONNX does not know it."""
     try:
         return defs.get_schema(name, opset, domain)
     except defs.SchemaError:

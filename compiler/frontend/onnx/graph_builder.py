@@ -38,7 +38,7 @@ Dim = int | PrimExpr
 
 
 class ControlFlowFound(Exception):
-    """A node makes control flow in a graph that was begun as one without."""
+    """A node needs control flow, but the graph was begun without it."""
 
 
 class GraphBuilder:
@@ -95,12 +95,12 @@ class GraphBuilder:
             self._dataflow = outer
 
     def begin_control(self) -> None:
-        """Say that control flow is made. Raises ControlFlowFound where the graph was begun as one without."""
+        """Note that control flow is made. Raises ControlFlowFound if the graph was begun without it."""
         if not self.has_control_flow:
             raise ControlFlowFound
 
     def emit_control(self, expr: RelaxExpr) -> Var:
-        """Bind what may not stand in a dataflow block: a branch, a call of a function."""
+        """Bind an expression that may not stand in a dataflow block: a branch, or a call of a function."""
         self.begin_control()
         assert self._dataflow is not None
         self._dataflow.__exit__(None, None, None)
@@ -154,7 +154,7 @@ class GraphBuilder:
         return TensorValue(info.dtype, elem_of(info.dtype) if elem is None else elem, expr, array, frozenset(wants))
 
     def known(self, array: Any, elem: int | None = None) -> TensorValue:
-        """The value of elements that are known now."""
+        """Return a value whose elements are known during the import."""
         held = np.asarray(array)
         if held.dtype == object:
             held = tidy(held, "int64")
@@ -214,7 +214,7 @@ class GraphBuilder:
         return self.cast_shape(expr, self.new_symbols(info.ndim), info.dtype)
 
     def cast_shape(self, expr: RelaxExpr, dims: Sequence[Dim], dtype: str) -> Var:
-        """The tensor, checked when it runs to have a shape; new variables in it are known from here on."""
+        """Return the tensor after a run-time check of its shape. New variables in the shape are known from here on."""
         wanted = TensorStructInfo([ops.as_expr(size) for size in dims], dtype)  # type: ignore[arg-type]
         made = self.bb.match_cast(expr, wanted)
         return self.bb.emit_output(made) if self._dataflow is not None and self.has_control_flow else made

@@ -35,7 +35,7 @@ def domain_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImportScope:
-    """Names and what holds where they stand: opsets, a function's attributes, the scope around."""
+    """Names and their context: opsets, the attributes of a function, the outer scope."""
 
     opsets: Mapping[str, int]
     values: dict[str, Value | None] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class Importer:
 
 
 def wants_of(values: Iterable[Value | None]) -> frozenset[str]:
-    """The inputs whose values would make values known."""
+    """Return the inputs whose values would make these values known."""
     found: frozenset[str] = frozenset()
     for value in values:
         match value:

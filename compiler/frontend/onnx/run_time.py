@@ -42,7 +42,7 @@ def multiplied(values: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def table(values: Sequence[PrimExpr], place: PrimExpr) -> PrimExpr:
-    """The value at a place that is known only when the kernel runs."""
+    """Look up the value at a place that is known only when the kernel runs."""
     found = values[-1]
     for number in reversed(range(len(values) - 1)):
         found = Select(ops.equal(place, ops.const(number, place.dtype)), values[number], found)
@@ -121,7 +121,7 @@ class AxesLast:
         self.moved = g.te(strided, x, self.shape, strides)
 
     def back(self, y: RelaxExpr) -> Var:
-        """A tensor in the moved order, whose named dimensions may have changed, in the order that was."""
+        """Restore the original order of dimensions. The named dimensions may have changed their sizes."""
         g, rank = self.g, len(self.original)
         dims = g.shape(y)
         same = all(a is b for a, b in zip(dims, self.shape))
@@ -164,8 +164,8 @@ def sizes_by(
 def fitting_sizes(g: GraphBuilder, vector: RelaxExpr, count: int, size: PrimExpr, *, whole: bool) -> list[PrimExpr]:
     """Names for the sizes of `count` parts of a dimension that a vector tells.
 
-    A part below 0 or too large becomes -1, which is an error when the program runs. So do all of them where `whole`,
-    and their sum is another than the dimension.
+    A part below 0 or too large becomes -1, which is an error when the program runs. With `whole`, all of them do if
+    their sum is not the dimension.
     """
 
     def fitting(dims: Sequence[PrimExpr], parts: Tensor) -> list[PrimExpr]:
@@ -179,7 +179,7 @@ def fitting_sizes(g: GraphBuilder, vector: RelaxExpr, count: int, size: PrimExpr
 
 
 def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]:
-    """The operands of an operator that broadcasts. Dimensions that may or may not be 1 are spread out before."""
+    """The operands of an operator that broadcasts. Dimensions that may turn out to be 1 are repeated first."""
     shapes = [g.shape(x) for x in operands]
     rank = max(map(len, shapes))
     aligned = [[i64(1)] * (rank - len(shape)) + shape for shape in shapes]

@@ -75,7 +75,7 @@ class SequenceValue:
 
 @dataclass(slots=True, eq=False)
 class OptionalValue:
-    """A value that may be missing: whether it is, is known."""
+    """An optional value. Whether it is there is known."""
 
     item: TensorValue | SequenceValue | None
 
@@ -102,7 +102,7 @@ def tidy(array: AnyArray, dtype: str) -> AnyArray:
 
 
 def simple(value: Any) -> Any:
-    """An element in normal form."""
+    """Simplify an element."""
     if isinstance(value, PrimExpr):
         found = simplified(value)
         return found.value if isinstance(found, n.IntImm) else found

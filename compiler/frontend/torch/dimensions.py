@@ -43,7 +43,7 @@ class Dimensions:
             alone.add(symbol)
 
     def variable(self, name: str) -> PrimExpr:
-        """Return what stands for a symbol: its variable, or what it is computed from."""
+        """Return the expression for a symbol: its variable, or what it is computed from."""
         found = self.variables.get(name)
         if found is None:
             found = self.variables[name] = Var(name, "int64")

@@ -29,7 +29,7 @@ _INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 
 
 def missing_nodes(module: Any, own: Mapping[str, Own] = {}) -> dict[str, list[str]]:
-    """Operators of a graph module, submodules included, that no converter is for, each with its nodes."""
+    """Return the operators of a graph module and its submodules that have no converter, each with its nodes."""
     found: dict[str, list[str]] = {}
     for node in module.graph.nodes:
         if node.op != "call_function":
@@ -85,7 +85,8 @@ class GraphImporter:
         return TensorStructInfo(self.dimensions.dims(fake.shape), dtype_name(fake.dtype))  # type: ignore[arg-type]
 
     def value(self, argument: Any) -> Any:
-        """An argument of a node: expressions for nodes, dimensions for symbolic sizes, all else as it is."""
+        """Return an argument of a node: expressions for nodes, dimensions for symbolic sizes, anything else
+        unchanged."""
         if hasattr(argument, "op") and hasattr(argument, "users"):
             return self.values[argument]
         if isinstance(argument, list | tuple):
@@ -222,7 +223,7 @@ class GraphImporter:
 
 
 def with_view(c: Conversion, source: Any, part: Any, arguments: Sequence[Any]) -> Any:
-    """`source` with `part` in the place of what the view `c.node` shows of it.
+    """Return `source` with `part` written to where the view `c.node` looks.
 
     `arguments` are those of the view after its tensor. Refuses views that it does not know: see `writes.VIEWS`.
     """

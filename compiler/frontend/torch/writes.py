@@ -19,14 +19,14 @@ VIEWS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """The nodes `names` stand for what the writing node gives."""
+    """The nodes `names` stand for the result of the writing node."""
 
     names: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenThrough:
-    """The nodes `names`, the tensor that `view` is a view of, have the view's new value in its place."""
+    """The nodes `names`, of which `view` is a view, get the view's new value in its place."""
 
     view: Any
     names: Sequence[Any]
@@ -34,7 +34,7 @@ class WrittenThrough:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The nodes `names` have what the node `view` gives now."""
+    """The nodes `names` become the result that the node `view` gives now."""
 
     view: Any
     names: Sequence[Any]

@@ -14,7 +14,8 @@ _LIKELY = Op.get("tir.likely")
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The parts whose conjunction is `condition`, without hints and constants that are true."""
+    """Split `condition` into the parts that it is the conjunction of, without hints and without constants that are
+    true."""
     match condition:
         case n.And():
             return conjuncts(condition.a) + conjuncts(condition.b)

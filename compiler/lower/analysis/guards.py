@@ -24,8 +24,8 @@ Term = tuple[PrimExpr, int]
 class Guard:
     """The condition sum(outer) + offset + sum(inner) < 0.
 
-    The inner terms are loop variables below the place in question, and take every value from `least` to
-    `greatest` in sum; the outer ones do not change there.
+    Seen from a place in the loop nest, the outer terms are constant. The inner ones are variables of loops below it;
+    their sum takes every value from `least` to `greatest`.
     """
 
     outer: tuple[Term, ...]
@@ -36,19 +36,19 @@ class Guard:
 
     @property
     def key(self) -> Hashable:
-        """Equal for guards that hold for the same outer values, whatever the inner variables are."""
+        """Return a key that is equal for guards that hold for the same outer values."""
         return frozenset((expr_key(a), c) for a, c in self.outer), self.offset, self.least, self.greatest
 
     def always(self) -> PrimExpr:
-        """The outer condition under which the guard holds for all inner values."""
+        """Return the outer condition under which the guard holds for all inner values."""
         return below_zero(self.outer, self.offset + self.greatest)
 
     def ever(self) -> PrimExpr:
-        """The outer condition under which the guard holds for some inner value."""
+        """Return the outer condition under which the guard holds for some inner value."""
         return below_zero(self.outer, self.offset + self.least)
 
     def with_outer(self, value: int) -> PrimExpr:
-        """The guard where the outer sum is known."""
+        """Return the guard's condition where the outer sum has the known `value`."""
         return below_zero(self.inner, self.offset + value)
 
 
@@ -68,7 +68,7 @@ def below_zero(terms: tuple[Term, ...], offset: int) -> PrimExpr:
 
 
 def expr_key(expr: PrimExpr) -> Hashable:
-    """Equal for index expressions of the same form over the same variables."""
+    """Return a key that is equal for index expressions of the same form over the same variables."""
     match expr:
         case n.IntImm():
             return expr.value
@@ -80,7 +80,7 @@ def expr_key(expr: PrimExpr) -> Hashable:
 
 
 def read_guard(part: PrimExpr, inside: frozenset[n.Var], forms: LinearForms) -> Guard | None:
-    """`part` as a guard seen from outside the loops of the variables `inside`; None where it is none."""
+    """Read `part` as a guard, seen from outside the loops of the variables `inside`; None where it is none."""
     difference = comparison(part, forms)
     if difference is None:
         return None
@@ -106,7 +106,7 @@ def read_guard(part: PrimExpr, inside: frozenset[n.Var], forms: LinearForms) -> 
 
 
 def comparison(part: PrimExpr, forms: LinearForms) -> tuple[tuple[Term, ...], int] | None:
-    """(terms, offset) such that `part` says: their sum is below 0. None for anything else."""
+    """Return (terms, offset) if `part` says that their sum is below 0, else None."""
     match part:
         case n.LT():
             a, b, slack = part.a, part.b, 0
@@ -141,7 +141,7 @@ def conditions_in(stmt: Stmt) -> list[tuple[PrimExpr, bool]]:
 def tail_values(guard: Guard, forms: LinearForms) -> list[int] | None:
     """The values of the outer sum for which the guard holds for some inner values but not for all.
 
-    At most one value is told; None where there may be more.
+    Returns at most one value; None where there may be more.
     """
     if not guard.outer:
         return None

@@ -28,7 +28,7 @@ PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
-    """The parameters of `func` whose layout its callers may choose; positions of anything else are not heeded."""
+    """Return the parameters of `func` whose layout its callers may choose. Positions that are no buffer are ignored."""
     positions = func.attrs.get(LAYOUT_FREE) or ()
     params = [func.params[i] for i in positions if isinstance(i, int) and 0 <= i < len(func.params)]
     return tuple(func.buffer_map[p] for p in params if p in func.buffer_map)
@@ -46,8 +46,8 @@ def with_prepacked(module: IRModule) -> IRModule:
 
 
 def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:
-    """Return what packs the layout-free buffers of a scheduled function, and what computes with them packed; None where
-    it packs none, or reads one unpacked, too."""
+    """Split a scheduled function into one that packs its layout-free buffers and one that computes with the packed
+    buffers. None if it packs none, or also reads one unpacked."""
     free = layout_free(func)
     if not free or not isinstance(func.body, n.BlockRealize):
         return None

@@ -28,8 +28,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
-    `conditions` hold where it is made. `begun`: a copy that goes on by itself; it is over where it is waited for."""
+    """An access of a thread. `index` is None for any element. `loops` are the serial loops around it in its kernel,
+    outermost first; `conditions` hold where it is made. `begun` marks an asynchronous copy, which ends where it is
+    waited for."""
 
     data: n.Var
     write: bool

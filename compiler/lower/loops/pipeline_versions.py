@@ -62,8 +62,8 @@ def uses(stmt: Stmt) -> tuple[StatementAccess, ...]:
 def versions(users: Sequence[tuple[int, int, bool]]) -> int:
     """How many versions a buffer needs that lives for one iteration; each user is (stage, order, whether it writes).
 
-    With v versions an iteration takes over the memory of the one v before. No user of that one may come after a user of
-    this one that it conflicts with: it runs its stage behind, in one step by order.
+    With v versions an iteration reuses the memory of the iteration v before it. So each conflicting use in that earlier
+    iteration must come first. Stages say which step a use runs in, the order decides within a step.
     """
     needed = 1
     for stage, order, writes in users:
@@ -77,8 +77,8 @@ def versions(users: Sequence[tuple[int, int, bool]]) -> int:
 def apart_in_iterations(
     loop: n.For, data: n.Var, first: Sequence[StatementAccess], second: Sequence[StatementAccess]
 ) -> bool:
-    """Whether different iterations of `loop` use different elements of `data`, those of the one statement and those of
-    the other. False also means: not shown."""
+    """Whether different iterations of `loop` use different elements of `data` in the two statements. False also means:
+    not shown."""
     pairs = ((a, b) for a in first for b in second if a.data is data is b.data and (a.write or b.write))
     return all(_apart(loop, a, b) for a, b in pairs)
 

@@ -45,7 +45,7 @@ def _enabled(context: PassContext | None) -> bool:
 def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: bool = True) -> n.PrimFunc:
     """Replace vectorized loops by vector statements, or by serial loops.
 
-    The vectors are of a machine with registers of `vector_bits`; loops become serial where not enabled.
+    The vectors are of a machine with registers of `vector_bits`; if vectorizing is not enabled, loops become serial.
     """
 
     given = {buffer.data for buffer in func.buffer_map.values()} | set(func.params)

@@ -1,4 +1,4 @@
-"""Sums in registers are computed in all lanes at the edge too, where nobody looks at the lanes that are over.
+"""Masks of sums in registers are dropped at the edge, because nobody reads the surplus lanes.
 
     acc[T.Ramp(16, 1, 16)] = acc[...] + x, where lanes < 13     →     acc[T.Ramp(16, 1, 16)] = acc[...] + x
 

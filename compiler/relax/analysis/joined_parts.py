@@ -1,4 +1,4 @@
-"""Kernels that lay arrays one behind the other, and where their arguments can lie so that there is nothing to copy."""
+"""Kernels that lay arrays end to end, and where their arguments can lie so that nothing is copied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def joined_parts(func: n.PrimFunc) -> tuple[int, ...] | None:
-    """The bytes of each argument of a kernel that lays them one behind the other, in order; None for other kernels.
+    """Return the bytes of each argument, in order, of a kernel that lays them end to end; None for other kernels.
 
     A concatenation is one where the axes before the joined one have size 1. Sizes must be constants.
     """
@@ -92,7 +92,7 @@ def _shape(buffer: n.Buffer) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Join(Generic[Key]):
-    """An array `whole` that consists of `parts`, of `sizes` bytes, one behind the other."""
+    """An array `whole` that consists of `parts`, of `sizes` bytes, end to end."""
 
     whole: Key
     parts: tuple[Key, ...]
@@ -108,10 +108,10 @@ class PlaceInArray(Generic[Key]):
 
 
 def place_parts(joins: Sequence[Join[Key]]) -> tuple[dict[Key, PlaceInArray[Key]], list[Join[Key]]]:
-    """Where arrays can lie so that joins have nothing to copy, and the joins of which that is so.
+    """Place arrays so that joins have nothing to copy. Return the places, and the joins that copy nothing.
 
-    An array lies in one place only, so one of two joins that share parts still copies. Both have nothing to copy where
-    the parts of one follow each other in the other, too: layers that read the results of all layers before are so.
+    An array lies in one place only, so of two joins that share parts one may still copy. Neither copies if the parts of
+    one follow each other in the other, as in layers that read the results of all earlier layers.
     """
     places: dict[Key, PlaceInArray[Key]] = {}
     kept: list[Join[Key]] = []

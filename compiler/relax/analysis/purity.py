@@ -18,8 +18,8 @@ def is_impure_call(call: Call) -> bool:
 def contains_impure_call(expr: RelaxExpr, own_name: Var | GlobalVar | None = None) -> bool:
     """Whether evaluating `expr`, or calling it if it is a function, may have a side effect.
 
-    `own_name` is what the function calls itself; such calls count for nothing. Functions that are only defined
-    inside do not count either.
+    Calls of `own_name`, by which the function calls itself, do not count. Neither do functions that are only defined
+    inside.
     """
     start = expr.body if isinstance(expr, Function) else expr
     stack: list[Node] = [start] if start is not None else []

@@ -34,7 +34,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def get_static_type(sinfo: StructInfo) -> Type:
-    """The type of a value described by `sinfo`: what is left of it without shapes."""
+    """Return the type of a value described by `sinfo`: the same facts without shapes."""
     match sinfo:
         case TensorStructInfo():
             return TensorType(sinfo.ndim, sinfo.dtype)
@@ -56,7 +56,7 @@ def erase_to_well_defined(
     shape_var_map: Mapping[n.Var, PrimExpr] | None = None,
     var_map: Mapping[Var, Expr] | None = None,
 ) -> StructInfo:
-    """`sinfo` in terms of the given values; a shape with a dimension or variable that has none becomes unknown."""
+    """Express `sinfo` in terms of the given values. Shapes that need other dimensions or variables become unknown."""
     dims, exprs = shape_var_map or {}, var_map or {}
     return erase(sinfo, dims.get, exprs.get)
 
@@ -72,7 +72,7 @@ def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any
 
 
 def struct_info_lca(lhs: StructInfo, rhs: StructInfo) -> StructInfo:
-    """The most that holds of values of `lhs` and of `rhs`."""
+    """Return the strongest facts that hold both for values of `lhs` and for values of `rhs`."""
     return common(lhs, rhs)
 
 
@@ -82,7 +82,8 @@ def tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
 
 
 def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
-    """The variables that a value described by `sinfo` gives a value to: those that are a whole dimension."""
+    """Return the variables that get a value from a value described by `sinfo`: those that are a whole dimension of
+    it."""
     return symbols_set_by(sinfo)
 
 

@@ -53,12 +53,12 @@ def current() -> Constraints | None:
 
 
 def enter(constraints: Constraints) -> None:
-    """Have what is written from now on be added to `constraints`."""
+    """Add what is written from now on to `constraints`."""
     _open.set((*_open.get(), constraints))
 
 
 def leave() -> None:
-    """End what `enter` began last."""
+    """End the latest `enter`."""
     _open.set(_open.get()[:-1])
 
 
@@ -109,7 +109,7 @@ class PatternSeq:
 
 
 def chained(first: PatternSeq, second: DFPattern | PatternSeq, index: int, only: bool) -> PatternSeq:
-    """Both sequences as one; the constraint between them is added to the context that is open."""
+    """Join both sequences. The constraint between them is added to the open context."""
     after = second.patterns if isinstance(second, PatternSeq) else (second,)
     _note(UseConstraint(first.patterns[-1], after[0], index, only))
     made = object.__new__(PatternSeq)

@@ -33,7 +33,8 @@ def graph_matches(
     bindings: Mapping[Var, RelaxExpr] | None = None,
     patterns: Sequence[DFPattern] = (),
 ) -> Iterator[Match]:
-    """Each way to give every pattern a variable of the block, or one that it uses, so that the constraints hold.
+    """Yield each way to assign a variable to every pattern so that the constraints hold. The variables are those that
+    the block binds or uses.
 
     Different patterns stand for different variables. A part that matched a constant is in the result, too. Patterns
     that stand for alternatives need no variable of their own. `bindings` are values known beside the block's,

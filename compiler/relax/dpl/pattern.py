@@ -43,13 +43,13 @@ class Matching:
         self.written: dict[DFPattern, RelaxExpr] = {}  # as it stood: the variable of a value
 
     def bound(self, expr: RelaxExpr) -> RelaxExpr:
-        """`expr`, or what it is bound to where it is a variable that is."""
+        """Return the value that `expr` is bound to if it is a bound variable, else `expr`."""
         while isinstance(expr, Var) and expr in self.bindings:
             expr = self.bindings[expr]
         return expr
 
     def value(self, expr: RelaxExpr) -> RelaxExpr:
-        """Return what is bound to `expr`; of a field of a known tuple, what stands there."""
+        """Return the value bound to `expr`. A field of a known tuple is looked up in the tuple."""
         while True:
             expr = self.bound(expr)
             if not isinstance(expr, TupleGetItem):
@@ -60,7 +60,8 @@ class Matching:
             expr = whole.fields[expr.index]
 
     def solve(self, pattern: DFPattern, expr: RelaxExpr) -> Ways:
-        """Yield for each way that `pattern` matches `expr` in; a pattern that stands for something keeps it."""
+        """Yield once for each way in which `pattern` matches `expr`. A pattern that stands for something already keeps
+        it."""
         if pattern in self.values:
             if same_value(self.values[pattern], self.value(expr)):
                 yield
@@ -74,7 +75,7 @@ class Matching:
                 del self.values[pattern], self.written[pattern]
 
     def solve_all(self, patterns: Sequence[DFPattern], exprs: Sequence[RelaxExpr]) -> Ways:
-        """Yield for each way that the patterns match the expressions in, one each."""
+        """Yield once for each way in which the patterns match the expressions one by one."""
         if not patterns:
             yield
             return
@@ -99,7 +100,7 @@ class DFPattern:
     __slots__ = ()
 
     def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
-        """Yield for each way that this matches `expr` in."""
+        """Yield once for each way in which this pattern matches `expr`."""
         if self.accepts(matching.value(expr), matching):
             yield
 
@@ -173,7 +174,8 @@ class DFPattern:
         return ShapePattern(self, shape)
 
     def dup(self) -> DFPattern:
-        """A pattern like this one that matches independently of it; a part that occurs twice in it still does."""
+        """Return a copy that matches independently of this pattern. A part that occurs twice in it still stands for one
+        value."""
         made: dict[DFPattern, DFPattern] = {}
 
         def new(part: DFPattern) -> DFPattern:

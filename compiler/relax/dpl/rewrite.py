@@ -48,7 +48,7 @@ def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Func
 
 
 def rewritten_by(rules: Sequence[tuple[DFPattern, ExprRule]], func: Function, mod: IRModule | None = None) -> Function:
-    """`func` rewritten by several rules; of those that match an expression the first is asked first."""
+    """Rewrite `func` by several rules. If several match an expression, the first rule counts."""
     most = MORE_ROUNDS + (0 if func.body is None else sum(len(block.bindings) for block in func.body.blocks))
     for _ in range(most):  # each goes through all of the function
         made: Function = _Expressions(rules, mod).visit_expr(func)

@@ -1,4 +1,4 @@
-"""Which bindings of a dataflow block match patterns of a backend's and may become one function each."""
+"""Bindings of a dataflow block that match a backend's patterns and may become one function each."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Composite:
 
 
 def composites(block: DataflowBlock, patterns: Sequence[FusionPattern]) -> list[Composite]:
-    """Return what patterns match, the first pattern first. A binding is in one of them at most.
+    """Find what the patterns match, in the order of the patterns. A binding is in at most one match.
 
     A match is left out if its bindings could not be computed together: something else of the block would have to come
     after some of them and before others.

@@ -25,7 +25,7 @@ class Contraction:
                     self._users[numbers[node]].add(number)
 
     def group(self, number: int) -> int:
-        """The group that a binding is in: bindings of one group have the same."""
+        """Return the group of a binding. Bindings of one group have equal answers."""
         return self._group[number]
 
     def members(self, number: int) -> list[int]:
@@ -33,7 +33,7 @@ class Contraction:
         return self._members[self._group[number]]
 
     def join(self, numbers: Iterable[int]) -> bool:
-        """Join the groups of these bindings; False, and nothing is done, where that would make a circle of uses."""
+        """Join the groups of these bindings. If that would make a circle of uses, do nothing and return False."""
         groups = {self._group[number] for number in numbers}
         inside = sorted({number for group in groups for number in self._members[group]})
         if self._comes_back(groups, inside):

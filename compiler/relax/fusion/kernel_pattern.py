@@ -6,7 +6,8 @@
     s[i] += A[i, k]                  COMM_REDUCE    A must be there as an array: REDUCED
     P[i, j] += A[i, k] * W[k, j]     OUT_ELEMWISE_FUSABLE
 
-All follows from the blocks of the function. One of several blocks is looked at from its results back to its arguments.
+All follows from the blocks of the function. If there are several, they are followed from the results back to the
+arguments.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Reads(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputUse:
-    """How a kernel reads an argument: the least regular of all reads, and how many there are for each result."""
+    """How a kernel reads an argument: its least regular read, and the number of reads for each result."""
 
     reads: Reads
     loads: float
@@ -109,7 +110,7 @@ def is_unscheduled(nest: BlockNest) -> bool:
 
 
 def nest_work(nest: BlockNest) -> float:
-    """The operations of a nest; unknown dimensions are taken for `ASSUMED_SIZE`."""
+    """Count the operations of a nest. Unknown dimensions count as `ASSUMED_SIZE`."""
     extents = [axis.dom.extent for axis in nest.block.iter_vars if axis.dom is not None]
     return elements(extents) * max(1, sum(value_work(store.value) for store in _stores(nest.block.body)))
 
@@ -139,7 +140,7 @@ def is_reduction(block: n.Block) -> bool:
 
 
 def elements(shape: Sequence[PrimExpr]) -> float:
-    """The number of elements, unknown dimensions taken for `ASSUMED_SIZE`."""
+    """Count the elements of a shape. Unknown dimensions count as `ASSUMED_SIZE`."""
     known = [ops.as_int(size) for size in shape]
     return math.prod(float(ASSUMED_SIZE if size is None else size) for size in known)
 
@@ -166,7 +167,7 @@ def _same_size(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def value_work(value: Node) -> int:
-    """The operations of an expression; those that find places in arrays do not count."""
+    """Count the operations of an expression, without those that compute positions in arrays."""
     total, stack = 0, [value]
     while stack:
         node = stack.pop()

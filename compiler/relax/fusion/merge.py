@@ -52,7 +52,8 @@ class MergedKernel:
 
 
 def as_immediate(constant: Constant) -> PrimExpr | None:
-    """A constant without dimensions as a number in code; None for any other, and for one that has no text."""
+    """Return a constant without dimensions as a number in code; None for any other, and for one that cannot be
+    printed."""
     if constant.data.ndim or constant.data.dtype not in _IMMEDIATE:
         return None
     value = constant.array.item()

@@ -48,7 +48,7 @@ def parts_of(func: n.PrimFunc) -> list[n.PrimFunc]:
 
 
 def put_together(func: n.PrimFunc, parts: Sequence[n.PrimFunc]) -> n.PrimFunc | None:
-    """The kernel whose parts these are, each as it was scheduled; None where a schedule has changed a part's arrays."""
+    """Join scheduled parts to their kernel again; None if a schedule has changed the arrays of a part."""
     known = {*func.buffer_map.values(), *_made_inside(func)}
     stmts: list[n.Stmt] = []
     local = list(_made_inside(func))

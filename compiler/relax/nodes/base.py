@@ -59,7 +59,7 @@ class StructInfo(Node):
         return self.check(derived) is BaseCheckResult.PASS
 
     def check(self, derived: StructInfo, analyzer: Analyzer | None = None) -> BaseCheckResult:
-        """How far this covers the values of `derived`."""
+        """Return how far this StructInfo covers the values of `derived`."""
         raise NotImplementedError
 
 

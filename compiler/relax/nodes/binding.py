@@ -44,7 +44,7 @@ class VarBinding(Binding):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MatchCast(Binding):
-    """`var` is the name of `value`, which is checked to be a `struct_info` when the program runs.
+    """Binds `var` to `value`. The program checks at run time that the value fits `struct_info`.
 
     Dimensions that `struct_info` is the first to name get their values there.
     """

@@ -69,8 +69,8 @@ def proven_equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) -> 
 def same_size(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether `a` and `b` are equal for all sizes that their variables may be: none is negative.
 
-    What is proven for sizes from 1 on, and for 0 apart, often cannot be proven for both at once: take n and
-    max(n + min(n, 1) - 1, 0).
+    Sizes from 1 on and the size 0 are proven separately, because a proof for both at once often fails: n and max(n +
+    min(n, 1) - 1, 0).
     """
     if proven_equal(a, b):
         return True

@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 
 class Id(Node):
-    """The name of a variable, which it keeps when a pass makes it anew. Two are the same only if one object."""
+    """The name of a variable, kept when a pass makes the variable anew. Compared by identity."""
 
     __slots__ = ("name_hint",)
 
@@ -46,7 +46,7 @@ class Id(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Var(Expr, Symbol):
-    """A name that a binding or a function gives to a value. Two are the same only if they are one object."""
+    """A name that a binding or a function gives to a value. Compared by identity."""
 
     vid: Id
     struct_info_: StructInfo | None

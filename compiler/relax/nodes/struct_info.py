@@ -196,7 +196,8 @@ class FuncStructInfo(StructInfo):
     ) -> FuncStructInfo:
         """A function of unknown parameters that returns `ret`, or what `derive_func(call, builder)` says.
 
-        A text names a registered function. Raises IRError when both are given, or nothing has the name.
+        `derive_func` may be the name of a registered function. Raises IRError if both are given, or no function has the
+        name.
         """
         if ret is not None and derive_func is not None:
             raise IRError("an opaque function has a return StructInfo or a derive_func, not both")

@@ -13,7 +13,8 @@ from compiler.tir.nodes import IntImm, PrimExpr, Var
 
 
 def dims_of(info: StructInfo) -> Iterator[PrimExpr]:
-    """The scalar expressions of `info`, in order; those of a function's signature are its own, and left out."""
+    """Return the scalar expressions of `info`, in order. A function's signature is left out, because its dimensions are
+    its own."""
     match info:
         case TensorStructInfo():
             yield from info.dims or ()
@@ -29,7 +30,7 @@ def dims_of(info: StructInfo) -> Iterator[PrimExpr]:
 
 
 def shape_vars_of(info: StructInfo) -> Iterator[RelaxExpr]:
-    """The expressions that stand as whole shapes of tensors in `info`, where these are no list of dimensions."""
+    """Return the expressions in `info` that are whole shapes of tensors without being lists of dimensions."""
     match info:
         case TensorStructInfo() if info.shape is not None and info.dims is None:
             yield info.shape

@@ -13,7 +13,7 @@ from compiler.tir.nodes import PrimExpr, Var
 
 
 class Values:
-    """Values found so far of the dimensions of one signature; `own` are the ones it may give values to (all: None)."""
+    """Values found so far for the dimensions of one signature. `own` are those it may give values to (None: all)."""
 
     def __init__(self, own: Sequence[Var] | None = None) -> None:
         self.found: dict[Var, PrimExpr] = {}
@@ -27,7 +27,7 @@ class Values:
 def unify(pattern: StructInfo, given: StructInfo | None, values: Values) -> str | None:
     """Learn `values` from a value described by `given` that stands where `pattern` is asked for.
 
-    Returns why no such value fits, None when one may: what cannot be told is left to a check at run time.
+    Returns the reason why no such value fits, or None if one may fit. What cannot be decided is checked at run time.
     """
     if given is None or isinstance(given, ObjectStructInfo) or isinstance(pattern, ObjectStructInfo):
         return None

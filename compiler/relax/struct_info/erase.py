@@ -1,4 +1,4 @@
-"""The facts of a value that hold outside of the place where its dimensions have names."""
+"""The facts of a value that still hold where its dimensions have no names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ ExprOf = Callable[[Var], Expr | None]
 
 
 def erase(info: StructInfo, dim_of: DimOf, expr_of: ExprOf = lambda var: None) -> StructInfo:
-    """`info` in terms of what is known outside; shapes that cannot be said there keep their number of dimensions."""
+    """Express `info` in terms of what is known outside. A shape for which that is impossible keeps only its number of
+    dimensions."""
     match info:
         case TensorStructInfo(shape=ShapeExpr() as shape):
             dims = _dims(shape.values, dim_of)

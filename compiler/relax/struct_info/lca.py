@@ -1,4 +1,4 @@
-"""The common facts of two values, one of which will be used."""
+"""Facts that hold for each of two values, of which one will be used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def common(a: StructInfo, b: StructInfo, analyzer: Analyzer | None = None) -> StructInfo:
-    """The most that holds of values described by `a` and of those described by `b`."""
+    """Return the strongest facts that hold both for values of `a` and for values of `b`."""
     if a is b:
         return a
     match a, b:

@@ -252,7 +252,7 @@ class FunctionReader:
         self.read.scope.define(node.name, var)
 
     def signature(self, node: ast.FunctionDef, pure: bool) -> FuncStructInfo | None:
-        """Return what a definition says of its function; None where it does not say what it returns."""
+        """Return what a definition states about its function; None if it does not state the result."""
         if node.returns is None or any(param.annotation is None for param in node.args.args):
             return None
         params = [self.read.info(param.annotation) for param in node.args.args if param.annotation is not None]
@@ -292,7 +292,7 @@ def _options(p: ValueParser, node: ast.FunctionDef) -> dict[str, Any]:
 
 
 def signature(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> FuncStructInfo | None:
-    """Return what other functions of a module know of one before it is read."""
+    """Return what other functions of a module may know about one before it is read."""
     values = ValueParser(source, Scope(captured), BlockBuilder())
     try:
         return FunctionReader(values).signature(node, bool(_options(values, node).get("pure", True)))

@@ -63,7 +63,7 @@ class CallRewriter(PyExprMutator):
         return self._uses[expr.vid] if isinstance(expr, Var) else 0
 
     def call_of(self, expr: RelaxExpr, name: str) -> Call | None:
-        """The call of the operator `name` that gave a value, if one did."""
+        """Return the call of the operator `name` that computed a value, if there is one."""
         value = self.value_of(expr)
         return value if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name else None
 

@@ -35,7 +35,7 @@ class Fast:
 
 @lru_cache(maxsize=16)
 def fast_filter(results: int, taps: int) -> Fast:
-    """The matrices for `results` neighbours of a filter with `taps` taps, at most seven of both together but one."""
+    """Return the matrices for `results` neighbours of a filter with `taps` taps. Together they may be at most eight."""
     points = POINTS[: results + taps - 2]
     zero, one = Fraction(0), Fraction(1)
     data, filters = [], []

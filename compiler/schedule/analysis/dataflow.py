@@ -158,7 +158,7 @@ def allocated(func: n.PrimFunc, scope: BlockDataflow, buffers: Iterable[n.Buffer
 
 
 def own_nest(member: Member) -> int:
-    """The position in the block's path of the outermost loop that holds nothing else."""
+    """Return the position, in the block's path, of the outermost loop that holds nothing else."""
     depth = len(member.path) - 1
     while isinstance(member.path[depth - 1], n.For):
         depth -= 1

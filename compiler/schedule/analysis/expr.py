@@ -46,7 +46,7 @@ def subst_tree(node: Stmt, mapping: Mapped) -> Stmt:
 
 
 def relocated(node: Stmt, mapping: Mapped, analyzer: Analyzer) -> Stmt:
-    """`subst_tree`, and places in buffers written as simply as `analyzer` can: 1 - 1 does not stay in them."""
+    """Substitute as `subst_tree`, and simplify places in buffers with `analyzer`, so that no 1 - 1 stays in them."""
 
     def plain(child: Node) -> Node | None:
         if not isinstance(child, n.BufferLoad | n.BufferStore):

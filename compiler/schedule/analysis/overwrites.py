@@ -22,9 +22,8 @@ def apart(analyzer: Analyzer, one: Box, two: Box) -> bool:
 
 
 def check_not_overwritten(me: Member, scope: BlockDataflow, places: Sequence[Path]) -> None:
-    """Raises Illegal where a block behind `me` writes what `me` reads, up to the end of the statements that hold
-    `places`, where `me` is to be computed instead. One that keeps to another part in each iteration of the loops around
-    them both may stand there."""
+    """Raises Illegal where a block after `me` writes what `me` reads, up to the statements that hold `places`, to which
+    `me` is to move. A block that writes another part in each iteration of their common loops is no obstacle."""
     order = scope.members
     last = max(_end(me, scope, place) for place in places)
     for other in order[order.index(me) + 1 : last]:

@@ -98,13 +98,13 @@ def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr: 
 
 
 def needed(box: Box, shape: Sequence[PrimExpr]) -> Box:
-    """`box`, of elements that are read, cut at the bounds of the buffer where both are constant. Elsewhere it may
-    reach outside; one that is as large as the buffer becomes all of it."""
+    """Clip `box`, of elements that are read, to the bounds of the buffer where both are constant. Elsewhere it may
+    reach outside; a box as large as the buffer becomes the whole buffer."""
     return tuple(clipped(side, _all_of(size), widen=True) for side, size in zip(box, shape))
 
 
 def made(box: Box, shape: Sequence[PrimExpr]) -> Box:
-    """`box`, of elements that are written, cut likewise, and never made larger."""
+    """Clip `box`, of elements that are written, in the same way, but never enlarge it."""
     return tuple(clipped(side, _all_of(size), widen=False) for side, size in zip(box, shape))
 
 
@@ -115,7 +115,7 @@ def _all_of(size: PrimExpr) -> n.Range:
 def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
     """Return `side` cut at the ends of `dom`, where all is constant.
 
-    If it may be made larger (`widen`), one that is as large as `dom` becomes all of `dom`.
+    With `widen`, a side as large as `dom` becomes all of `dom`.
     """
     low, extent = ops.as_int(side[0]), ops.as_int(side[1])
     first, whole = ops.as_int(dom.min), ops.as_int(dom.extent)
@@ -165,8 +165,8 @@ def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:
 
 
 def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
-    """Whether the iterations of a block, each of which touches another element, touch all of `box`: there are as
-    many of them as elements."""
+    """Whether the iterations of a block touch all of `box`: each touches another element, and they are as many as its
+    elements."""
     used = {v for r in item.region.region for v in variables(subst(r.min, item.values))}
     count: PrimExpr = ops.const(1)
     for var, (_, extent) in item.moving.items():
@@ -180,8 +180,8 @@ def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
 
 def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside: Sequence[n.For]) -> PrimExpr | None:
     """The part of a block's predicate that decides, by the loops `outside`, whether it runs at all in one visit of a
-    place with the loops `inside`. None when the rest skips more than iterations outside the domains. An axis along
-    which nothing is written does not count there: what is written does not show that it was left."""
+    place with the loops `inside`. None when the rest skips more than iterations outside the domains. Axes along which
+    nothing is written do not count: skipping them does not show in the result."""
     conditions = conjuncts(realize.predicate)
     if not conditions:
         return TRUE
@@ -270,7 +270,7 @@ def same_side(analyzer: Analyzer, a: Side, b: Side) -> bool:
 
 
 def axis_of(index: n.Range, block: n.Block) -> tuple[n.IterVar, int] | None:
-    """The iteration variable v and the constant c when a region's side is the one element v + c."""
+    """Return the iteration variable v and the constant c if a region's side is the single element v + c."""
     if not ops.is_const(index.extent, 1):
         return None
     expr, offset = index.min, 0

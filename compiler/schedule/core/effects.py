@@ -21,7 +21,7 @@ _Entry = tuple[n.PrimFunc, Sequence[Value | None], Effect]
 class Effects:
     """The effects of the last `most` different steps.
 
-    Functions and variables are known by their identity, and kept as long as the effect is; steps by what they say.
+    Functions and variables are compared by identity and kept alive with the effect; steps are compared by their text.
     """
 
     def __init__(self, most: int = 512) -> None:
@@ -41,7 +41,8 @@ class Effects:
         return entry[2]
 
     def keep(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None], effect: Effect) -> None:
-        """Remember `effect`, with all that its key names, so that no other object gets their identity."""
+        """Remember `effect`. All objects in its key are kept alive with it, so that no other object gets their
+        identity."""
         self._known[_key(func, step, values)] = (func, values, effect)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
@@ -54,8 +55,8 @@ def _key(func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> _Key:
 
 @contextmanager
 def remembered(most: int = 4096) -> Iterator[Effects]:
-    """Inside of the `with` block, no step is taken twice on the same function: sketches of a function begin alike, and
-    are replayed to be described. A block in another one shares its memory."""
+    """Cache steps inside of the `with` block, so that none is computed twice for the same function. Sketches of a
+    function begin alike, and each is replayed. Nested blocks share one cache."""
     outer = REMEMBERED.get()
     if outer is not None:
         yield outer

@@ -109,7 +109,7 @@ def padding_names(rank: int) -> list[str]:
 
 
 def places_of(text: str) -> int:
-    """How many places the map that `text` is gives. Raises Illegal for a text that is no map."""
+    """Return how many places the map `text` gives. Raises Illegal for a text that is no map."""
     body = _parsed(text).body
     return len(body.elts) if isinstance(body, ast.Tuple | ast.List) else 1
 

@@ -48,7 +48,7 @@ class InstructionKind:
 
     @property
     def is_pure(self) -> bool:
-        """Whether it leaves the function as it is: what it gives may go unused."""
+        """Whether it leaves the function unchanged, so that it can be dropped if its results are not used."""
         return self.name.startswith(("Get", "Sample"))
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ def field_name(step: Step) -> str:
 
 
 def instruction_of(step: Step) -> Instruction:
-    """The instruction that a step is. Raises FieldTraceError for a step unknown to TVM."""
+    """Return the instruction for a step. Raises FieldTraceError for a step unknown to TVM."""
     kind = kind_of(step.prim)
     if kind is None:
         raise FieldTraceError(f"trace: Apache TVM has no instruction for {step.prim}")
@@ -213,7 +213,7 @@ def instruction_of(step: Step) -> Instruction:
 
 
 def step_of(inst: Instruction) -> Step:
-    """The step that an instruction is. Raises FieldTraceError for one that is not as TVM makes it."""
+    """Return the step for an instruction. Raises FieldTraceError for one that is not as TVM makes it."""
     kind, prim = inst.kind, get_primitive(inst.kind.prim)
     flat: list[Input] = []
     held: dict[str, Any] = {}
@@ -281,7 +281,7 @@ def python_line(
     decision: Decision | None = None,
     quote: Callable[[str], str] = lambda text: json.dumps(text, ensure_ascii=False),
 ) -> str:
-    """The call on a schedule `sch` that an instruction is, its results called as `name` says, text as `quote` does."""
+    """Write an instruction as a call on a schedule `sch`: `name` names its results, `quote` quotes text."""
     kind = inst.kind
 
     def shown(value: Any) -> str:

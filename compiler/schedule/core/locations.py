@@ -1,4 +1,4 @@
-"""Places that are no loop, which sample_compute_location may decide on: compute_at knows them by identity."""
+"""Decisions of sample_compute_location that name no loop. compute_at recognises them by identity."""
 
 from __future__ import annotations
 

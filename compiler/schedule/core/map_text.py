@@ -110,8 +110,8 @@ def _text(prim: str, expr: PrimExpr, names: dict[n.Var, str]) -> str:
 
 
 def read_map(text: str, dtypes: Sequence[str], sizes: Sequence[int] = ()) -> IndexMap:
-    """The map that `text` is, over one index of each of `dtypes`; its further parameters are the constants `sizes`.
-    Raises Illegal for a text that is no such map."""
+    """Read the map `text`, over one index of each of `dtypes`. Its further parameters are the constants `sizes`. Raises
+    Illegal for a text that is no such map."""
     parsed = _parsed(text)
     names = [a.arg for a in parsed.args.args]
     wanted = len(dtypes) + len(sizes)

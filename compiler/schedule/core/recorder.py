@@ -40,7 +40,7 @@ RenderLevel = Literal["detail", "fast", "none"]
 
 
 class ScheduleOptionError(ScheduleError, ValueError):
-    """An option of a schedule that there is not."""
+    """An unknown option of a schedule."""
 
     kind = "schedule_option"
 
@@ -103,7 +103,7 @@ class StepRecorder:
         return Trace(tuple(self._steps), tuple(self._decisions))
 
     def work_on(self, func_name: str) -> None:
-        """From here on look for blocks in the function `func_name`. Raises ScheduleError."""
+        """Look for blocks in the function `func_name` from now on. Raises ScheduleError."""
         try:
             self.state.function(func_name)
         except Illegal as broken:
@@ -149,7 +149,7 @@ class StepRecorder:
             return "read", self.index_of(block, "reads", buffer, either=True)
 
     def loop_var(self, rv: LoopRV) -> n.Var:
-        """The variable of the loop that `rv` stands for, without a look at the loop."""
+        """Return the variable of the loop that `rv` stands for, without a search for the loop."""
         found = self.state.env[rv]
         assert isinstance(found, n.Var)
         return found

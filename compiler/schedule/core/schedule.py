@@ -75,12 +75,12 @@ class Schedule:
 
     @property
     def func_working_on(self) -> GlobalVar | None:
-        """The name of the function that `get_block` looks in, None when none was chosen."""
+        """The name of the function in which `get_block` looks; None if none was chosen."""
         working = self._recorder.working
         return None if working is None else GlobalVar(working)
 
     def work_on(self, func_name: str) -> None:
-        """From here on look for blocks in the function `func_name` of the module. Not a step. Raises ScheduleError when
+        """Look for blocks in the function `func_name` of the module from now on. Not a step. Raises ScheduleError when
         there is none, or it was lowered."""
         self._recorder.work_on(func_name)
 
@@ -108,7 +108,7 @@ class Schedule:
         print(self.func.script())
 
     def copy(self) -> Self:
-        """A schedule of its own in the same state; variables made so far work in both."""
+        """Return an independent schedule in the same state. Variables made so far work in both."""
         other = type(self).__new__(type(self))
         other._recorder = self._recorder.copy()
         return other

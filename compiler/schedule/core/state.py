@@ -35,7 +35,7 @@ class LostReference(Illegal):
 class State:
     """The functions of a module and their environment. Never changed: a step makes a new one.
 
-    `main` is the function that blocks and loops stand in, but those that `homes` says otherwise of. It is None where
+    Blocks and loops stand in the function `main`, except those for which `homes` names another. `main` is None where
     there are several functions, none called "main".
     """
 

@@ -44,7 +44,7 @@ class Step:
 
     @property
     def text(self) -> str:
-        """All that the step says, with the types of its attributes: equal texts have equal effects."""
+        """Return the step as text, with the types of its attributes. Steps of equal text have equal effects."""
         if not self._text:
             object.__setattr__(self, "_text", f"{self.prim}{self.inputs!r}{self.attrs!r}{self.outputs!r}")
         return self._text
@@ -241,7 +241,7 @@ def perform(state: State, step: Step, decision: Decision | None = None, effects:
 
 
 def scene(state: State, step: Step) -> tuple[str, n.PrimFunc]:
-    """The function that `step` is about, and its name: the one its blocks and loops are in. Raises Illegal."""
+    """Return the function that `step` is about, in which its blocks and loops stand, and its name. Raises Illegal."""
     homes = {state.home(rv) for rv in step.inputs if isinstance(rv, BlockRV | LoopRV)}
     if len(homes) > 1:
         raise Illegal(f"its blocks and loops are in different functions: {', '.join(sorted(map(str, homes)))}")
@@ -284,7 +284,7 @@ def bind_outputs(state: State, effect: Effect, outputs: tuple[RV, ...]) -> State
 
 
 def as_error(prim: str, func: n.PrimFunc | None, broken: Illegal) -> ScheduleError:
-    """The error of a broken rule; it shows the loops of `func`, where that is known."""
+    """Return the error for a broken rule. It shows the loops of `func`, where that is known."""
     error = LostReferenceError if isinstance(broken, LostReference) else ScheduleError
     if func is None:
         return error(f"{prim}: {broken.rule}", hint=broken.hint, detail={"primitive": prim})

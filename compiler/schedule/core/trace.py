@@ -93,8 +93,8 @@ class Trace:
         return self.with_decisions([*self.decisions[:index], decision, *self.decisions[index + 1 :]])
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
-        """The trace without steps that only name things nothing uses; with `remove_postproc` also without what
-        follows `enter_postproc`. It makes the same function, up to there."""
+        """Return the trace without steps whose results have no use. It makes the same function. With `remove_postproc`
+        it ends before `enter_postproc`."""
         names = [s.prim for s in self.steps]
         end = names.index("enter_postproc") if remove_postproc and "enter_postproc" in names else len(names)
         used: set[RV] = set()

@@ -69,7 +69,8 @@ def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effe
 
 @dataclass(frozen=True, slots=True)
 class NewAxes:
-    """Axes in place of others: what each of those `was` in the new ones, and where the new ones are `beyond` them."""
+    """New axes in place of old ones: `was` expresses each old axis in the new ones, `beyond` says where the new ones
+    leave the old domain."""
 
     axes: tuple[n.IterVar, ...]
     was: Mapping[n.Var, PrimExpr]

@@ -169,7 +169,7 @@ def _as_loops(axes: list[n.IterVar]) -> list[n.For]:
 
 
 def only_place(me: Member, buffer: n.Buffer) -> Indices:
-    """The indices at which the block uses `buffer`, the same in every access."""
+    """Return the indices at which the block uses `buffer`. They must be the same in every access."""
     found: list[Indices] = []
     for stmt in (me.block.init, me.block.body):
         for node in walk(stmt) if stmt is not None else ():

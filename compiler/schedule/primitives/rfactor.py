@@ -85,7 +85,7 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool 
 class Reduction:
     """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result.
 
-    `kind` is a comparison where the greater or lesser is chosen by it: b where b > a, else a.
+    `kind` is a comparison if the reduction is written as a choice: b where b > a, else a.
     """
 
     target: n.Buffer

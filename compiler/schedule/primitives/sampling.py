@@ -158,7 +158,7 @@ def sample_partitioned_tile(
 
 
 def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int) -> Decision:
-    """The `n` - 1 inner factors, each a divisor of the extent or a handy size, not larger than needed."""
+    """Draw the `n` - 1 inner factors: each is a divisor of the extent or a handy size, and not larger than needed."""
     _check_shape(loop, n, max_innermost_factor)
     rest = _extent(func, loop)
     factors: list[int] = []

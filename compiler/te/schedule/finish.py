@@ -47,8 +47,8 @@ class Finisher:
     names: Mapping[n.Var, n.Var]
 
     def finish(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
-        """`func` with what the stage of `nest` asks for beyond its loops. Raises ScheduleError that names the primitive
-        and the user's line."""
+        """Return `func` with the memory scopes, predicates, prefetches and threads that the stage of `nest` asks for.
+        Raises ScheduleError that names the primitive and the user's line."""
         for primitive, span, rewrite in self._rewrites(nest):
             try:
                 func = rewrite(func)

@@ -75,8 +75,7 @@ class LoopRecord:
         return {leaf.var: leaf for leaf in self.leaf_iter_vars}
 
     def loop_made_of(self, axis: IterVar) -> IterVar:
-        """The loop for `axis` after later steps: the inner part of an axis that was split, the whole that an axis
-        was fused into."""
+        """Return the loop that `axis` became in later steps: the inner part of a split, or the fused loop."""
         for relation in self.relations:
             if isinstance(relation, Split) and relation.parent is axis:
                 axis = relation.inner

@@ -116,8 +116,8 @@ class IterVarAttr:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LeafAxis(IterVar):
-    """A leaf that a stage did something with, as that stage shows it: it equals `origin`, having the same variable, and
-    tells what became of it. An operation may have several schedules, so its axes themselves cannot."""
+    """A leaf axis as a stage shows it after scheduling: it equals `origin` (same variable), and `attr` says how its
+    loop runs. The axes of an operation cannot say that, because it may have several schedules."""
 
     origin: IterVar | None = None
     attr: IterVarAttr = field(default_factory=IterVarAttr)
@@ -131,7 +131,7 @@ class LeafAxis(IterVar):
 
 
 def shown_leaf(axis: IterVar, attr: IterVarAttr | None) -> IterVar:
-    """`axis` as a stage shows it, for which `attr` is recorded."""
+    """Return `axis` as a stage shows it, with what `attr` records about its loop."""
     if attr is None:
         return axis
     tag = axis.thread_tag if attr.bind_thread is None else attr.bind_thread.thread_tag

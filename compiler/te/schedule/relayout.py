@@ -17,7 +17,7 @@ from compiler.tir.visit import substitute
 def roots_of_leaves(
     roots: Iterable[IterVar], relations: Sequence[Relation], extents: dict[IterVar, PrimExpr]
 ) -> tuple[dict[Var, PrimExpr], PrimExpr]:
-    """The axes `roots` as expressions of the leaves, and where they lie inside their domains."""
+    """Express the axes `roots` in terms of the leaves, with the condition that they lie inside their domains."""
     values: dict[Var, PrimExpr] = {}
     inside = ops.const(True)
 
@@ -47,7 +47,7 @@ def roots_of_leaves(
 def leaves_of_roots(
     roots: Iterable[IterVar], relations: Sequence[Relation], extents: dict[IterVar, PrimExpr]
 ) -> dict[Var, PrimExpr]:
-    """The axes that follow from `roots` as expressions of these."""
+    """Express the axes derived from `roots` in terms of `roots`."""
     values: dict[Var, PrimExpr] = {axis.var: axis.var - axis.dom.min for axis in roots if axis.dom is not None}
     for relation in relations:
         match relation:

@@ -51,8 +51,8 @@ def aliases_of(scans: Sequence[ScanOp], args: Sequence[object]) -> dict[Tensor, 
 
 
 def scan_nest(scan: ScanOp, blocks: Mapping[Operation, n.Block]) -> n.Stmt:
-    """The loop over the rows of `scan`. `blocks` are those of its body: an update's block becomes one of the row at
-    hand, in loops over the rest of its axes. What an update needs is computed just before, as far as it is needed."""
+    """The loop over the rows of `scan`. `blocks` are those of its body. An update's block computes the current row, in
+    loops over the rest of its axes. What an update needs is computed just before it, as far as it is needed."""
     axis = scan.scan_axis
     assert axis.dom is not None
     var = n.Var(axis.var.name.replace(".", "_"), axis.dtype)

@@ -68,7 +68,7 @@ class Stage(LoopRecord):
 
     @property
     def is_specialized(self) -> bool:
-        """Whether a tensor intrinsic does a part of it."""
+        """Whether a tensor intrinsic computes part of it."""
         return any(map(self.tensorized, self.leaves))
 
     # ------------------------------------------------------------------------------ where
@@ -117,8 +117,8 @@ class Stage(LoopRecord):
         self.attach_span = caller_span()
 
     def attachment(self) -> Stage:
-        """The stage whose `attach_stage` and `attach_ivar` say where this one is computed: itself, or, for a member of
-        a group that stands at the group's root, the group."""
+        """Return the stage whose `attach_stage` and `attach_ivar` place this one: its group if it is placed with a
+        group, else itself."""
         stage = self
         while stage.attach_type is AttachType.GROUP_ROOT and stage.group is not None:
             stage = stage.group

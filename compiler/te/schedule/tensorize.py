@@ -36,7 +36,7 @@ Access = n.BufferLoad | n.BufferStore
 
 
 class TensorizedPart(enum.Enum):
-    """Which statement of the intrinsic stands for the loops: all of the computation, or one half of a reduction."""
+    """Which statement of the intrinsic replaces the loops: the whole computation, or one half of a reduction."""
 
     BODY = "body"
     RESET = "reduce_init"
@@ -44,7 +44,7 @@ class TensorizedPart(enum.Enum):
 
 
 def tensorized(loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: TensorizedPart) -> n.BlockRealize:
-    """The block that does with `part` of `intrin` what `loop`, inside the loops `around`, does. Raises Illegal."""
+    """Return the block that computes `loop`, inside the loops `around`, with `part` of `intrin`. Raises Illegal."""
     return _Tile(loop, around, intrin, part).call()
 
 

@@ -35,22 +35,22 @@ def _shuffle(name: str, value: Any, argument: Any, width: Any, warp_size: Any, m
 
 
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """`value` as thread `warp_id` of the warp has it."""
+    """Return the `value` that thread `warp_id` of the warp has."""
     return _shuffle("tvm_warp_shuffle", value, warp_id, width, warp_size, mask)
 
 
 def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """`value` as the thread `offset` before has it; a thread with none there keeps its own."""
+    """Return the `value` of the thread `offset` before. A thread with none there keeps its own."""
     return _shuffle("tvm_warp_shuffle_up", value, offset, width, warp_size, mask)
 
 
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """`value` as the thread `offset` after has it; a thread with none there keeps its own."""
+    """Return the `value` of the thread `offset` after. A thread with none there keeps its own."""
     return _shuffle("tvm_warp_shuffle_down", value, offset, width, warp_size, mask)
 
 
 def tvm_warp_shuffle_xor(mask: Any, value: Any, bits: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """`value` as the thread has it whose number differs in `bits`; a thread for which that is in a later group of
+    """Return the `value` of the thread whose number differs in `bits`. A thread for which that is in a later group of
     `width` keeps its own."""
     return _shuffle("tvm_warp_shuffle_xor", value, bits, width, warp_size, mask)
 
@@ -62,15 +62,16 @@ def _atomic(name: str, element: Any, value: Any) -> PrimExpr:
 
 
 def atomic_add(element: Any, value: Any) -> PrimExpr:
-    """Add `value` to the element of a buffer, as one step that no other thread sees half done. Gives what was there."""
+    """Add `value` to the element of a buffer in one atomic step, and return the old element."""
     return _atomic("atomic_add", element, value)
 
 
 def atomic_max(element: Any, value: Any) -> PrimExpr:
-    """Raise the element to `value` where it is less (integers only in machine code). Gives what was there."""
+    """Raise the element to `value` if it is less, and return the old element. Machine code has it for integers only."""
     return _atomic("atomic_max", element, value)
 
 
 def atomic_min(element: Any, value: Any) -> PrimExpr:
-    """Lower the element to `value` where it is greater (integers only in machine code). Gives what was there."""
+    """Lower the element to `value` if it is greater, and return the old element. Machine code has it for integers
+    only."""
     return _atomic("atomic_min", element, value)

@@ -60,7 +60,7 @@ def ptx_fence_mbarrier_init() -> PrimExpr:
 
 
 def ptx_mbarrier_arrive(barriers: n.Var, index: Any) -> PrimExpr:
-    """Arrive: what this thread did before is seen by those who wait for the phase."""
+    """Arrive at a barrier. Threads that wait for the phase then see what this thread did before."""
     return _call("ptx_mbarrier_arrive", barriers, index)
 
 

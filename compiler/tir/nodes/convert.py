@@ -77,8 +77,8 @@ def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
 
 
 def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
-    """A constant. Without a dtype: bool → bool, int → int32 or the int64 that it needs, float → float32, and a number
-    of numpy's → its own. `span` is taken and left unused."""
+    """Make a constant. The default dtype is bool for bool, int32 (or int64 if needed) for int, float32 for float, and
+    its own for a numpy number. `span` is ignored; accepted for compatibility with TVM."""
     if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
         return IntImm(dtype or "int32", value)  # as nearly all are
     if dtype is None:
@@ -178,7 +178,7 @@ def cast(dtype: str, value: Any) -> PrimExpr:
 
 
 def match_types(lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands with one common dtype."""
+    """Convert both operands to one common dtype."""
     a, b = as_expr(lhs), as_expr(rhs)
     if a.dtype == b.dtype:
         return a, b

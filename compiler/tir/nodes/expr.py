@@ -118,7 +118,7 @@ class CmpOp(BinaryOp):
 
 
 class EQ(CmpOp):
-    """Equality. As a Python truth value: whether both sides are the same node or equal constants."""
+    """Equality. Its Python truth value tells whether both sides are the same node or equal constants."""
 
     __slots__ = ()
 

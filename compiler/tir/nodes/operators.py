@@ -19,7 +19,8 @@ _build: dict[str, Callable[..., PrimExpr]] = {}
 
 
 def operator(build: F, name: str | None = None) -> F:
-    """Decorator: let the Python operator called `name`, by default as the function, build its expression with it."""
+    """Decorate the function that builds the expression of the Python operator `name`, by default the function's own
+    name."""
     _build[name or build.__name__] = build
     return build
 
@@ -30,7 +31,7 @@ class ExprOps:
     __slots__ = ()
 
     def asobject(self) -> Any:
-        """This expression, under the name that programs for TVM convert deferred comparisons with."""
+        """Return this expression. Programs for TVM call it to convert deferred comparisons."""
         return self
 
     def __add__(self, other: object) -> PrimExpr:

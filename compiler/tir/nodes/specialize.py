@@ -20,8 +20,8 @@ Buffers = dict[Buffer, Buffer]
 
 
 def known_vars(params: Sequence[Var], buffer_map: Mapping[Var, Buffer], param_map: Mapping[Var, Any]) -> Vars:
-    """The variables that values of some parameters make known: a scalar's by itself, a symbolic buffer's by the shape
-    of the buffer given for it. Raises IRError where that does not fit."""
+    """Return the variables that given parameters determine: a scalar by its value, the symbols of a buffer by the shape
+    of the given buffer. Raises IRError where that does not fit."""
     known: Vars = {}
     for param, given in param_map.items():
         if not any(param is own for own in params):

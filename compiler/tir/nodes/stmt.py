@@ -150,7 +150,7 @@ class SeqStmt(Stmt):
         return [*self.seq]
 
     def map_children(self, f: Fn) -> SeqStmt:
-        """Sequences that come to stand in this one are joined to it: a function has one text, a text one function."""
+        """Rebuild the sequence, and splice in sequences that now stand in it: each function has exactly one text."""
         parts = tuple([f(stmt) for stmt in self.seq])
         if not any(map(is_not, parts, self.seq)):
             return self

@@ -17,7 +17,7 @@ from compiler.tir.text.parse_expr import TirParser
 
 @dataclass(frozen=True)
 class Macro:
-    """A function under `@T.macro`. Its names are those of its definition if `hygienic`, else those of its use."""
+    """A function under `@T.macro`. Its free names are looked up at its definition if `hygienic`, else at its use."""
 
     source: Source
     node: ast.FunctionDef
@@ -28,7 +28,7 @@ class Macro:
         raise IRError(f"the macro {self.node.name} means something only inside a function under @T.prim_func")
 
     def expand(self, p: TirParser, call: ast.Call, read: Callable[[list[ast.stmt]], Any]) -> Any:
-        """Return what `read` makes of the statements, with the parameters standing for the arguments of `call`."""
+        """Read the statements with `read`, the parameters standing for the arguments of `call`."""
         given = self._bound(p, call)
         scope, source = p.scope, p.source
         p.scope, p.source = Scope(self.captured) if self.hygienic else scope, self.source

@@ -220,7 +220,7 @@ def _vload(buffer: n.Buffer, indices: Any, predicate: Any = None) -> PrimExpr:
 
 
 def extent(low: PrimExpr, high: PrimExpr) -> PrimExpr:
-    """high - low; where `high` is spelled low + x, that x."""
+    """Return high - low; x if `high` is written as low + x."""
     if isinstance(low, n.IntImm):
         if isinstance(high, n.IntImm):
             return ops.const(high.value - low.value, high.dtype)

@@ -40,7 +40,7 @@ class ExprPrinter:
         self.names = names
 
     def expr(self, node: PrimExpr, level: int = _OR) -> str:
-        """`node` as text, in parentheses where it binds looser than `level`."""
+        """Print `node`, in parentheses if it binds less tightly than `level`."""
         cls = type(node)
         infix = _INFIX.get(cls)
         if infix is not None and _bare(node.a) and _bare(node.b):  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ class ExprPrinter:
         return f"{self.expr(dim.min)}:{self.end(dim.min, dim.extent)}"
 
     def end(self, low: PrimExpr, extent: PrimExpr) -> str:
-        """low + extent, added up where both are constants."""
+        """Print low + extent, added up where both are constants."""
         if isinstance(low, n.IntImm) and isinstance(extent, n.IntImm):
             return self.expr(n.IntImm(low.dtype, low.value + extent.value))
         if isinstance(low, n.IntImm) and low.value == 0:

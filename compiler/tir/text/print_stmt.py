@@ -42,7 +42,7 @@ class StmtPrinter(ExprPrinter, Lines):
         self.views: dict[n.Var, list[n.Buffer]] = {}  # undeclared buffers, by the variable of their data
 
     def block_name(self, name: str) -> str:
-        """Return what a block is called: its name need be no identifier."""
+        """Print the name of a block, which need not be an identifier."""
         return self.names.unique("block") if self.names.anonymous else name
 
     def body(self, stmt: Stmt) -> None:
@@ -293,7 +293,7 @@ def block_definitions(p: StmtPrinter, block: n.Block) -> None:
 
 
 def undefined_vars(p: StmtPrinter, buffer: n.Buffer) -> list[n.Var]:
-    """Variables that the layout of `buffer` mentions first."""
+    """Return the variables that the layout of `buffer` is the first to mention."""
     parts = (*buffer.shape, *buffer.strides, *(() if buffer.elem_offset is None else (buffer.elem_offset,)))
     found: dict[n.Var, None] = {}
     for part in parts:

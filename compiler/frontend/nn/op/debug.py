@@ -18,7 +18,7 @@ _IO: ContextVar[IOEffect | None] = ContextVar("io", default=None)
 
 @contextmanager
 def printing_to(io: IOEffect | None) -> Iterator[None]:
-    """Have `print_` and `debug_func` order themselves by `io`."""
+    """Order `print_` and `debug_func` by the state of `io`."""
     token = _IO.set(io)
     try:
         yield

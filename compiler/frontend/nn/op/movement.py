@@ -97,7 +97,7 @@ def ones(shape: Shape, dtype: str | None = None, name: str = "ones") -> Tensor:
 
 
 def empty(shape: Shape, dtype: str | None = None, name: str = "empty") -> Tensor:
-    """A tensor that nobody reads before it is written: zeros."""
+    """Make a tensor of zeros, which will be written before it is read."""
     return zeros(shape, dtype, name)
 
 

@@ -54,7 +54,7 @@ class Captured:
 def captured(
     g: GraphBuilder, scope: ImportScope, graphs: Iterable[GraphProto], more: Sequence[TensorValue]
 ) -> Captured:
-    """Return what `graphs` use of a scope; `more` are values that functions take besides."""
+    """Return what `graphs` use of a scope. `more` are values that the functions take in addition."""
     names = sorted(set().union(*[free_names(graph) for graph in graphs]))
     values = {name: scope.find(name) for name in names}
     tensors = [leaf for value in values.values() for leaf in leaves(value) if leaf.array is None]
@@ -142,7 +142,7 @@ class FunctionBuilder:
 
 @dataclass(slots=True, eq=False)
 class Inside:
-    """A function that is being built: the scope of its graph, its dimensions, what it captures, its own values."""
+    """A function under construction: the scope of its graph, its dimensions, its captured values and its own values."""
 
     scope: ImportScope
     shape: Var

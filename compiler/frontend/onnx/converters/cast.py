@@ -145,7 +145,7 @@ def from_bits(x: Tensor, kind: SmallFloat) -> Tensor:
 
 
 def to_bits(x: Tensor, kind: SmallFloat, saturate: bool) -> Tensor:
-    """float32 rounded to the nearest small float, halves to the even, as bits."""
+    """Round float32 to the nearest small float, ties to even, and return its bits."""
     sign_bit = 1 << (kind.bits - 1)
     if kind.unsigned_zero:
         nan, overflow = sign_bit, sign_bit

@@ -30,7 +30,7 @@ def no_zero(zero: TensorValue | None) -> bool:
 
 
 def shifted(g: GraphBuilder, x: TensorValue, zero: TensorValue | None, axis: int | None) -> RelaxExpr:
-    """int32 numbers less their zero point, which is one number or one along `axis`."""
+    """Subtract the zero point, one number or one along `axis`, from int32 numbers."""
     data = int32(g, g.expr(x))
     return data if no_zero(zero) or zero is None else g.emit(op.subtract(data, _along(g, zero, g.rank(x), axis)))
 
@@ -49,7 +49,7 @@ def _along(g: GraphBuilder, zero: TensorValue, rank: int, axis: int | None) -> R
 def centred(
     g: GraphBuilder, x: TensorValue, zero: TensorValue | None, axis: int
 ) -> tuple[TensorValue, TensorValue | None]:
-    """Constant integers with their zero point taken off, where they are int8 then; others as they are."""
+    """Subtract the zero point from constant integers if the result fits int8; others come back unchanged."""
     if no_zero(zero):
         return x, None
     assert zero is not None
@@ -65,7 +65,7 @@ def centred(
 
 
 def summed(g: GraphBuilder, x: TensorValue, axes: list[int]) -> RelaxExpr:
-    """int32 sums over axes, which stay as dimensions of size 1; of constants, a constant."""
+    """Sum int32 over axes, which stay as dimensions of size 1. Sums of constants are constants."""
     if x.is_constant and x.array is not None:
         return g.expr(g.known(x.array.astype(np.int32).sum(tuple(axes), dtype=np.int32, keepdims=True)))
     return g.emit(op.sum(int32(g, g.expr(x)), axes, True))

@@ -30,7 +30,7 @@ def product(g: GraphBuilder, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
 
 
 def turned(matrix: AnyArray) -> AnyArray:
-    """A matrix with rows and columns exchanged, copied by stripes: five times as fast as all at once."""
+    """Transpose a matrix stripe by stripe, which is five times as fast as at once."""
     made = np.empty(matrix.shape[::-1], matrix.dtype)
     for start in range(0, matrix.shape[0], 64):
         made[:, start : start + 64] = matrix[start : start + 64].T
@@ -38,7 +38,7 @@ def turned(matrix: AnyArray) -> AnyArray:
 
 
 def transposed(g: GraphBuilder, value: TensorValue) -> RelaxExpr:
-    """A matrix turned over; a constant one is turned now."""
+    """Transpose a matrix; a constant one is transposed during the import."""
     if value.is_constant:
         assert value.array is not None
         return g.expr(g.known(turned(value.array), value.elem))

@@ -37,7 +37,7 @@ def _quantized(node: Node, index: int) -> Quantized | None:
 
 
 def of_sums(g: GraphBuilder, total: RelaxExpr, scale: RelaxExpr, axis: int) -> TensorValue:
-    """int32 sums times a scale; the floats are made where they are wanted."""
+    """Scale int32 sums. The floats are made where something asks for them."""
 
     def floats() -> RelaxExpr:
         return g.emit(op.multiply(g.emit(op.astype(total, "float32")), scale))
@@ -226,7 +226,7 @@ def _same(held: Quantized, scale: TensorValue, zero: TensorValue | None, elem: i
 
 @on_integers("QuantizeLinear")
 def quantize(g: GraphBuilder, node: Node) -> Result | None:
-    """Scale and round int32 sums; integers of the same scale are handed on."""
+    """Scale and round int32 sums. Integers of the same scale are passed on unchanged."""
     x, scale, zero = node.value(0), node.value(1), node.optional(2)
     elem = zero.elem if zero is not None else node.int("output_dtype", 0) or int(TensorProto.UINT8)
     small = elem in SMALL_FLOATS or elem in SMALL_INTS

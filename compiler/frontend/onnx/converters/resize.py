@@ -25,7 +25,7 @@ from compiler.tir.nodes import PrimExpr, Select
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How pixels are made of pixels. `scale_is_ratio`: sizes were given, so the scale is their ratio."""
+    """The rules of a resize. `scale_is_ratio`: sizes were given, so the scale is their ratio."""
 
     mode: str
     coordinates: str

@@ -78,7 +78,7 @@ class Options:
 
 @dataclass(frozen=True)
 class GraphReport:
-    """The outcome for one graph. `kept`: operators that stay with torch, or why, each with its nodes.
+    """The outcome for one graph. `kept` maps operators that stay with torch, or reasons, to their nodes.
 
     regions: how many parts are machine code, `cached` of which were on disk. `breaks`: why Dynamo broke the model
     before this graph, since the last one.

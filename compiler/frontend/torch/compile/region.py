@@ -99,7 +99,7 @@ def import_region(graph_module: Any) -> Region:
 
 
 def refused_nodes(graph_module: Any) -> dict[str, list[str]]:
-    """Return what of a graph has to stay with torch: operators, or operators with a reason, each with its nodes.
+    """Return the operators of a graph (some with a reason) that must stay with torch, each with its nodes.
 
     Raises RefusedNode where the graph takes what cannot be passed to a kernel.
     """

@@ -40,12 +40,12 @@ def _held(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether torch computes it on the host, as it does sizes."""
+    """Whether torch computes the node on the host, as it does for sizes."""
     return isinstance(value, bool | int | float) or (hasattr(value, "node") and not hasattr(value, "shape"))
 
 
 def computes(node: Any) -> bool:
-    """Whether an operator does more than say where a tensor lies."""
+    """Whether an operator computes something; views do not."""
     return node.op == "call_function" and str(node.target).rpartition(".")[0] not in _VIEWS
 
 

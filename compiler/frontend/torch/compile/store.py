@@ -33,7 +33,8 @@ def default_folder() -> Path | None:
 
 
 def digest(module: IRModule, target: Target, extra: Sequence[str] = ()) -> str:
-    """Return what an executable is known by: the graph with its constants, the target, the compiler, and `extra`."""
+    """Return the key of an executable: a digest of the graph with its constants, the target, the compiler, and
+    `extra`."""
     found = hashlib.sha256()
     for text in (module.script(), str(target), _compiler(), *extra):
         found.update(f"{len(text)}:{text}".encode())

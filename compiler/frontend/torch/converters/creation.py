@@ -27,7 +27,7 @@ def _filled(c: Conversion, shape: Sequence[Any], value: Any) -> Any:
     "aten.empty_strided.default", "aten.new_empty_strided.default",
 )  # fmt: skip
 def zeros(c: Conversion) -> Any:
-    """Zeros, and what may hold anything."""
+    """Make zeros; also used for tensors whose content is undefined."""
     return _filled(c, c.out_shape(), 0)
 
 

@@ -95,7 +95,7 @@ def log1p(c: Conversion, self: Any) -> Any:
 
 @converts("aten.expm1.default", "aten.special_expm1.default")
 def expm1(c: Conversion, self: Any) -> Any:
-    """exp(x) - 1. Near 0 the difference loses digits, which 2 t / (1 - t) with t = tanh(x / 2) keeps."""
+    """Compute exp(x) - 1. Near 0 the difference loses digits, so it is 2 t / (1 - t) with t = tanh(x / 2)."""
     x = c.floating(self)
     half = c.emit(op.tanh(op.multiply(x, number(c, 0.5, x))))
     near = op.divide(op.multiply(half, number(c, 2.0, x)), op.subtract(number(c, 1.0, x), half))

@@ -70,7 +70,7 @@ def layer_norm(c: Conversion, input: Any, normalized_shape: Any, weight: Any, bi
 
 @converts("aten.native_layer_norm.default")
 def native_layer_norm(c: Conversion, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any) -> Any:
-    """The result; mean and deviation only where a node asks for them."""
+    """Normalise; compute mean and deviation only if a node asks for them."""
     result = c.emit(layer_norm(c, input, normalized_shape, weight, bias, eps))
     wanted = {user.args[1] for user in c.node.users if getattr(user.target, "__name__", "") == "getitem" and user.users}
     if not wanted & {1, 2} and "output" not in {user.op for user in c.node.users}:

@@ -392,5 +392,5 @@ def diagonal(c: Conversion, self: Any, offset: Any, dim1: Any, dim2: Any) -> Any
 
 
 def field(value: Any, index: int) -> Any:
-    """A part of what an operator with several results gave."""
+    """Return one result of an operator with several."""
     return value[index] if isinstance(value, tuple | list) else TupleGetItem(value, index)

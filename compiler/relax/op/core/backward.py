@@ -135,7 +135,7 @@ class Backward:
         return self.op("reshape", value, self._shape(like))
 
     def spread(self, value: RelaxExpr, like: RelaxExpr) -> Any:
-        """`value` broadcast to the shape of another tensor."""
+        """Broadcast `value` to the shape of another tensor."""
         return self.op("broadcast_to", value, self._shape(like))
 
     def _shape(self, like: RelaxExpr) -> RelaxExpr:
@@ -145,15 +145,15 @@ class Backward:
         return info.shape if info.shape is not None else self.op("shape_of", like)
 
     def kept(self, value: RelaxExpr, axes: Sequence[int], like: RelaxExpr) -> Any:
-        """The result of a reduction of `like` along `axes`, those dimensions put back with size 1."""
+        """Return the result of a reduction of `like` along `axes` with those dimensions restored as size 1."""
         return self.op("expand_dims", value, sorted(axes)) if axes and self.rank(value) < self.rank(like) else value
 
     def fitted(self, grad: RelaxExpr, position: int) -> Any:
-        """A gradient in the shape of an argument that was broadcast: what was repeated is added up."""
+        """Sum a gradient over the dimensions in which its argument was broadcast."""
         return self.fitted_to(grad, self.call.args[position])
 
     def fitted_to(self, grad: RelaxExpr, target: RelaxExpr) -> Any:
-        """A gradient in the shape of a tensor that was broadcast."""
+        """Sum a gradient over the dimensions in which a tensor was broadcast."""
         own, wanted = self.info(grad), self.info(target)
         if own.dims is None or wanted.dims is None:
             return self.op("collapse_sum_like", grad, target)

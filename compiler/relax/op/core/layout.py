@@ -125,12 +125,13 @@ def results_of(call: Call) -> int:
 
 
 def as_written(use: LayoutUse) -> LayoutResult:
-    """An operator that works on tensors only as they were written."""
+    """Give the layouts of an operator that needs its tensors as they were written."""
     return LayoutResult((None,) * len(use.inputs), (None,) * results_of(use.call), {})
 
 
 def follows(use: LayoutUse) -> LayoutResult:
-    """An elementwise operator: its arguments lie as the first of the greatest rank that is not as written.
+    """Give the layouts of an elementwise operator: all arguments follow the first one, of the greatest rank, that is
+    not as written.
 
     Those of lower rank get dimensions of 1; scalars stay as they are.
     """
@@ -156,7 +157,7 @@ def _same_sizes(use: LayoutUse, position: int) -> bool:
 
 
 def follows_first(use: LayoutUse) -> LayoutResult:
-    """An elementwise operator of its first argument: the results lie as it does."""
+    """Give the layouts of an elementwise operator whose results follow its first argument."""
     chosen = use.lies()
     if chosen is None:
         return as_written(use)
@@ -178,7 +179,8 @@ def follows_with_axis(name: str) -> LayoutRule:
 
 
 def all_follow_with_axis(name: str) -> LayoutRule:
-    """Let several tensors of one rank follow: all lie as the first that is not as written."""
+    """Let several tensors of one rank follow the first that is not as written. The attribute `name` moves with the
+    layout."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         found = [use.permuted(i) for i in range(len(use.inputs))]

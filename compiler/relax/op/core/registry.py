@@ -125,7 +125,7 @@ class Operator:
         return Call(self.op, tuple(bound.args), attrs, bound.sinfo_args, span)
 
     def normalized(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> Call:
-        """The call in the one way that the operator is written; its arguments' StructInfo is known."""
+        """Return the call in the operator's one canonical form. Its arguments' StructInfo is known."""
         if self.normalize is None:
             return call
         return self.normalize(Use(call, self.name, self.params, analyzer or Analyzer(), context))
@@ -186,11 +186,10 @@ def operator(
 ) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:
     """Declare the operator `name`; the decorated function's signature says what it takes.
 
-    `canonical(attributes)` gives the attributes that the call holds, where they are not simply what was given: an int
-    that stands for several, a layout that follows from another. `normalize(use)` does the like for what needs the
-    arguments' StructInfo. `proven(use)`: whether shapes are known to be such that a kernel reads only what there is.
-    Raises IRError for a name declared before, and where
-    `te`, `legalize` and `host` are all refused.
+    `canonical(attributes)` completes the given attributes: an int that stands for several, a layout that follows from
+    another. `normalize(use)` does so where the arguments' StructInfo is needed. `proven(use)`: whether shapes are known
+    to be such that a kernel reads only what there is. Raises IRError for a name declared before, and where `te`,
+    `legalize` and `host` are all refused.
     """
     if name in OPERATORS:
         raise IRError(f"the operator {name} is declared twice")

@@ -22,8 +22,8 @@ def like(
     bools: bool = False,
     dtype: str | None = None,
 ) -> InferRule:
-    """The result is like the tensor argument `name`; its elements must be of one of the kinds that are asked for:
-    floating point, whole numbers, both (`numbers`), truth values."""
+    """Make the result like the tensor argument `name`. Its elements must be of one of the kinds asked for: floating
+    point, integers, both (`numbers`), truth values."""
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor(name)
@@ -48,7 +48,7 @@ def tensor(dims: Sequence[PrimExpr] | None, dtype: str, ndim: int = -1, vdevice:
 
 
 def check_kind(use: Use, names: Sequence[str], *, floats: bool, integers: bool, bools: bool) -> None:
-    """Fail where elements are of none of the kinds that are asked for; nothing is asked where none is."""
+    """Fail unless elements are of one of the kinds that are asked for. Without kinds, accept all."""
     if not (floats or integers or bools):
         return
     wanted = [
@@ -96,7 +96,8 @@ def broadcast(
 def broadcast_dims(
     use: Use, a: Sequence[PrimExpr], b: Sequence[PrimExpr], first: str, second: str
 ) -> tuple[PrimExpr, ...] | None:
-    """The shape that two shapes broadcast to; None where that depends on the sizes. Fails where they do not."""
+    """Return the shape that two shapes broadcast to; None where it depends on the sizes. Fails if they do not
+    broadcast."""
     found: list[PrimExpr] = []
     decided = True
     long, short = (a, b) if len(a) >= len(b) else (b, a)
@@ -146,7 +147,7 @@ def product(use: Use, dims: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def broadcast_dims_to(use: Use, name: str, dims: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> None:
-    """Fail where `dims`, those of the argument `name`, are certain not to broadcast to `shape`."""
+    """Fail if `dims`, of the argument `name`, certainly do not broadcast to `shape`."""
     for axis, (size, wanted) in enumerate(zip(reversed(dims), reversed(shape)), 1):
         if not use.same(size, int64(1)) and use.differ(size, wanted) and use.differ(size, int64(1)):
             use.fail(

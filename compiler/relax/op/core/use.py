@@ -178,7 +178,7 @@ class Use:
     def sum_dtype(self, first: str, second: str, asked: str) -> str:
         """The element type of sums of products: `asked`, else what two tensors have in common.
 
-        Whole numbers of different types may meet where a type is asked for: uint8 data and int8 weights.
+        Integers of different types may be combined if a type is asked for: uint8 data and int8 weights.
         """
         found = [self.tensor(name).dtype for name in (first, second)]
         if asked and all(dtype and parse_dtype(dtype).is_int for dtype in found):

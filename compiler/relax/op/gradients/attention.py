@@ -26,15 +26,15 @@ def attention(use: Backward) -> Gradients:
         scale = 1 / math.sqrt(max(width, 1))
 
     def first(value: Any) -> Any:
-        """Heads before lengths."""
+        """Put heads before lengths."""
         return use.permute_dims(use.astype(value, wide) if wide != dtype else value, [0, 2, 1, 3])
 
     def repeated(value: Any) -> Any:
-        """A head of key or value for each head of query."""
+        """Repeat heads of keys or values for each head of queries."""
         return use.repeat(value, heads // few, 1) if few and heads != few else value
 
     def back(value: Any, like: Any) -> Any:
-        """Lengths before heads, those that one head served added up."""
+        """Put lengths before heads, and add up the heads that one head served."""
         if few and ops.as_int(use.dims(like)[2]) != heads:
             b, _, length, width = use.dims(value)
             parts = use.reshape(value, [b, int64(few), int64(heads // few), length, width])

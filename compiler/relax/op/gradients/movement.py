@@ -13,7 +13,7 @@ from compiler.tir import ops
 
 
 def reshaped(use: Backward) -> Gradients:
-    """The gradient in the argument's shape; shapes have none."""
+    """Reshape the gradient to the argument's shape; shapes have no gradient."""
     rest = (None,) * (len(use.call.args) - 1)
     return use.reshaped(use.grad, use.arg(0)), *rest
 
@@ -35,13 +35,13 @@ def collapse_sum(use: Backward) -> Gradients:
 
 
 def filled(use: Backward) -> Gradients:
-    """A tensor filled with its last argument."""
+    """Sum the gradient for the fill value, the last argument."""
     rest = (None,) * (len(use.call.args) - 1)
     return *rest, use.astype(use.sum(use.grad), use.info(use.call.args[-1]).dtype) if use.is_float(len(rest)) else None
 
 
 def triangle(use: Backward) -> Gradients:
-    """The same triangle of the gradient."""
+    """Keep the same triangle of the gradient."""
     name = use.call.op.name.rpartition(".")[2]  # type: ignore[attr-defined]
     return use.op(name, use.grad, use.arg(1)), None
 
@@ -170,7 +170,8 @@ def slice_scatter(use: Backward) -> Gradients:
 
 
 def take(use: Backward) -> Gradients:
-    """Return what is taken from outside, where `mode` is "fast" or "nan", gives nothing back."""
+    """Scatter the gradient to where elements were taken. Elements from outside, with `mode` "fast" or "nan", get
+    none."""
     x, where, axis = use.arg(0), use.arg(1), use.attrs["axis"]
     size = ops.as_int(use.dims(x)[0 if axis is None else use.axes(axis, x)[0]])
     if use.attrs["mode"] in ("clip", "wrap"):
@@ -265,7 +266,7 @@ def pixel_shuffle(use: Backward) -> Gradients:
 
 
 def pad(use: Backward) -> Gradients:
-    """Return what stands in the middle; repeated elements add up where they came from."""
+    """Keep the gradient of the middle, and add that of repeated elements to where they came from."""
     x, width, mode = use.arg(0), use.attrs["pad_width"], use.attrs["pad_mode"]
     grad = use.grad
     for axis, size in enumerate(use.dims(x)):

@@ -159,7 +159,7 @@ def cross_entropy(use: Backward) -> Gradients:
 
 
 def nll_loss(use: Backward) -> Gradients:
-    """Weights of classes are taken to be constants."""
+    """Take the gradient of the predictions; weights of classes count as constants."""
     found = use.op("grad.nll_loss_backward", use.grad, *use.call.args, **use.attrs)
     return found, *(None,) * (len(use.call.args) - 1)
 

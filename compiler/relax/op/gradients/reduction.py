@@ -40,7 +40,7 @@ def mean(use: Backward) -> Gradients:
 
 
 def product(use: Backward) -> Gradients:
-    """Along one axis after another: the product of all others, those before times those after."""
+    """Multiply the gradient by the product of all other elements: those before times those after, axis by axis."""
     x, axes, grad = _along(use)
     factor: Any = None
     value = x
@@ -54,7 +54,7 @@ def product(use: Backward) -> Gradients:
 
 
 def extreme(use: Backward) -> Gradients:
-    """Equal elements share the gradient."""
+    """Share the gradient among equal elements."""
     if not use.is_float(0):
         return (None,)
     x, axes, grad = _along(use)
@@ -110,7 +110,7 @@ def cumsum(use: Backward) -> Gradients:
 
 
 def cumprod(use: Backward) -> Gradients:
-    """Products divided by the element itself: no element may be 0."""
+    """Divide the products by the element itself, so no element may be 0."""
     x, axis = use.arg(0), use.attrs["axis"]
     if not use.is_float(0):
         return (None,)

@@ -38,7 +38,7 @@ def parts_of(layout: str, letters: str) -> Parts:
 
 
 def layout_attr(use: Use, name: str, letters: str) -> Parts:
-    """The attribute `name`, a layout of the dimensions `letters`."""
+    """Return the attribute `name`, the layout of a tensor with the dimensions `letters`."""
     try:
         return parts_of(use.call.attrs[name], letters)
     except IRError as error:
@@ -90,7 +90,7 @@ def stored_as(tensor: Tensor, source: str, target: str) -> Tensor:
 
 
 def per_dimension(op: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
-    """An attribute of one number for all of `rank` dimensions, or one for each, as one for each."""
+    """Expand an attribute to one number for each of `rank` dimensions; a single number counts for all."""
     values = (value,) * rank if isinstance(value, int) else tuple(value)
     values = values * rank if len(values) == 1 else values
     if len(values) != rank:
@@ -99,8 +99,8 @@ def per_dimension(op: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
 
 
 def around(op: str, value: Any, rank: int) -> tuple[int, ...]:
-    """Padding of one number for all sides, one for each dimension, or one for each side, as one for each side:
-    those before the dimensions, then those after."""
+    """Expand padding to one number for each side: those before the dimensions, then those after. It is given as one
+    number, one for each dimension, or one for each side."""
     values = (value,) if isinstance(value, int) else tuple(value)
     if len(values) == 1:
         return values * (2 * rank)
@@ -119,7 +119,7 @@ def check_positive(use: Use, *names: str) -> None:
 
 
 def places(use: Use, what: str, size: PrimExpr, span: PrimExpr, stride: int, padding: int) -> PrimExpr:
-    """In how many places a window fits. Fails where in none."""
+    """Count the places at which a window fits. Fails if there is none."""
     room = use.simplify(size + padding - span)
     if (ops.as_int(room) or 0) < 0:
         use.fail(f"a window of {text(span)} does not fit into the {what}, {text(size)}, with padding of {padding}")

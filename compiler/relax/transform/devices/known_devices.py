@@ -26,13 +26,13 @@ HINT, COPY = "relax.hint_on_device", "relax.to_vdevice"
 
 
 def transfer(value: RelaxExpr) -> str:
-    """Which of the two operators that name a device a value is a call of; "" for any other."""
+    """Return the name of the device operator (`to_vdevice` or `hint_on_device`) that a value is a call of, else ""."""
     name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
     return name if name in (HINT, COPY) else ""
 
 
 def device_in(info: StructInfo | None) -> VDevice | None:
-    """The device that is said of a tensor, or of the first field of a tuple that says one."""
+    """Return the device of a tensor, or of the first field of a tuple that has one."""
     match info:
         case TensorStructInfo():
             return info.vdevice
@@ -73,7 +73,7 @@ class KnownDevices:
                 self._backward(binding)
 
     def of(self, expr: RelaxExpr) -> VDevice | None:
-        """The device of a value; None where nothing tells."""
+        """Return the device of a value; None if it is not known."""
         found = self._source(expr)
         return None if found is None else self._known.get(found)
 

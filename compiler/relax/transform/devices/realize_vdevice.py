@@ -112,7 +112,7 @@ class _Realizer(PyExprMutator):
 
 
 def on_device(info: StructInfo, device: VDevice) -> StructInfo:
-    """Return what is known of a value that lives on a device; what is said already stays."""
+    """Add the device to what is known of a value; a device that is known already stays."""
     match info:
         case TensorStructInfo(vdevice=None):
             return TensorStructInfo(info.shape, info.dtype, device, info.ndim if info.shape is None else -1)

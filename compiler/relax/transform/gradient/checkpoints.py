@@ -55,7 +55,7 @@ class Checkpoints:
         self.bindings.append(self._renewal.binding(binding))
 
     def again(self, exprs: Sequence[RelaxExpr], builder: BlockBuilder) -> list[RelaxExpr]:
-        """`exprs` over values that are computed again, which is emitted here where it was not before."""
+        """Return `exprs` in terms of recomputed values. What was not recomputed yet is emitted here."""
         missing = self._missing(exprs)
         for var, value in self._between.items() if missing else ():
             if var in missing:

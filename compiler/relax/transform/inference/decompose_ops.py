@@ -67,7 +67,7 @@ def number(value: float, like: RelaxExpr) -> Constant:
 
 
 def along(vector: RelaxExpr, axis: int, rank: int) -> RelaxExpr:
-    """A vector as it is broadcast along `axis` of a tensor of `rank` dimensions."""
+    """Reshape a vector so that it broadcasts along `axis` of a tensor of `rank` dimensions."""
     others = [dim for dim in range(rank) if dim != axis]
     return expand_dims(vector, others) if others else vector
 

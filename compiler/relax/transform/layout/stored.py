@@ -22,7 +22,7 @@ Emit = Callable[[RelaxExpr], Any]
 
 
 def moved(rewriter: PyExprMutator, value: RelaxExpr, source: Layout, target: Layout, emit: Emit) -> Any:
-    """The tensor `value`, which lies as `source`, lying as `target`.
+    """Convert the tensor `value` from the layout `source` to `target`.
 
     A target of more dimensions takes new ones of size 1 before those of the tensor, which must lie as written.
     """
@@ -40,7 +40,7 @@ def moved(rewriter: PyExprMutator, value: RelaxExpr, source: Layout, target: Lay
 
 
 def permuted(rewriter: PyExprMutator, value: RelaxExpr, order: list[int], emit: Emit) -> Any:
-    """`value` with its dimensions in an order. One permutation of another is one, or none at all."""
+    """Permute the dimensions of `value`. Two permutations in a row become one, or none."""
     before = rewriter.lookup_binding(value) if isinstance(value, Var) else None
     if isinstance(before, Call) and isinstance(before.op, Op) and before.op.name == "relax.permute_dims":
         inner, axes = before.args[0], before.attrs["axes"]
@@ -52,7 +52,7 @@ def permuted(rewriter: PyExprMutator, value: RelaxExpr, order: list[int], emit: 
 
 
 def between(source: Layout, target: Layout) -> IndexMap:
-    """Where an element goes from a tensor that lies as `source` to one that lies as `target`."""
+    """Return the map of indices from the layout `source` to the layout `target`."""
     indices = tuple([n.Var(f"i{place}", "int64") for place in range(len(source.dims))])
     whole: dict[int, PrimExpr] = {}
     blocks = {axis: factor for axis, factor in source.dims if factor}

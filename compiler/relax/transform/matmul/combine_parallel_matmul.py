@@ -57,7 +57,7 @@ def combine_parallel_matmul(
 
 @dataclass(frozen=True, slots=True)
 class MatmulBranch:
-    """A product, the matrix, and what is computed of it: the last variable is what others see."""
+    """A product, its matrix, and what is computed from it; others use the last variable."""
 
     product: Var
     matrix: RelaxExpr
@@ -71,7 +71,7 @@ Accept = Callable[[Var, Sequence[MatmulBranch], dict[Var, RelaxExpr]], bool]
 
 
 class Combiner:
-    """Combines the products of a block that `accept(value, branches, values of the block)` wants to be one."""
+    """Combines products of a block for which `accept(value, branches, values of the block)` is true."""
 
     def __init__(self, block: DataflowBlock, accept: Accept) -> None:
         self._block = block

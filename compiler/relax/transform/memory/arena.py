@@ -21,7 +21,7 @@ class Piece:
     """Memory of `size` bytes that is in use from the time `begin` to the time `end`, both included.
 
     `branches` are the branches of conditions around the place where it begins, outermost first: the number of the
-    condition, and which of its branches it is. Pieces of different branches of one condition are never there together.
+    condition, and which of its branches it is. Pieces in different branches of one condition never live together.
     """
 
     size: int

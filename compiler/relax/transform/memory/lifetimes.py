@@ -64,7 +64,8 @@ class Lifetimes:
 
     @staticmethod
     def of(func: Function, mod: IRModule) -> Lifetimes:
-        """The arrays that `func` makes, in order, and by the variables that they bind the calls that join some."""
+        """Return the arrays that `func` makes, in order, and the calls that join some, by the variables that they
+        bind."""
         found = Lifetimes(mod)
         found._escape(found._sequence(func.body, ()))
         return found

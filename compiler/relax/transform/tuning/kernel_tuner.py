@@ -59,7 +59,7 @@ def kernel_tuner(tuner: KernelTuner) -> Iterator[None]:
 
 
 def asked() -> KernelTuner:
-    """The tuner that passes ask now."""
+    """Return the tuner that passes use now."""
     found = _in_use[-1]
     if found is None:
         found = hooks.answer(hooks.TUNER) or _NOTHING
@@ -68,7 +68,7 @@ def asked() -> KernelTuner:
 
 
 def unscheduled(mod: IRModule) -> dict[GlobalVar, n.PrimFunc]:
-    """The kernels of a module that nobody chose a schedule for."""
+    """Return the kernels of a module that have no schedule."""
     kernels = {name: func for name, func in mod.items() if isinstance(func, n.PrimFunc)}
     return {name: func for name, func in kernels.items() if not func.attrs.get(SCHEDULED)}
 

@@ -38,7 +38,7 @@ class FunctionHeader:
 
 
 def header_of(func: n.PrimFunc) -> FunctionHeader:
-    """A kernel's."""
+    """Return the header of a kernel."""
     return FunctionHeader(func.params, dict(func.buffer_map), shape_vars(func))
 
 
@@ -64,7 +64,7 @@ class GraphHeader:
             raise NotNative(error.message) from None
 
     def tells(self, info: TensorStructInfo) -> bool:
-        """Whether the parameters tell the shape of an array."""
+        """Whether the parameters determine the shape of an array."""
         if info.dims is None:
             return False
         bound = {found.var for found in self.header.implicit} | set(self.params)

@@ -1,4 +1,4 @@
-"""A function that is a loop, followed once: what a step does, and what of its arguments changes from step to step."""
+"""A loop function, followed once: what a step does, and which of its arguments change from step to step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def follow_loop(name: str, graphs: Iterable[str], func: Function, around: Surrou
 
 
 class LoopTrace(Trace):
-    """`found` is what the calls of itself change. Results are given where the loop ends, by an Exit."""
+    """Follows a loop. `found` are the arguments that its calls of itself change. An Exit gives the results where the
+    loop ends."""
 
     def __init__(
         self, name: str, graphs: Iterable[str], func: Function, around: Surroundings, changing: Changing

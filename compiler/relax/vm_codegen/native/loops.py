@@ -88,7 +88,7 @@ def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def tail_calls_only(func: Function, group: frozenset[str]) -> bool:
-    """Whether a function calls those of a group at its end only."""
+    """Whether a function calls functions of a group only in tail position."""
     assert isinstance(func.body, SeqExpr)
     mentions = sum(node.name_hint in group for node in walk(func.body) if isinstance(node, GlobalVar))
     return mentions == _tail_calls(func.body, group)
@@ -106,7 +106,7 @@ def _tail_calls(seq: RelaxExpr, group: frozenset[str]) -> int:
 
 
 def tail_of(seq: SeqExpr) -> Binding | None:
-    """The binding of a call or a condition that makes what a sequence gives, if nothing is done after it."""
+    """Return the binding of the call or condition in tail position of a sequence; None if something follows it."""
     bindings = [binding for block in seq.blocks for binding in block.bindings]
     made = {binding.var: binding for binding in bindings}
     fields = {b.var: b.value for b in bindings if isinstance(b.value, TupleGetItem)}

@@ -47,7 +47,7 @@ class Function(Protocol):
         """The first number of an int64 array, as it is found where the function runs."""
 
     def is_late(self, extent: PrimExpr) -> bool:
-        """Whether an extent is found out where the function runs."""
+        """Whether an extent becomes known only when the function runs."""
 
 
 RULES: dict[str, Callable[..., Value]] = {}

@@ -295,7 +295,7 @@ class Trace:
         return Tensor(NativeStorage(bytes_of(dims, dtype), address), dims, dtype)
 
     def number(self, name: str) -> n.Var:
-        """A name for a number that the function finds out here."""
+        """Return a name for a number that the function computes here."""
         var = n.Var(name, "int64")
         self.late[var] = self._scope
         return var
@@ -308,7 +308,7 @@ class Trace:
         return var
 
     def is_late(self, extent: PrimExpr) -> bool:
-        """Whether an extent is found out where the function runs."""
+        """Whether an extent becomes known only when the function runs."""
         return mentions(extent, self.late)
 
     def fill(self, cell: Cell, source: Tensor | ShapeValue) -> None:

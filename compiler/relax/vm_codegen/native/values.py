@@ -28,7 +28,7 @@ class NotNative(CodegenError):
 
 
 class Follows(NotNative):
-    """Something that is done with a value which only the interpreter makes."""
+    """An operation on a value that only the interpreter makes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -118,7 +118,7 @@ class FunctionName:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Merged:
-    """An array (a shape, without a dtype) that is put into a cell where its extents get known."""
+    """An array (or, without a dtype, a shape) that is put into a cell once its extents are known."""
 
     cell: Cell
     dtype: str = ""
@@ -156,7 +156,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Branch:
-    """Do one or the other."""
+    """Run one of two branches."""
 
     condition: PrimExpr | Tensor
     yes: tuple[Instruction, ...]
