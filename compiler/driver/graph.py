@@ -103,8 +103,8 @@ def build_graph(
 
 
 def unscheduled(mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None) -> IRModule:
-    """The graph as kernels that a build for `target` schedules. They may take constants in another order than they lie
-    in: their attribute `layout_free_buffers` says which."""
+    """Return the graph as kernels that a build for `target` schedules. Arguments that are constants, named in their
+    attribute `layout_free_buffers`, may be kept in another layout."""
     module = _module(mod)
     with target:
         if params:

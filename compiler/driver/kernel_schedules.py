@@ -58,13 +58,13 @@ _in_use: list[KernelSchedules | None] = [None]  # None: whom `hooks` names
 
 
 def use_kernel_schedules(schedules: KernelSchedules) -> None:
-    """Ask `schedules` from now on."""
+    """Use `schedules` from now on."""
     _in_use[0] = schedules
 
 
 @contextmanager
 def kernel_schedules(schedules: KernelSchedules) -> Iterator[None]:
-    """Ask `schedules` inside of a `with` block."""
+    """Use `schedules` inside of a `with` block."""
     _in_use.append(schedules)
     try:
         yield
@@ -73,7 +73,7 @@ def kernel_schedules(schedules: KernelSchedules) -> Iterator[None]:
 
 
 def asked() -> KernelSchedules:
-    """The schedules that builds ask now."""
+    """Return the schedules that builds use now."""
     found = _in_use[-1]
     if found is None:
         found = hooks.answer(hooks.SCHEDULES) or _NOTHING

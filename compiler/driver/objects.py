@@ -50,7 +50,7 @@ class Map(dict[Any, Any], Object):
 
 
 class ADT(tuple[Any, ...], Object):
-    """Objects held together under a number, `tag`, which says what they are."""
+    """Several objects with a number, `tag`, that tells which constructor made them."""
 
     tag: int
 

@@ -32,7 +32,7 @@ class ValueCode:
 
 
 def union(a: ValueCode, b: ValueCode) -> tuple[Bound, Bound]:
-    """Bounds that hold of both values."""
+    """Return bounds that hold for both values."""
     lo = None if a.lo is None or b.lo is None else min(a.lo, b.lo)
     hi = None if a.hi is None or b.hi is None else max(a.hi, b.hi)
     return lo, hi
@@ -81,7 +81,7 @@ class ExprWriter:
         return name
 
     def captured(self, write: Callable[[], ValueCode]) -> tuple[list[str], ValueCode]:
-        """The lines that `write` adds, one level deeper, kept apart; and its result."""
+        """Collect, apart, the lines that `write` adds, one level deeper; return them and its result."""
         outer, shared = self.lines, self._shared
         self.lines, self._shared = [], None
         self.depth += 1

@@ -44,7 +44,7 @@ def float16_bits(x: float) -> int:
 
 
 def bfloat16_bits(x: float) -> int:
-    """The bits of the bfloat16 nearest to x, rounded once: by way of a float32 made odd where it is not x."""
+    """Return the bits of the bfloat16 nearest to x, rounded once: an inexact float32 in between is rounded to odd."""
     near = round_float32(x)
     bits: int = struct.unpack("<I", struct.pack("<f", near))[0]
     if x != x:
@@ -93,7 +93,7 @@ def float_floormod(a: float, b: float) -> float:
 
 
 def floor_div(a: int, b: int) -> int:
-    """0 where b is 0, as the remainder is: machine code must not trap."""
+    """Divide rounding down. The quotient by 0 is 0, as is the remainder, because machine code must not trap."""
     return a // b if b else 0
 
 

@@ -61,7 +61,7 @@ class InterpreterMemory:
         return [name for (var, _), name in self._names.items() if var is data]
 
     def forget_since(self, known: list[str]) -> None:
-        """Forget memory that had no name when `known` were all: it is gone."""
+        """Forget the memory that was named after `known`: its scope has ended."""
         self._names = {key: name for key, name in self._names.items() if name in known}
 
     def define_view(self, buffer: n.Buffer, memory: str, strides: list[str], offset: str) -> None:
@@ -91,5 +91,5 @@ class InterpreterMemory:
         return self._views[buffer][2] if buffer in self._views else None
 
     def site(self, buffer: n.Buffer) -> str:
-        """Return what a message calls the buffer."""
+        """Return the name of a buffer for messages."""
         return buffer.name

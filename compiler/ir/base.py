@@ -52,7 +52,7 @@ class Node:
         return self is other
 
     def definitions(self) -> Iterator[Symbol]:
-        """The symbols that this node defines, in a fixed order: what `DEFINES` names."""
+        """Return the symbols that this node defines, in a fixed order, as `DEFINES` names them."""
         for path in self.DEFINES:
             name, _, part = path.partition(".")
             value = getattr(self, name)
@@ -61,7 +61,7 @@ class Node:
 
 
 class Symbol(Node):
-    """A node that stands for itself: two are the same only if they are one object. Variables and buffers are such.
+    """A node that is compared by identity, such as a variable or a buffer.
 
     Two functions may use different symbols in the same places; comparing pairs a symbol with its counterpart where
     both sides define one. The methods say when two of a class may be paired.
@@ -79,19 +79,20 @@ class Symbol(Node):
         return str(getattr(self, "name", None) or getattr(self, "name_hint", ""))
 
     def traits(self) -> tuple[Any, ...]:
-        """Plain values that are equal in symbols that correspond, such as the dtype."""
+        """Return plain values that corresponding symbols have in common, such as the dtype."""
         return ()
 
     def may_stand_for(self, other: Symbol) -> bool:
-        """Whether the two could correspond, as far as their class and traits say."""
+        """Whether the two may correspond, judged by class and traits."""
         return type(self) is type(other) and self.traits() == other.traits()
 
     def parts(self) -> tuple[Any, ...]:
-        """IR that has the same structure in symbols that correspond, such as the shape."""
+        """Return IR that has the same structure in corresponding symbols, such as the shape."""
         return ()
 
     def introduces(self) -> tuple[Symbol, ...]:
-        """Symbols that this one defines along with itself, unless they are known before: sizes of a shape."""
+        """Return the symbols that this one defines along with itself, unless they are known already, such as sizes of a
+        shape."""
         return ()
 
 

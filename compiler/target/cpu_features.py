@@ -177,12 +177,12 @@ class CPUFeatures(frozenset[str]):
 
     @property
     def has_fp16_simd(self) -> bool:
-        """Whether vectors of 16-bit floats are computed with."""
+        """Whether there is arithmetic on vectors of 16-bit floats."""
         return "fullfp16" in self
 
     @property
     def has_sve(self) -> bool:
-        """Whether there are vectors of a length that the machine tells."""
+        """Whether there are vectors whose length depends on the machine."""
         return "sve" in self
 
     @property
@@ -355,9 +355,9 @@ def host_cpu() -> HostCPU:
 
 @lru_cache(maxsize=1)
 def told_features() -> frozenset[str]:
-    """The features that Linux says programs may use, by LLVM's names. Nothing is asked of LLVM, which takes memory.
+    """The features that Linux says programs may use, by LLVM's names. LLVM is not loaded, which saves memory.
 
-    What is missing here may be there all the same: `host_cpu` knows. Empty where Linux does not tell.
+    The list may be incomplete; `host_cpu` gives all. Empty where Linux does not tell.
     """
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:

@@ -41,7 +41,8 @@ def rows() -> Rows:
 
 
 def use_rows(given: Rows | None) -> None:
-    """Take `given` for what `rows` would read: a parent's, which is quicker. None: read again when they are wanted."""
+    """Set what `rows` would read, such as a parent process's rows, which is quicker. None: read them again when
+    needed."""
     global _rows
     _rows = given
     _loaded.clear()

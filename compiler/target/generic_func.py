@@ -11,8 +11,8 @@ from compiler.target.target import Target
 
 
 class GenericFunc:
-    """A function with one implementation for each key. Called, it takes that of the first of the current target's
-    keys that has one, else the default."""
+    """A function with one implementation for each key. A call uses the implementation for the first of the current
+    target's keys that has one, else the default."""
 
     def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
         self.name = name
@@ -60,7 +60,7 @@ _named: dict[str, GenericFunc] = {}
 
 
 def get_native_generic_func(name: str) -> GenericFunc:
-    """The generic function of that name, made when there is none yet."""
+    """Return the generic function of that name; it is made on first use."""
     return _named.setdefault(name, GenericFunc(name))
 
 

@@ -92,9 +92,9 @@ class Kind:
     """A target kind: its default keys, the runtime device type, and its own options with their types.
 
     `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `machine`: the options
-    that say which machine is meant. `warp_size` and `block_threads` are what a GPU's target has that does not say:
-    threads in step, and the most of one block. `is_lent_by_number`: a server on a machine lends one such device, by its
-    number, beside the processor. `limits`: what else a target of the kind has that does not say.
+    that say which machine is meant. Defaults of a GPU's target: `warp_size` threads run in step, and a block has
+    `block_threads` at most. `is_lent_by_number`: a server lends one such device, by its number, beside the processor.
+    `limits`: other defaults.
     """
 
     keys: tuple[str, ...]

@@ -82,7 +82,7 @@ class PassContext:
 
     # -- instruments -----------------------------------------------------------------------------
     def override_instruments(self, instruments: Sequence[Instrument] | None) -> None:
-        """Let the instruments there are leave, and others take their place."""
+        """Replace the instruments: the present ones leave, and the new ones enter."""
         self._leave()
         self.instruments = _instruments(instruments)
         self._enter()

@@ -173,8 +173,8 @@ def pass_decorator(
     base: Any,
     method: str,
 ) -> Any:
-    """Return what a decorator of passes does: make a `base` of a function, or a class of them of a class with
-    `method`."""
+    """Build a decorator of passes. It makes a `base` of a function; of a class with `method`, a class of such
+    passes."""
     if opt_level is None:
         raise TransformError("a pass needs its opt_level", hint="@module_pass(opt_level=0)")
     level = opt_level

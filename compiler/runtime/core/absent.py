@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AbsentAPI:
-    """Stands for a kind of device that cannot be used here, and says why when somebody tries."""
+    """Stands for a kind of device that cannot be used here. Every use raises an error that says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -44,7 +44,7 @@ _BY_CODE = {code: name for name, code in TYPE_CODES.items()}
 
 
 class DeviceNameError(DeviceError, ValueError):
-    """A device type nobody has heard of."""
+    """An unknown device type."""
 
     kind = "device_name"
 
@@ -173,7 +173,8 @@ class Device:
         return limit
 
     def host_memory(self, nbytes: int) -> memoryview | None:
-        """Memory of the host for a copy of an array to land in; None where any will do. Subclasses may know better."""
+        """Return host memory into which an array can be copied; None if any will do. Subclasses may choose better
+        memory."""
         return None
 
     def sync(self, stream: Any = None) -> None:
@@ -248,7 +249,7 @@ def enabled(target: str) -> bool:
 def device(dev_type: str | int, dev_id: int = 0) -> Device:
     """A device from its type's name (or a target string, or a type code) and index.
 
-    Raises DeviceNameError, a ValueError, for a type nobody knows. The device need not be present.
+    Raises DeviceNameError, a ValueError, for an unknown type. The device need not be present.
     """
     if isinstance(dev_type, str) and " " in dev_type.strip():
         dev_type = dev_type.split()[0]

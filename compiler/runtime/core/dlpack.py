@@ -111,7 +111,7 @@ def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version:
 
 # -- taking in -------------------------------------------------------------------------------------------
 class BorrowedTensor:
-    """Another library's tensor in use here. Its deleter is called when this is collected."""
+    """A tensor of another library that is in use here. Its deleter is called when this object is collected."""
 
     def __init__(self, address: int, layout: type[ManagedTensor | VersionedTensor]) -> None:
         managed = layout.from_address(address)
@@ -134,7 +134,7 @@ class BorrowedTensor:
 
 
 class Shared(NamedTuple):
-    """A tensor taken in: its elements as bytes, which keep the lender's memory alive."""
+    """An imported tensor: its elements as bytes, which keep the lender's memory alive."""
 
     shape: tuple[int, ...]
     dtype: str

@@ -29,7 +29,7 @@ class HostBuffer:
 
     @classmethod
     def of_elements(cls, elements: npt.NDArray[Any], address: int) -> HostBuffer:
-        """The memory of a C-contiguous array. Its bytes are looked at when they are asked for."""
+        """The memory of a C-contiguous array. The view of its bytes is made on first use."""
         made = cls.__new__(cls)
         made._data = None
         made._elements = elements

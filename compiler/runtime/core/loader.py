@@ -38,7 +38,7 @@ class LoadedObject:
 
 
 class NotLoaded:
-    """Code that cannot run here, or not yet. Who asks for a function is told why."""
+    """Code that cannot run here, or not yet. Asking for a function raises an error that says why."""
 
     def __init__(self, reason: ArtifactError) -> None:
         self.reason = reason

@@ -49,7 +49,7 @@ class Module(ABC):
 
     @classmethod
     def offer(cls, name: str, make: Callable[[Module], PackedFunc]) -> None:
-        """Have models, here and on boxes, give `make(module)` for a name that is no function of theirs."""
+        """Register `make(module)` as the function of a name that models, here and on boxes, do not define."""
         cls._offers[name] = make
 
     def _offered(self, name: str) -> PackedFunc | None:
@@ -180,7 +180,7 @@ class Module(ABC):
 
     @property
     def mod(self) -> Self:
-        """This module: what newer versions of Apache TVM compile holds one, and is none."""
+        """Return this module. In newer versions of Apache TVM, a compiled result holds its module here."""
         return self
 
     def jit(self, **_options: object) -> Self:

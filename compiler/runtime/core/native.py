@@ -1,6 +1,6 @@
 """The runtime's own machine code (native.ll), linked into the process when first needed.
 
-LLVM compiles it, unless a built model that was loaded before has it along: then the process needs no LLVM at all.
+LLVM compiles it, unless a model that was loaded before brings it compiled. Then the process needs no LLVM.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class NativeLibrary:
-    """Python's view of the native functions. Each releases the GIL while it runs."""
+    """The native functions as Python calls them. Each releases the GIL while it runs."""
 
     parallel_for: Any
     set_threads: Any
@@ -150,7 +150,7 @@ def set_cores(cores: Sequence[int]) -> None:
 
 
 def add_pool(pool: Pool) -> None:
-    """Make a loaded library's threads as many as the runtime's, pinned as they are, from now on."""
+    """Give a loaded library's pool as many threads as the runtime's, pinned to the same cores, from now on."""
     with _lock:
         _adopt(pool)
 
@@ -196,12 +196,12 @@ def source_text(arch: str) -> str:
 
 @cache
 def blob_name(arch: str) -> str:
-    """Return the name in an artifact of the native functions, compiled. It changes with what they are compiled from."""
+    """Return the name of the compiled native functions in an artifact. It changes with their source."""
     return f"native.{hashlib.sha256(source_text(arch).encode()).hexdigest()[:32]}"
 
 
 def offer(blobs: Mapping[str, bytes]) -> None:
-    """Take the native functions from an artifact's blobs when they are needed, if they are this version's."""
+    """Take the native functions from an artifact's blobs, if they are of this version. They are loaded when needed."""
     global _offered
     arch = architecture(None)
     if _native is None and arch in ARCHITECTURES:

@@ -82,7 +82,7 @@ class NDArray:
         device: Device | None = None,
         owner: object = None,
     ) -> NDArray:
-        """An array in host memory from a byte on, with less to do than `__init__`: for results of quick calls.
+        """Make an array in host memory from a byte on. It costs less than `__init__`, for results of quick calls.
 
         The memory is writable, and long enough. `address` is that of the byte, a multiple of 64.
         """

@@ -79,7 +79,7 @@ class _Object:
 
 
 def link(objects: Sequence[bytes], resolve: Callable[[str], int], *, for_good: bool = False) -> LinkedCode:
-    """Map the objects, linked to each other and to what `resolve` gives for names that none of them defines.
+    """Map the objects and link them to each other. `resolve` gives the addresses of names that none of them defines.
 
     `for_good` keeps them mapped until the process ends, for code that threads run. Raises UnknownObject for objects
     that need LLVM's linker, ArtifactError for damaged ones.

@@ -31,7 +31,7 @@ class PackedFunc(ABC):
 
 
 class PythonFunction(PackedFunc):
-    """A Python function as a packed one. It has the function's name and documentation.
+    """A Python function as a packed function. It keeps the function's name and documentation.
 
     Arguments and results go through as they are. Raises ArgumentError for what cannot be called.
     """
@@ -51,5 +51,5 @@ class PythonFunction(PackedFunc):
 
 
 def packed(function: Callable[..., Any]) -> PackedFunc:
-    """`function` itself if it is a packed one, else one made of it."""
+    """Return `function` itself if it is packed, else a packed function made of it."""
     return function if isinstance(function, PackedFunc) else PythonFunction(function)

@@ -1,4 +1,4 @@
-"""Calls on a GPU that are ready to be made, often: by graphs where starting kernels takes longer than the kernels do.
+"""Prepared calls on a GPU. They use graphs where starting kernels takes longer than running them.
 
 To start a kernel takes the host some microseconds. A kernel that is shorter, or one of several of a call, would have
 the device wait for the next. A graph holds the starts recorded, and the host has one to make for all of them.
@@ -67,7 +67,8 @@ class PreparedCall:
 
 @dataclass(slots=True)
 class RepeatedCall:
-    """A call whose arguments may come again. The second time it is recorded: the first loads what is loaded late."""
+    """A call that may be made again with the same arguments. It is recorded the second time, because the first one
+    loads code."""
 
     key: object
     call: PreparedCall

@@ -138,7 +138,7 @@ class CudaAPI:
         return self.driver.stream(self._number(device))
 
     def free_stream(self, device: Device, stream: Any) -> None:
-        """Streams go with their last reference; one in use stays this thread's no longer."""
+        """Release a stream. It ends with its last reference; this thread stops using it."""
         if self.stream(device) is stream:
             self.set_stream(device, None)
 

@@ -1,4 +1,4 @@
-"""The CUDA runtime's driver: the seam between logic that is tested anywhere and calls that need a GPU."""
+"""The driver of the CUDA runtime: the interface between logic that is tested anywhere and calls that need a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Driver(Protocol):
         """A property by its name in `compiler.runtime.core.device.Device`; None for one the driver does not tell."""
 
     def allocate(self, device: int, nbytes: int) -> tuple[int, Any]:
-        """(address, what owns it) of new memory."""
+        """Allocate memory, and return (address, owner)."""
 
     def free(self, device: int, owner: Any) -> None: ...
 
@@ -53,7 +53,7 @@ class Driver(Protocol):
         """Wait until the device has come to `event`."""
 
     def elapsed_ns(self, device: int, start: Any, end: Any) -> int:
-        """Between two events that are over."""
+        """Return the nanoseconds between two events that are over."""
 
     def load(self, device: int, ptx: bytes) -> Any:
         """A module from PTX, compiled for the device. The error has the compiler's log."""
@@ -75,11 +75,11 @@ class Driver(Protocol):
         """Start a kernel."""
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
-        """Return what a kernel is passed that copies tiles of a matrix by itself."""
+        """Return the description of a matrix that lets a kernel copy its tiles by itself."""
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
-        """The launches that `submit` makes on the stream it is given, recorded and not run. None where the driver
-        cannot record them."""
+        """Record the launches that `submit` makes on its stream, without running them. None where the driver cannot
+        record them."""
 
     def replay(self, device: int, graph: Any, stream: Any) -> None:
         """Start what a graph holds, in its order."""

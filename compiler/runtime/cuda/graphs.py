@@ -85,5 +85,5 @@ class Graphs:
         self._call("cuGraphLaunch", executable, stream)
 
     def destroy(self, executable: int) -> None:
-        """Give it back, when it has run."""
+        """Free a graph that has run."""
         self._call("cuGraphExecDestroy", executable)

@@ -176,7 +176,7 @@ class CUDAFunction(KernelFunction):
 
 
 class CUDACall(BoundCall):
-    """Timed by the device's own events around all the calls of a sample (see `calls`)."""
+    """A call that is timed by the device's own events around all calls of a sample (see `calls`)."""
 
     def __init__(self, prepared: PreparedCall, arguments: tuple[Any, ...]) -> None:
         self._prepared = prepared
@@ -341,8 +341,8 @@ class CUDADeviceBackend(DeviceBackend):
         return CUDAHostModule(artifact)
 
     def is_lost(self, device: Device) -> bool:
-        """Tell whether no call works any more. An error that is no more than its own, such as too little memory,
-        passes."""
+        """Tell whether every further call fails. A single failed call, such as one for too much memory, does not
+        count."""
         api = find_api(device.device_type)
         if not isinstance(api, CudaAPI):
             return False

@@ -226,7 +226,7 @@ class PyCudaDriver:
             graph.calls.launch(graph.recorded, 0 if stream is None else stream.handle)
 
     def forget(self, graph: _Graph) -> None:
-        """Give a graph back. A device that has failed has lost it already."""
+        """Free a graph. A device that has failed has lost it already."""
         with suppress(DeviceError), self._on(graph.device):
             graph.calls.destroy(graph.recorded)
 

@@ -124,13 +124,13 @@ class Left(msgspec.Struct, frozen=True, tag="left"):
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken"):
-    """A worker failed, so the others need not wait for it; with no error, it goes on."""
+    """A worker failed, so the others need not wait for it. Without an error, it works again."""
 
     error: str
 
 
 class Parts(msgspec.Struct, frozen=True, tag="parts"):
-    """The sizes of all workers' parts, whose memory comes along; or what keeps them from coming together."""
+    """The sizes of all workers' parts, whose memory comes along; or the error that keeps them from meeting."""
 
     sizes: tuple[int, ...] = ()
     error: str = ""
@@ -141,7 +141,8 @@ ToWorker = Instruction | Parts
 
 
 def argument(value: Any, reference: Any) -> Argument:
-    """A value of the controller as workers are told it. `reference(value)` is the register of a remote object."""
+    """Return a value of the controller as it is sent to workers. `reference(value)` gives the register of a remote
+    object."""
     found = reference(value)
     if found is not None:
         return Ref(found)

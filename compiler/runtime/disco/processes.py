@@ -1,4 +1,4 @@
-"""Workers as processes: this end of their sockets, and the table at which they meet."""
+"""Workers as processes: this side of their sockets, and the place where they exchange their parts."""
 
 from __future__ import annotations
 

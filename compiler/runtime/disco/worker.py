@@ -90,7 +90,7 @@ class Worker:
         return self.count // self.groups
 
     def execute(self, instruction: Instruction) -> Answer | None:
-        """Do what is told. Errors are kept for the next answer; what depends on one fails, too."""
+        """Execute an instruction. Errors are kept for the next answer; instructions that depend on one fail, too."""
         token = _current.set(self)
         try:
             return self._execute(instruction)

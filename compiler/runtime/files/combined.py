@@ -40,9 +40,9 @@ def combined(artifacts: Sequence[Artifact]) -> Artifact:
 
 
 def in_one_library(records: Sequence[Artifact]) -> list[Artifact]:
-    """Return the records of a linked library with those of one target in one, where their functions' names differ.
+    """Merge the records of a linked library that have one target, unless they define the same name.
 
-    The records have no object code: it is the library's. Imports come along, and texts follow each other.
+    Records have no object code, because the library has it. Imports are kept, and texts are joined.
     """
     names = [entry.name for record in records for entry in record.entries]
     alike = len({record.target for record in records}) == 1 and len(set(names)) == len(names)

@@ -145,7 +145,7 @@ def _source(module: Exported, fmt: str) -> str:
 
 
 def missing_support(objects: Sequence[str]) -> bytes | None:
-    """Return the runtime's native part as an object, where saved modules among these files wait for it; else None."""
+    """Return the runtime's native part as an object if saved modules among these files need it; else None."""
     read = [code for name in objects if elf_kind(code := Path(name).read_bytes()) == RELOCATABLE]
     symbols = [read_object(code) for code in read]
     defined = {name for found in symbols for name in found.defined}

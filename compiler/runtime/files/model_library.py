@@ -137,7 +137,7 @@ def file_object(beside: bytes, chunks: Iterable[bytes | memoryview], size: int) 
 
 
 def model_in(path: Path) -> memoryview | None:
-    """The model's file in a shared library, as the library's own pages; None in a library without one.
+    """Return the model's file in a shared library as a view of the library's pages; None in a library without one.
 
     Raises ArtifactError for a file that is no library, or is cut short.
     """

@@ -103,7 +103,8 @@ def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ..
 
 
 def drawn(before: Reading, after: Reading) -> dict[str, float]:
-    """The processor's mean power between two readings, `watts`, and its mean clock, `clock_mhz`, as far as told."""
+    """Return the processor's mean power (`watts`) and clock (`clock_mhz`) between two readings, as far as they are
+    known."""
     found: dict[str, float] = {}
     if before.frequency_khz and after.frequency_khz:
         found["clock_mhz"] = (before.frequency_khz + after.frequency_khz) / 2e3

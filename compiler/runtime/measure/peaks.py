@@ -27,7 +27,7 @@ _ROWS_A_TASK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Arithmetic operations on float32 and bytes of memory that the machine does a second at most.
+    """The most float32 operations, and bytes of memory, per second of a machine.
 
     Raises ArgumentError for numbers that are not positive.
     """
@@ -40,7 +40,7 @@ class Peaks:
             raise ArgumentError(f"a machine's peaks are positive, not {self.flops} and {self.bytes}")
 
     def seconds(self, flops: float, nbytes: float) -> float:
-        """The least time that so much work takes: the roofline."""
+        """Return the least time for so much work, by the roofline model."""
         return max(flops / self.flops, nbytes / self.bytes)
 
 

@@ -67,7 +67,7 @@ def _median_rank(count: int) -> int:
 def outliers(samples: Sequence[float]) -> tuple[int, ...]:
     """Positions of samples far from the median: a modified z-score above 3.5 (Iglewicz and Hoaglin, 1993).
 
-    Where more than half of the samples are equal, the mean absolute deviation stands in for the median one.
+    If more than half of the samples are equal, the mean absolute deviation replaces the median one.
     """
     if len(samples) < 3:
         return ()

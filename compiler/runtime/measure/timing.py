@@ -87,7 +87,7 @@ class BenchmarkResult:
 
     @property
     def mad(self) -> float:
-        """Median absolute deviation from the median: the scatter, whatever a few outliers do."""
+        """The median absolute deviation from the median: a measure of scatter that a few outliers do not change."""
         return statistics.summarise(self.results)[1]
 
     @property
@@ -125,12 +125,12 @@ def measure(
 ) -> BenchmarkResult:
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
-    1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted.
-    `prepare` runs before each repeat, outside the measured time. A raised `number` stays for later repeats.
-    `observe` reads the machine's counters before the first repeat and after the last, for the warnings; `threads`
-    is how many the function may run on. `until` is asked after each repeat whether those so far are enough. Without
-    `warm_up` the caller has called the function itself; without `anew` a repeat that is too short goes on, rather than
-    being tried again with more calls.
+    1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted. `prepare` runs
+    before each repeat, outside the measured time. A raised `number` stays for later repeats. `observe` reads the
+    machine's counters before the first repeat and after the last, for the warnings; `threads` is how many the function
+    may run on. `until` is asked after each repeat whether those so far are enough. With `warm_up` false the caller has
+    called the function already. With `anew` false a repeat that is too short is continued, not started again with more
+    calls.
     """
     if warm_up:
         run(1)

@@ -30,7 +30,7 @@ Heap = list[int]
 
 
 class VMError(DeviceError):
-    """A graph that the machine cannot go on with: a check failed, or an instruction was given what does not fit."""
+    """An error at run time: a check failed, or an instruction got a value that does not fit."""
 
     kind = "vm"
 
@@ -301,7 +301,7 @@ def new_tensor(machine: Machine, shape: ShapeTuple, device: int, dtype: str) -> 
 
 @builtin("vm.builtin.kill_object")
 def kill_object() -> None:
-    """Nothing, to be put in a register whose value is not needed any more."""
+    """Return the value that replaces one that is no longer needed."""
     return
 
 
@@ -313,7 +313,7 @@ def null_value() -> None:
 
 @builtin("vm.builtin.copy")
 def copy(value: Any) -> Any:
-    """The value itself: in the machine, values are never changed but by kernels that own them."""
+    """Return the value itself, because the machine never changes values except by kernels that own them."""
     return value
 
 
@@ -373,7 +373,7 @@ _KEPT: WeakKeyDictionary[Any, local] = WeakKeyDictionary()
 
 @builtin("vm.builtin.cuda_graph.get_cached_alloc")
 def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
-    """Return what a function gave at the first call with this number in this thread: storages."""
+    """Return the storages that a function gave at the first call with this number in this thread."""
     kept = _KEPT.setdefault(machine, local()).__dict__
     name = str(int(key))
     if name not in kept:
@@ -385,7 +385,7 @@ def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
 def run_or_capture(
     machine: Machine, function: Any, args: tuple[Any, ...], key: int, sizes: tuple[int, ...] = ()
 ) -> Any:
-    """Call a function whose kernels always work in the same memory for the same `sizes`. It is run, not recorded."""
+    """Call a function whose kernels always use the same memory for the same `sizes`. It is run, not recorded."""
     if not isinstance(args, tuple):
         raise VMError(f"run_or_capture of a {type(args).__name__}, where a tuple belongs")
     return machine.call(function, args)

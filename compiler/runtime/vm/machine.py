@@ -298,8 +298,8 @@ class VirtualMachine:
     ) -> Callable[..., BenchmarkResult]:
         """A function that takes `func_name`'s arguments and measures it, as `Module.time_evaluator` does.
 
-        A function that is machine code is called in a native loop, other ones from Python.
-        "invoke_stateful" measures the function whose name it is then given.
+        A function that is machine code is called in a native loop, other ones from Python. For "invoke_stateful", its
+        argument is the name of the function to measure.
         """
         options = TimingOptions(
             number=number,

@@ -1,4 +1,4 @@
-"""Results whose shape a function finds out while it runs: it makes memory for them, and tells where in a cell."""
+"""Results whose shape is found out at run time: the function allocates their memory, and reports it in a cell."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _HEAD = 2  # words of a cell before the extents: the address, and how many bytes
 
 
 class MadeResults:
-    """The results of an entry that it makes memory for, by the number of the result."""
+    """The results for which an entry allocates memory, by the number of the result."""
 
     def __init__(self, entry: EntryPoint) -> None:
         first = len(entry.args) - entry.results
         self._made: Mapping[int, MadeResult] = {result.index - first: result for result in entry.made}
 
     def begin(self, outs: Sequence[NDArray]) -> None:
-        """Have the cells among the arrays for results hold nothing."""
+        """Empty the cells among the arrays for results."""
         for number in self._made:
             _words(outs[number])[:_HEAD] = 0
 
     def taken(self, outs: Sequence[NDArray]) -> list[NDArray]:
-        """The results after a call, in the place of the cells. Their memory is freed with them."""
+        """Return the results after a call, with arrays in place of the cells. Their memory is freed with them."""
         return [self._taken(out, self._made.get(number)) for number, out in enumerate(outs)]
 
     def _taken(self, out: NDArray, made: MadeResult | None) -> NDArray:

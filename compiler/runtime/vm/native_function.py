@@ -67,7 +67,7 @@ class NativeFunction:
         return given
 
     def look_up(self, signatures: tuple[Any, ...]) -> Known | None:
-        """Return what belongs to arrays of these signatures, if such were passed before."""
+        """Return the checked call for arrays of these signatures, if such were passed before."""
         last, found = self._last
         if last == signatures:
             return found
@@ -95,12 +95,12 @@ class NativeFunction:
 
     @property
     def outs(self) -> tuple[ArgSpec, ...]:
-        """The known facts of the results that it makes."""
+        """The shapes and types of the results for which it allocates memory."""
         return self._outs
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Where each array that the function gives comes from: result i is i, argument i is -1 - i."""
+        """The origin of each array that the function returns: i for result i, -1 - i for argument i."""
         return self._numbers
 
     def sizes(self, args: Sequence[Any]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Memory for what functions give to their callers: quick to take, freed with the last array in it."""
+"""Memory for results of functions: quick to allocate, freed with the last array in it."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ class VMModule(Module):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """The origin that its file names."""
+        """The origin that is noted in its file."""
         return self.program.meta
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Keep in its file where it came from."""
+        """Note in its file where it came from."""
         self.program = replace(self.program, meta={**self.program.meta, **facts})
 
     def get_function_list(self) -> list[str]:

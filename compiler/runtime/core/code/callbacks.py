@@ -38,7 +38,7 @@ _lock = threading.Lock()
 
 
 def raised(code: int) -> BaseException | None:
-    """Return what the function raised whose kernel returned `code`; None for a code that says something else."""
+    """Return the exception of the function whose kernel returned `code`; None for a code that means something else."""
     with _lock:
         return _errors.pop(code, None)
 

@@ -60,7 +60,7 @@ class CPUModule(ArtifactModule[CPUFunction]):
             self._constants = list(used.values())
 
     def import_module(self, module: Module) -> None:
-        """Import a module, as others do. A static library may bring functions that this one's code waits for."""
+        """Import a module. A static library may bring functions that this one's code waits for."""
         super().import_module(module)
         if isinstance(self._code, NotLoaded):
             try:
@@ -170,7 +170,8 @@ def check_runnable(artifact: Artifact) -> None:
 
 
 def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObject:
-    """Link an artifact's object code, with more objects, into this process. Raises ArtifactError as `load_artifact`."""
+    """Link an artifact's object code, with more objects, into this process. Raises ArtifactError like
+    `load_artifact`."""
     check_runnable(artifact)
     code = artifact.blobs.get("object")
     if code is None:

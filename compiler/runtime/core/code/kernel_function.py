@@ -11,7 +11,7 @@ from compiler.runtime.core.packed import PackedFunc
 
 
 class BoundCall(ABC):
-    """A function with checked arguments, to be called as often as wanted.
+    """A function with checked arguments, for any number of calls.
 
     It keeps the arguments alive. Methods raise KernelError or DeviceError when the function fails.
     """
@@ -32,11 +32,11 @@ class BoundCall(ABC):
         """Empty the caches that the arguments may be in."""
 
     def environment(self) -> dict[str, float]:
-        """Return what may explain an odd time, as numbers, beside what the host tells."""
+        """Return numbers that may explain an unusual time, beside those of the host."""
         return {}
 
     def warnings(self) -> tuple[str, ...]:
-        """Say what may have disturbed a measurement that has just ended, beside what the host tells."""
+        """Describe what may have disturbed the measurement that has just ended, beside what the host tells."""
         return ()
 
 
