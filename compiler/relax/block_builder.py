@@ -55,7 +55,7 @@ from compiler.relax.op.execution.calls import call_tir, call_tir_with_grad
 from compiler.relax.struct_info.erase import erase
 from compiler.relax.struct_info.signature import prim_func_info
 from compiler.relax.te_calls import TeKernel, make_kernel
-from compiler.te.where import at, caller_span
+from compiler.te.where import at, caller_span, here
 from compiler.tir import nodes as n
 
 
@@ -469,11 +469,6 @@ class BlockBuilder:
 def function_info(func: BaseFunc) -> StructInfo | None:
     """Return what is known of a function, as those who call it need it."""
     return prim_func_info(func) if isinstance(func, n.PrimFunc) else getattr(func, "struct_info_", None)
-
-
-def here() -> str:
-    """The user's line, as the end of a message."""
-    return at(caller_span())
 
 
 def _output(output: Any) -> Any:

@@ -25,7 +25,7 @@ from compiler.relax.nodes import (
 from compiler.relax.nodes.base import set_struct_info
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.normalize import Normalizer
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 
 
 class DataflowBlockRewrite:
@@ -155,10 +155,3 @@ class _Uses(Renewal):
 
     def define(self, var: Var) -> Var:
         return var
-
-
-def here() -> str:
-    """The user's line, as the end of a message."""
-    return at(caller_span())
-
-

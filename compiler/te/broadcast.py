@@ -13,7 +13,7 @@ from compiler.errors import IRError
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.tensor_ops import operator
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
@@ -34,7 +34,7 @@ def broadcast_shape(op: str, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> tu
         if left is not None and right is not None and left != right and 1 not in (left, right):
             raise IRError(
                 f"{op}: shapes {shape_text(a)} and {shape_text(b)} do not broadcast: {left} and {right}"
-                + at(caller_span())
+                + here()
             )
         result.append(y if left == 1 else x)
     return tuple(result)

@@ -12,7 +12,7 @@ from compiler.ir.visit import map_children, replace, walk
 from compiler.te.layouts import written_by_address
 from compiler.te.tag import chosen
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
-from compiler.te.where import at, caller_span, placing
+from compiler.te.where import at, caller_span, here, placing
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -107,12 +107,12 @@ def _dtypes(dtype: str | Sequence[str] | None, count: int, inputs: Sequence[Tens
         if len(found) != 1:
             has = f"its inputs have {', '.join(found)}" if found else "it has no inputs"
             raise IRError(
-                f"{where}: the dtype of its outputs is not known: {has}" + at(caller_span()), hint="give dtype="
+                f"{where}: the dtype of its outputs is not known: {has}" + here(), hint="give dtype="
             )
         return found * count
     dtypes = [dtype] * count if isinstance(dtype, str) else list(dtype)
     if len(dtypes) != count:
-        raise IRError(f"{where}: {count} outputs, {len(dtypes)} dtypes" + at(caller_span()))
+        raise IRError(f"{where}: {count} outputs, {len(dtypes)} dtypes" + here())
     return [check_dtype(item, where) for item in dtypes]
 
 
@@ -127,12 +127,12 @@ def _given(
         return tuple(n.decl_buffer(shape, dtype, name) for shape, dtype, name in wanted)
     items = (buffers,) if isinstance(buffers, n.Buffer) else tuple(buffers)
     if len(items) != len(wanted):
-        raise IRError(f"{where}: {len(wanted)} {side}_buffers are needed, got {len(items)}" + at(caller_span()))
+        raise IRError(f"{where}: {len(wanted)} {side}_buffers are needed, got {len(items)}" + here())
     for buffer, (shape, dtype, name) in zip(items, wanted):
         if buffer.dtype != dtype or len(buffer.shape) != len(shape):
             raise IRError(
                 f"{where}: buffer {buffer.name!r} ({buffer.dtype}, {len(buffer.shape)} dimensions) does not fit "
-                f"{name!r} ({dtype}, shape {shape_text(shape)})" + at(caller_span())
+                f"{name!r} ({dtype}, shape {shape_text(shape)})" + here()
             )
     return items
 
@@ -166,7 +166,7 @@ def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]
         if not isinstance(node, n.Allocate):
             return map_children(node, lift)
         if any(var in loops for extent in node.extents for var in free_vars(extent)):
-            raise IRError(f"{where}: the size of {node.buffer_var.name!r} depends on a loop" + at(caller_span()))
+            raise IRError(f"{where}: the size of {node.buffer_var.name!r} depends on a loop" + here())
         if node.buffer_var in by_data:
             found.append(by_data[node.buffer_var])
         return lift(node.body)

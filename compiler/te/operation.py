@@ -17,7 +17,7 @@ from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_
 from compiler.te.tag import chosen
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
 from compiler.te.tensor_intrin import IntrinCall
-from compiler.te.where import at, caller_span, placing
+from compiler.te.where import at, caller_span, here, placing
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import Call, IterType, IterVar, PrimExpr, Range, Reduce, Select, SizeVar, Var
@@ -46,7 +46,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:
-        raise IRError("thread_axis needs a thread tag such as 'threadIdx.x'" + at(caller_span()))
+        raise IRError("thread_axis needs a thread tag such as 'threadIdx.x'" + here())
     bounds: Range | None = dom
     if isinstance(dom, tuple | list):
         bounds = Range(ops.as_expr(dom[0]), ops.as_expr(dom[1]))

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.ir.base import Span
 from compiler.te.tensor import as_shape
-from compiler.te.where import at, caller_span
+from compiler.te.where import at, caller_span, here
 from compiler.tir import ops
 from compiler.tir.nodes import CommReducer, IterType, IterVar, PrimExpr, Range, Reduce, Var
 
@@ -68,16 +68,16 @@ class Reducer:
         if axis is None and values and isinstance(values[0], IterVar | list | tuple):
             axis, *rest = values
             if len(rest) > 2:
-                raise IRError(f"{self.__name__} over axes takes one expression" + at(caller_span()))
+                raise IRError(f"{self.__name__} over axes takes one expression" + here())
             where, init = (*rest, *(where, init)[len(rest) :])
             values = ()
         if axis is not None:
             if values:
-                raise IRError(f"{self.__name__} over axes takes one expression" + at(caller_span()))
+                raise IRError(f"{self.__name__} over axes takes one expression" + here())
             return self._reduce(expr, axis, where, init)
         if not values:
             raise IRError(
-                f"{self.__name__} is given nothing to reduce over" + at(caller_span()),
+                f"{self.__name__} is given nothing to reduce over" + here(),
                 hint=f"te.{self.__name__}(expr, axis=k) with k = te.reduce_axis((0, n)), or several values to combine",
             )
         result = ops.as_expr(expr)
@@ -93,7 +93,7 @@ class Reducer:
         starts = () if init is None else self._starts(init, source)
         condition = ops.const(True) if where is None else ops.as_expr(where)
         if condition.dtype != "bool":
-            raise IRError(f"{self.__name__}: where is {condition.dtype}, not a condition" + at(caller_span()))
+            raise IRError(f"{self.__name__}: where is {condition.dtype}, not a condition" + here())
         combiner = self.combiner([e.dtype for e in source])
         reduces = tuple(
             Reduce(combiner, source, axes, condition, index, starts, caller_span()) for index in range(len(source))
@@ -103,18 +103,18 @@ class Reducer:
     def _check_axes(self, axes: tuple[Any, ...]) -> None:
         for item in axes:
             if not isinstance(item, IterVar) or item.iter_type is not IterType.COMM_REDUCE:
-                raise IRError(f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + at(caller_span()))
+                raise IRError(f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + here())
         if not axes:
-            raise IRError(f"{self.__name__} needs at least one axis" + at(caller_span()))
+            raise IRError(f"{self.__name__} needs at least one axis" + here())
         for number, item in enumerate(axes):
             if any(item is other for other in axes[:number]):
-                raise IRError(f"{self.__name__} is given axis {item.var.name!r} twice" + at(caller_span()))
+                raise IRError(f"{self.__name__} is given axis {item.var.name!r} twice" + here())
 
     def _starts(self, init: Any, source: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         values: Sequence[Any] = init if isinstance(init, tuple | list) else (init,)
         if len(values) != len(source):
             raise IRError(
-                f"{self.__name__} of {len(source)} values got {len(values)} initial values" + at(caller_span())
+                f"{self.__name__} of {len(source)} values got {len(values)} initial values" + here()
             )
         return tuple(ops.cast(e.dtype, v) for e, v in zip(source, values))
 
@@ -132,13 +132,13 @@ class Reducer:
             raise
         except (TypeError, IndexError) as error:
             raise IRError(
-                f"reducer {self.__name__} cannot reduce {len(dtypes)} values together: {error}" + at(caller_span()),
+                f"reducer {self.__name__} cannot reduce {len(dtypes)} values together: {error}" + here(),
                 hint="a reducer of several values takes and returns tuples, and its identity one dtype a value",
             ) from error
         if counts != (len(dtypes), len(dtypes)):
             raise IRError(
                 f"reducer {self.__name__} of {len(dtypes)} values returns {counts[0]} values and {counts[1]} units"
-                + at(caller_span())
+                + here()
             )
         return CommReducer(
             lhs,

@@ -15,7 +15,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Node, Span
 from compiler.ir.visit import walk
 from compiler.te.tensor_ops import TensorOps
-from compiler.te.where import at, caller_span
+from compiler.te.where import caller_span, here
 from compiler.tir import ops
 from compiler.tir.nodes import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce
 from compiler.tir.nodes.operators import ExprOps
@@ -49,7 +49,7 @@ class Tensor(TensorOps, Node):
         """The element at `indices`, one index a dimension. Raises IRError on another rank or index type."""
         if len(indices) != self.ndim:
             raise IRError(
-                f"tensor {self.name!r} has {self.ndim} dimensions, indexed with {len(indices)}" + at(caller_span()),
+                f"tensor {self.name!r} has {self.ndim} dimensions, indexed with {len(indices)}" + here(),
                 hint=f"its shape is {shape_text(self.shape)}",
             )
         return ProducerLoad(self, tuple(self._index(i, axis) for axis, i in enumerate(indices)))
@@ -67,7 +67,7 @@ class Tensor(TensorOps, Node):
             found = expr.dtype
         except IRError:
             found = type(index).__name__
-        raise IRError(f"index {axis} of tensor {self.name!r} must be an integer, got {found}" + at(caller_span()))
+        raise IRError(f"index {axis} of tensor {self.name!r} must be an integer, got {found}" + here())
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"tensor {self.name!r} is symbolic and cannot be iterated over")
@@ -76,7 +76,7 @@ class Tensor(TensorOps, Node):
         """Return the one element of a tensor without dimensions. Any other tensor must be indexed."""
         if self.ndim:
             raise IRError(
-                f"tensor {self.name!r} of shape {shape_text(self.shape)} is used as a number" + at(caller_span()),
+                f"tensor {self.name!r} of shape {shape_text(self.shape)} is used as a number" + here(),
                 hint=f"index it: {self.name}[{', '.join('ijklmnpq'[: self.ndim])}]",
             )
         return self()
@@ -258,14 +258,14 @@ def _dim(value: Any, what: str) -> PrimExpr:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # (n / tile) of an exact division
     if isinstance(value, bool | float | str):
-        raise IRError(f"{what} has a dimension {value!r}, not an integer" + at(caller_span()))
+        raise IRError(f"{what} has a dimension {value!r}, not an integer" + here())
     if isinstance(value, int):
         if value < 0:
-            raise IRError(f"{what} has a negative dimension {value}" + at(caller_span()))
+            raise IRError(f"{what} has a negative dimension {value}" + here())
         return IntImm("int32" if value <= _INT32_MAX else "int64", value)
     expr = ops.as_expr(value)
     if not parse_dtype(expr.dtype).is_int:
-        raise IRError(f"{what} has a dimension of dtype {expr.dtype}, not an integer" + at(caller_span()))
+        raise IRError(f"{what} has a dimension of dtype {expr.dtype}, not an integer" + here())
     return expr
 
 
@@ -275,7 +275,7 @@ def check_dtype(dtype: str, what: str) -> str:
         parse_dtype(dtype)
     except (IRError, TypeError) as error:
         hint = error.hint if isinstance(error, IRError) else None
-        raise IRError(f"{what}: unknown dtype {dtype!r}" + at(caller_span()), hint=hint) from None
+        raise IRError(f"{what}: unknown dtype {dtype!r}" + here(), hint=hint) from None
     return dtype
 
 

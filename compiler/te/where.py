@@ -47,6 +47,11 @@ def at(span: Span | None) -> str:
     return "" if span is None else f" ({span.source}:{span.line})"
 
 
+def here() -> str:
+    """Return the user's line as the end of a message."""
+    return at(caller_span())
+
+
 @contextmanager
 def placing(what: str, span: Span | None) -> Iterator[None]:
     """Add to errors of the user's function that defines `what` its line: the one that raised them, else `span`."""

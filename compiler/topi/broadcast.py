@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.dtype import parse_dtype
+from compiler.dtype import is_float, parse_dtype
 from compiler.errors import IRError
 from compiler.te.broadcast import (
     binary,
@@ -13,11 +13,10 @@ from compiler.te.broadcast import (
 )
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import composed, ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import is_float
 
 _EXPONENT_BITS = 6  # a number beyond 1 to the power 64 has wrapped
 
@@ -95,7 +94,7 @@ def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     """`data` repeated to `shape`. Raises IRError when it does not broadcast to it."""
     dims = tuple(ops.as_expr(d) for d in shape)
     if len(dims) < data.ndim:
-        raise IRError(f"cannot broadcast {shape_text(data.shape)} to {shape_text(dims)}" + at(caller_span()))
+        raise IRError(f"cannot broadcast {shape_text(data.shape)} to {shape_text(dims)}" + here())
     broadcast_shape("broadcast_to", data.shape, dims)
     result: Tensor = compute(dims, lambda *i: element(data, i), name="T_broadcast_to", tag="broadcast")
     return result

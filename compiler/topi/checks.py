@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
-from compiler.dtype import parse_dtype
+from compiler.dtype import is_float, is_int, parse_dtype
 from compiler.errors import IRError
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
@@ -17,7 +17,7 @@ from compiler.tir.nodes import PrimExpr
 
 def refusal(op: str, why: str, hint: str | None = None) -> IRError:
     """The error of operator `op`, with the user's line."""
-    return IRError(f"{op}: {why}" + at(caller_span()), hint=hint)
+    return IRError(f"{op}: {why}" + here(), hint=hint)
 
 
 def described(*tensors: Tensor) -> str:
@@ -25,18 +25,10 @@ def described(*tensors: Tensor) -> str:
     return ", ".join(f"{t.name!r} {t.dtype} {shape_text(t.shape)}" for t in tensors)
 
 
-def is_float(dtype: str) -> bool:
-    return parse_dtype(dtype).is_float
-
-
-def is_integer(dtype: str) -> bool:
-    return parse_dtype(dtype).is_int
-
-
 def need_integers(op: str, *tensors: Tensor) -> None:
     """Raise IRError unless all are of an integer dtype."""
     for tensor in tensors:
-        if not is_integer(tensor.dtype):
+        if not is_int(tensor.dtype):
             raise refusal(op, f"{tensor.name!r} is {tensor.dtype}, not an integer")
 
 

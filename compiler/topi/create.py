@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.errors import IRError
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor, check_dtype
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import FloatImm, IntImm, PrimExpr, Var
-from compiler.topi.checks import is_float, need_one_of, need_rank, product, refusal, simplified
+from compiler.topi.checks import need_one_of, need_rank, product, refusal, simplified
 
 
 def full(shape: Any, dtype: str, fill_value: Any) -> Tensor:
@@ -46,7 +47,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") 
     first, last = (0, start) if stop is None else (start, stop)
     numbers = [_number(value) for value in (first, last, step)]
     if numbers[2] == 0:
-        raise IRError("arange with a step of 0" + at(caller_span()))
+        raise IRError("arange with a step of 0" + here())
     low, high, by = numbers
     if low is not None and high is not None and by is not None:
         count: Any = max(0, math.ceil((high - low) / by))
@@ -66,7 +67,7 @@ def arange_extent(first: Any, last: Any, step: Any) -> PrimExpr:
     by = ops.as_int(step)
     if by is None or any(isinstance(v, float) for v in (first, last)):
         raise IRError(f"arange from {first!r} to {last!r} by {step!r}: sizes must be integers and the step known"
-                      + at(caller_span()))  # fmt: skip
+                      + here())  # fmt: skip
     span = ops.sub(last, first) if by > 0 else ops.sub(first, last)
     count = simplified(ops.floordiv(ops.add(span, abs(by) - 1), abs(by)))
     return count if isinstance(count, Var) else simplified(ops.maximum(count, 0))

@@ -8,7 +8,7 @@ from compiler.errors import IRError
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
 
@@ -28,7 +28,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
         for name, size in zip(term, tensor.shape):
             known, new = ops.as_int(sizes.get(name, size)), ops.as_int(size)
             if known is not None and new is not None and known != new and 1 not in (known, new):
-                raise IRError(f"einsum {subscripts!r}: {name!r} is {known} and {new}" + at(caller_span()))
+                raise IRError(f"einsum {subscripts!r}: {name!r} is {known} and {new}" + here())
             if name not in sizes or known == 1:
                 sizes[name] = size
     reduced = {name: reduce_axis((0, size), name=name) for name, size in sizes.items() if name not in result}
@@ -74,5 +74,5 @@ def _read(subscripts: str, operands: tuple[Tensor, ...]) -> tuple[list[list[str]
         result = [*spread, *sorted(name for name in set(letters) if letters.count(name) == 1)]
     if not fits:
         shapes = ", ".join(shape_text(o.shape) for o in operands)
-        raise IRError(f"einsum {subscripts!r} does not fit operands of shapes {shapes}" + at(caller_span()))
+        raise IRError(f"einsum {subscripts!r} does not fit operands of shapes {shapes}" + here())
     return terms, result

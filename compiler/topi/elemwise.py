@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.te.broadcast import broadcast_shape, element
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor
@@ -12,7 +13,7 @@ from compiler.tir import composed, ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 from compiler.topi.broadcast import truth
-from compiler.topi.checks import is_float, refusal
+from compiler.topi.checks import refusal
 
 
 def _unary(name: str, scalar: Callable[[Any], PrimExpr], what: str) -> Callable[[Tensor], Tensor]:

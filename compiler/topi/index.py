@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.errors import IRError
 from compiler.te.broadcast import broadcast_shape, element
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, as_shape, check_dtype, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import (
-    described,
-    differ,
-    is_float,
-    modulo,
-    need_integers,
-    need_one_of,
-    not_negative,
-    refusal,
-    unravel,
-)
+from compiler.topi.checks import described, differ, modulo, need_integers, need_one_of, not_negative, refusal, unravel
 from compiler.topi.reduction import normal_axes
 from compiler.topi.transform import reshape
 
@@ -37,7 +28,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
     """
     need_one_of("take", "mode", mode, ("fast", "clip", "wrap", "nan"))
     if not indices.dtype.startswith(("int", "uint")):
-        raise IRError(f"take needs integer indices, {indices.name!r} is {indices.dtype}" + at(caller_span()))
+        raise IRError(f"take needs integer indices, {indices.name!r} is {indices.dtype}" + here())
     if mode == "nan" and not is_float(a.dtype):
         raise refusal("take", f"mode 'nan' needs floats, {a.name!r} is {a.dtype}")
     if axis is None:
@@ -76,7 +67,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     if indices.ndim != data.ndim or not indices.dtype.startswith(("int", "uint")):
         raise IRError(
             f"gather from {shape_text(data.shape)} needs integer indices of {data.ndim} dimensions, "
-            f"{indices.name!r} is {indices.dtype} {shape_text(indices.shape)}" + at(caller_span())
+            f"{indices.name!r} is {indices.dtype} {shape_text(indices.shape)}" + here()
         )
 
     def value(*i: Var) -> PrimExpr:

@@ -9,7 +9,7 @@ from compiler.te.broadcast import broadcast_shape
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, Var
 from compiler.tir.ops import as_int
@@ -165,7 +165,7 @@ def _check_rank(op: str, rank: int, *tensors: Tensor) -> None:
         if tensor.ndim != rank:
             raise IRError(
                 f"{op} needs {rank} dimensions, tensor {tensor.name!r} has shape {shape_text(tensor.shape)}"
-                + at(caller_span())
+                + here()
             )
 
 
@@ -175,5 +175,5 @@ def _check_equal(op: str, what: str, x: PrimExpr, y: PrimExpr, a: Tensor, b: Ten
     if left is not None and right is not None and left != right:
         raise IRError(
             f"{op}: the {what} of {a.name!r} {shape_text(a.shape)} and {b.name!r} {shape_text(b.shape)} "
-            f"differ: {left} and {right}" + at(caller_span())
+            f"differ: {left} and {right}" + here()
         )

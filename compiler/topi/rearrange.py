@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compiler.errors import IRError
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
@@ -23,7 +23,7 @@ def squeeze(a: Tensor, axis: Axis = None) -> Tensor:
         dims = normal_axes("squeeze", axis, a.ndim)
     for d in dims:
         if ops.as_int(a.shape[d]) != 1:
-            raise IRError(f"squeeze of dimension {d} of {a.name!r} {shape_text(a.shape)}, not 1" + at(caller_span()))
+            raise IRError(f"squeeze of dimension {d} of {a.name!r} {shape_text(a.shape)}, not 1" + here())
     kept = [d for d in range(a.ndim) if d not in dims]
 
     def value(*indices: Var) -> PrimExpr:
@@ -49,7 +49,7 @@ def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
     """`a` repeated `reps[d]` times along dimension d, aligned at the last dimension."""
     times = [reps] if isinstance(reps, int) else list(reps)
     if any(not isinstance(t, int) or t < 0 for t in times):
-        raise IRError(f"tile {reps!r} times" + at(caller_span()))
+        raise IRError(f"tile {reps!r} times" + here())
     rank = max(a.ndim, len(times))
     times = [1] * (rank - len(times)) + times
     sizes = [ops.const(1)] * (rank - a.ndim) + list(a.shape)
@@ -66,7 +66,7 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """`a` with each slice along `axis` `repeats` times in a row."""
     (dim,) = normal_axes("repeat", axis, a.ndim)
     if repeats < 1:
-        raise IRError(f"repeat {repeats} times" + at(caller_span()))
+        raise IRError(f"repeat {repeats} times" + here())
     shape = [ops.mul(size, repeats) if d == dim else size for d, size in enumerate(a.shape)]
 
     def value(*indices: Var) -> PrimExpr:
@@ -79,14 +79,14 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors, of one shape and dtype, as slices along a new dimension `axis`. Raises IRError when they differ."""
     if not tensors:
-        raise IRError("stack needs at least one tensor" + at(caller_span()))
+        raise IRError("stack needs at least one tensor" + here())
     first = tensors[0]
     (dim,) = normal_axes("stack", axis, first.ndim + 1)
     for other in tensors[1:]:
         if shape_text(other.shape) != shape_text(first.shape) or other.dtype != first.dtype:
             raise IRError(
                 f"stack: {first.name!r} is {first.dtype} {shape_text(first.shape)}, "
-                f"{other.name!r} is {other.dtype} {shape_text(other.shape)}" + at(caller_span())
+                f"{other.name!r} is {other.dtype} {shape_text(other.shape)}" + here()
             )
 
     def value(*indices: Var) -> PrimExpr:
@@ -110,7 +110,7 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     source, target = _layout(src_layout), _layout(dst_layout)
     if len(source) != array.ndim or {n.upper() for n, _ in source} != {n.upper() for n, _ in target}:
         raise IRError(
-            f"layout_transform of {shape_text(array.shape)} from {src_layout!r} to {dst_layout!r}" + at(caller_span())
+            f"layout_transform of {shape_text(array.shape)} from {src_layout!r} to {dst_layout!r}" + here()
         )
     inner_of = {name.upper(): factor for name, factor in source if name.islower()}
     whole = {
@@ -124,7 +124,7 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
             continue
         part, size = part_of.get(name, 1), ops.as_int(whole[name])
         if size is not None and size % part:
-            raise IRError(f"layout_transform: {part} does not divide dimension {name} of {size}" + at(caller_span()))
+            raise IRError(f"layout_transform: {part} does not divide dimension {name} of {size}" + here())
         shape.append(ops.floordiv(whole[name], part))
 
     def value(*indices: Var) -> PrimExpr:
@@ -155,10 +155,10 @@ def _layout(text: str) -> list[tuple[str, int]]:
             digits += letter
         else:
             if not letter.isalpha() or letter.islower() != bool(digits) or letter in [name for name, _ in dims]:
-                raise IRError(f"{text!r} is no layout: {letter!r} does not fit" + at(caller_span()))
+                raise IRError(f"{text!r} is no layout: {letter!r} does not fit" + here())
             dims.append((letter, int(digits or "1")))
             digits = ""
     names = [name for name, _ in dims]
     if digits or any(name.islower() and name.upper() not in names for name in names):
-        raise IRError(f"{text!r} is no layout" + at(caller_span()))
+        raise IRError(f"{text!r} is no layout" + here())
     return dims

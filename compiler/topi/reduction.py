@@ -9,7 +9,7 @@ from compiler.errors import IRError
 from compiler.te import operation as te
 from compiler.te.reduction import Reducer
 from compiler.te.tensor import Tensor
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import IterVar, PrimExpr, Var
@@ -25,7 +25,7 @@ def normal_axes(op: str, axis: Axis, rank: int) -> list[int]:
     given = list(range(rank)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     axes = sorted(a + rank if a < 0 else a for a in given)
     if [a for a in axes if not 0 <= a < rank] or len(set(axes)) != len(axes):
-        raise IRError(f"{op} over axis {axis!r} of a tensor of {rank} dimensions" + at(caller_span()))
+        raise IRError(f"{op} over axis {axis!r} of a tensor of {rank} dimensions" + here())
     return axes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.te.broadcast import broadcast_shape
 from compiler.te.extern import extern
 from compiler.te.operation import compute
@@ -15,7 +16,6 @@ from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import (
     described,
     differ,
-    is_float,
     need_dtype,
     need_integers,
     need_one_of,

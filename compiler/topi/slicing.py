@@ -9,7 +9,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, as_shape, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
@@ -40,13 +40,13 @@ def split(ary: Tensor, indices_or_sections: int | Sequence[Bound], axis: int = 0
     if isinstance(indices_or_sections, int):
         parts = indices_or_sections
         if parts < 1 or (known is not None and known % parts):
-            raise IRError(f"split of {size!r} elements into {parts} equal parts" + at(caller_span()))
+            raise IRError(f"split of {size!r} elements into {parts} equal parts" + here())
         part = simplified(ops.floordiv(size, parts))
         return [_part(ary, dim, simplified(ops.mul(part, p)), part) for p in range(parts)]
     cuts = [ops.const(0), *(ops.as_expr(i) for i in indices_or_sections), size]
     values = [v for v in map(ops.as_int, cuts) if v is not None]
     if values != sorted(values) or values[0] < 0:
-        raise IRError(f"split of {size!r} elements at {indices_or_sections!r}" + at(caller_span()))
+        raise IRError(f"split of {size!r} elements at {indices_or_sections!r}" + here())
     return [_part(ary, dim, start, simplified(ops.sub(stop, start))) for start, stop in pairwise(cuts)]
 
 
@@ -112,7 +112,7 @@ def strided_slice(
     if not fits or 0 in steps or any(not 0 <= d < a.ndim for d in dims):
         raise IRError(
             f"strided_slice of {shape_text(a.shape)}: begin {begin!r}, end {end!r}, strides {strides!r}, axes {axes!r}"
-            + at(caller_span())
+            + here()
         )
     need_one_of("strided_slice", "slice_mode", slice_mode, ("end", "size"))
     taken: dict[int, tuple[PrimExpr, PrimExpr, int]] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.te.extern import extern
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, check_dtype, shape_text
@@ -14,7 +15,7 @@ from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.ir_builder import BufferVar, IRBuilder, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
-from compiler.topi.checks import differ, is_float, need_dtype, need_integers, need_one_of, need_rank, refusal
+from compiler.topi.checks import differ, need_dtype, need_integers, need_one_of, need_rank, refusal
 from compiler.topi.rearrange import squeeze
 from compiler.topi.reduction import normal_axes
 from compiler.topi.rows import Row, int64, rows

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.te.operation import compute, if_then_else
 from compiler.te.tensor import Tensor, as_shape, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi.checks import differ, product, ravel, simplified, unravel
@@ -20,7 +20,7 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     each dimension once."""
     order = list(range(a.ndim))[::-1] if axes is None else [d + a.ndim if d < 0 else d for d in axes]
     if sorted(order) != list(range(a.ndim)):
-        raise IRError(f"transpose of {shape_text(a.shape)} with axes {axes!r}" + at(caller_span()))
+        raise IRError(f"transpose of {shape_text(a.shape)} with axes {axes!r}" + here())
 
     def value(*indices: Var) -> PrimExpr:
         return a(*(indices[order.index(d)] for d in range(a.ndim)))
@@ -41,10 +41,10 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         rest = simplified(product([size for d, size in enumerate(given) if d not in unknown]))
         known, parts = ops.as_int(total), ops.as_int(rest)
         if parts == 0 or (known is not None and parts is not None and known % parts):
-            raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + at(caller_span()))
+            raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + here())
         given[unknown[0]] = simplified(ops.floordiv(total, rest))
     if len(unknown) > 1 or any((ops.as_int(d) or 0) < 0 for d in given) or differ(simplified(product(given)), total):
-        raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + at(caller_span()))
+        raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + here())
     shape = as_shape(given, "reshape")
 
     def value(*indices: Var) -> PrimExpr:
@@ -57,7 +57,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`. Raises IRError when dtypes or other dimensions differ."""
     if not a_tuple:
-        raise IRError("concatenate needs at least one tensor" + at(caller_span()))
+        raise IRError("concatenate needs at least one tensor" + here())
     first = a_tuple[0]
     (dim,) = normal_axes("concatenate", axis, first.ndim)
     for other in a_tuple[1:]:
@@ -67,7 +67,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
         if not same or other.dtype != first.dtype:
             raise IRError(
                 f"concatenate along {axis}: {first.name!r} is {first.dtype} {shape_text(first.shape)}, "
-                f"{other.name!r} is {other.dtype} {shape_text(other.shape)}" + at(caller_span())
+                f"{other.name!r} is {other.dtype} {shape_text(other.shape)}" + here()
             )
     total: PrimExpr = ops.const(0)
     starts: list[PrimExpr] = []

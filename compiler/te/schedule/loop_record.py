@@ -26,7 +26,7 @@ from compiler.te.schedule.relations import (
 )
 from compiler.te.tensor import Operation, Tensor
 from compiler.te.tensor_intrin import TensorIntrin
-from compiler.te.where import at, caller_span
+from compiler.te.where import caller_span, here
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, Range, Var
 
@@ -106,7 +106,7 @@ class LoopRecord:
         if (factor is None) == (nparts is None):
             raise ScheduleArgumentError(
                 f"split: axis {axis_name(parent)!r} of stage {self.name!r} needs exactly one of factor and nparts"
-                + at(caller_span())
+                + here()
             )
         parts = self._positive("split", "factor" if nparts is None else "nparts", factor, nparts)
         position = self._leaf("split", parent)
@@ -240,7 +240,7 @@ class LoopRecord:
         if ahead is None or ahead < 0:
             raise ScheduleArgumentError(
                 f"prefetch: stage {self.name!r} needs a number of iterations, at least 0, got {offset!r}"
-                + at(caller_span())
+                + here()
             )
         self.prefetches.append(Prefetch(tensor, leaf, ahead, caller_span()))
 
@@ -251,7 +251,7 @@ class LoopRecord:
         if not isinstance(tensor_intrin, TensorIntrin):
             raise ScheduleArgumentError(
                 f"tensorize: stage {self.name!r} needs an intrinsic made by te.decl_tensor_intrin, got "
-                f"{type(tensor_intrin).__name__} {repr(tensor_intrin)[:60]}{at(caller_span())}"
+                f"{type(tensor_intrin).__name__} {repr(tensor_intrin)[:60]}{here()}"
             )
         self._mark("tensorize", var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
@@ -297,7 +297,7 @@ class LoopRecord:
         if value is None or value < 1:
             raise ScheduleArgumentError(
                 f"{primitive}: {what} of stage {self.name!r} must be a positive integer, "
-                f"got {factor if nparts is None else nparts!r}" + at(caller_span())
+                f"got {factor if nparts is None else nparts!r}" + here()
             )
         return value
 
@@ -307,7 +307,7 @@ class LoopRecord:
         """The error of a broken rule: at the user's line, with the loops, `axis` pointed at."""
         indented = "\n".join(f"    {line}" for line in self.nest_text(axis))
         return ScheduleError(
-            f"{primitive}: {rule}{at(caller_span())}\n{indented}", hint=hint, detail={"primitive": primitive}
+            f"{primitive}: {rule}{here()}\n{indented}", hint=hint, detail={"primitive": primitive}
         )
 
     def nest_text(self, mark: IterVar | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from compiler.te.schedule.relayout import through_laid_out_cache
 from compiler.te.schedule.rfactor import rfactor
 from compiler.te.schedule.stage import Stage, StageGroup
 from compiler.te.tensor import Operation, PlaceholderOp, Tensor, between, topological
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir.nodes import IterVar
 
 __all__ = ["Schedule", "Stage", "create_schedule"]
@@ -29,7 +29,7 @@ def create_schedule(ops: Any) -> Schedule:
         op = item.op if isinstance(item, Tensor) else item
         if not isinstance(op, Operation):
             raise ScheduleError(
-                f"create_schedule takes operations, got {type(item).__name__}{at(caller_span())}",
+                f"create_schedule takes operations, got {type(item).__name__}{here()}",
                 hint="for example te.create_schedule(C.op)",
             )
         outputs.append(op)
@@ -72,7 +72,7 @@ class Schedule:
         if stage is None:
             name = getattr(op, "name", None)
             raise ScheduleArgumentError(
-                f"{name if name is not None else key!r} is not part of this schedule{at(caller_span())}",
+                f"{name if name is not None else key!r} is not part of this schedule{here()}",
                 hint=f"its stages are {', '.join(s.name for s in self.stages)}",
             )
         return stage
@@ -104,7 +104,7 @@ class Schedule:
         items = list(readers) if isinstance(readers, tuple | list) else [readers]
         stages = [self[reader] for reader in items]
         if not stages:
-            raise ScheduleError(f"cache_read of {source.name!r} needs at least one reader{at(caller_span())}")
+            raise ScheduleError(f"cache_read of {source.name!r} needs at least one reader{here()}")
         for stage in stages:
             if source not in stage.op.input_tensors:
                 raise stage._illegal(
@@ -185,7 +185,7 @@ class Schedule:
         """
         members = [self[op] for op in between(self._ops(outputs), self._ops(inputs), include_inputs)]
         if not members:
-            raise ScheduleError(f"create_group: nothing lies between the inputs and the outputs{at(caller_span())}")
+            raise ScheduleError(f"create_group: nothing lies between the inputs and the outputs{here()}")
         around = _common([_groups_around(stage) for stage in members])
         group = StageGroup(Operation(f"group{len(self.groups)}"), self)
         group.group = around

@@ -14,7 +14,7 @@ from compiler.te.scan import ScanOp
 from compiler.te.schedule.loop_record import LoopRecord, ScheduleArgumentError, axis_name
 from compiler.te.schedule.relations import AttachType
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from compiler.te.where import at, caller_span
+from compiler.te.where import caller_span, here
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, IterVar, PrimExpr
 
@@ -206,7 +206,7 @@ class Stage(LoopRecord):
         if width is None or rest is None or width < 1 or not 0 <= rest < width:
             raise ScheduleArgumentError(
                 f"storage_align: stage {self.name!r} needs a factor of at least 1 and an offset from 0 to below it, "
-                f"got {factor!r} and {offset!r}" + at(caller_span())
+                f"got {factor!r} and {offset!r}" + here()
             )
         if self.is_output:
             raise self._illegal("storage_align", f"stage {self.name!r} is an output: the caller owns its memory")

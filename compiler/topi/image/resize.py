@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtype import is_float, is_int
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor, check_dtype
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import described, is_float, is_integer, need_one_of, refusal
+from compiler.topi.checks import described, need_one_of, refusal
 from compiler.topi.image.sampling import clamped, cubic_weights, inside, whole
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
@@ -120,7 +121,7 @@ def _resize(
 
 def _as(value: PrimExpr, dtype: str) -> PrimExpr:
     """A float as `dtype`: integers are cut off, as in TVM."""
-    if is_integer(dtype) and is_float(value.dtype):
+    if is_int(dtype) and is_float(value.dtype):
         return ops.cast(dtype, value)
     return ops.cast(dtype, value)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compiler.errors import IRError
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
@@ -163,6 +163,6 @@ def _channel(op: str, data: Tensor, axis: int, *vectors: Tensor) -> int:
         if shape_text(vector.shape) != shape_text([data.shape[dim]]):
             raise IRError(
                 f"{op}: {vector.name!r} is {shape_text(vector.shape)}, axis {dim} of {data.name!r} "
-                f"{shape_text(data.shape)} needs {shape_text([data.shape[dim]])}" + at(caller_span())
+                f"{shape_text(data.shape)} needs {shape_text([data.shape[dim]])}" + here()
             )
     return dim

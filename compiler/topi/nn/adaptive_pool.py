@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import max as te_max
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import is_float, refusal
+from compiler.topi.checks import refusal
 from compiler.topi.nn.pool import global_pool, spatial_dims
 
 

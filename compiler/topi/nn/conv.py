@@ -10,7 +10,7 @@ from compiler.errors import IRError
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, Var
 from compiler.topi.nn.pad import pad
@@ -229,11 +229,11 @@ def _conv(
     size, kernel_size = _sizes(op, data, kernel, layouts)
     filters, kernel_channels = kernel_size["O"], kernel_size["I"]
     if groups < 1 or (ops.as_int(filters) or 0) % groups:
-        raise IRError(f"{op}: {groups} groups do not divide {filters!r} filters" + at(caller_span()))
+        raise IRError(f"{op}: {groups} groups do not divide {filters!r} filters" + here())
     if _known_different(size["C"], ops.mul(kernel_channels, groups)):
         raise IRError(
             f"{op}: data {shape_text(data.shape)} and kernel {shape_text(kernel.shape)} have "
-            f"different numbers of channels" + (f" in {groups} groups" if groups > 1 else "") + at(caller_span())
+            f"different numbers of channels" + (f" in {groups} groups" if groups > 1 else "") + here()
         )
     rc = reduce_axis((0, kernel_channels), name="rc")
     source, window = _moving(op, data, size, kernel_size, layout, moves)
@@ -263,7 +263,7 @@ def _depthwise(
     if _known_different(size["C"], kernel_size["O"]):
         raise IRError(
             f"{op}: data {shape_text(data.shape)} and kernel {shape_text(kernel.shape)} have "
-            "different numbers of channels" + at(caller_span())
+            "different numbers of channels" + here()
         )
     source, window = _moving(op, data, size, kernel_size, layout, moves)
     multiplier = kernel_size["I"]
@@ -303,13 +303,13 @@ def _sizes(
     rank = len(layout)
     known = spatial in ({"D", "H", "W"}, {"H", "W"}, {"W"})
     if not known or set(layout) != spatial | set("NC") or len(set(layout)) != rank:
-        raise IRError(f"{op}: no data layout {layout!r}" + at(caller_span()))
+        raise IRError(f"{op}: no data layout {layout!r}" + here())
     if len(kernel_layout) != rank or set(kernel_layout) != spatial | set("OI"):
-        raise IRError(f"{op}: no kernel layout {kernel_layout!r} for data {layout!r}" + at(caller_span()))
+        raise IRError(f"{op}: no kernel layout {kernel_layout!r} for data {layout!r}" + here())
     if data.ndim != rank or kernel.ndim != rank:
         raise IRError(
             f"{op} needs {rank} dimensions, got data {shape_text(data.shape)} and kernel "
-            f"{shape_text(kernel.shape)}" + at(caller_span())
+            f"{shape_text(kernel.shape)}" + here()
         )
     return dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))
 
@@ -355,7 +355,7 @@ def positive_ints(value: Any, count: int, what: str) -> tuple[int, ...]:
     if len(values) == 1:
         values *= count
     if len(values) != count or any(not isinstance(v, int) or v < 1 for v in values):
-        raise IRError(f"{what} must be one or {count} positive integers, got {value!r}" + at(caller_span()))
+        raise IRError(f"{what} must be one or {count} positive integers, got {value!r}" + here())
     return values
 
 
@@ -380,7 +380,7 @@ def paddings(padding: Any, spans: Sequence[PrimExpr]) -> tuple[list[PrimExpr], l
             return [ops.as_expr(a) for a in amounts[:count]], [ops.as_expr(a) for a in amounts[count:]]
     known = ", ".join(_MANY[n] for n in sorted({1, count}))
     raise IRError(
-        f"padding {padding!r} is not {known} or {_MANY[2 * count]} integers, 'VALID' or 'SAME'" + at(caller_span())
+        f"padding {padding!r} is not {known} or {_MANY[2 * count]} integers, 'VALID' or 'SAME'" + here()
     )
 
 
@@ -390,6 +390,6 @@ def out_size(op: str, size: PrimExpr, window: PrimExpr, stride: int, padding: Pr
     known = ops.as_int(room)
     if known is not None and known < 0:
         raise IRError(
-            f"{op}: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + at(caller_span())
+            f"{op}: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + here()
         )
     return ops.add(ops.floordiv(room, stride), 1)

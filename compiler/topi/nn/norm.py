@@ -10,7 +10,7 @@ from compiler.errors import IRError
 from compiler.te.operation import comm_reducer, compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
@@ -187,7 +187,7 @@ def _along(op: str, data: Tensor, axis: Axis, gamma: Tensor, beta: Tensor | None
         if shape_text(tensor.shape) != shape_text(expected):
             raise IRError(
                 f"{op}: {tensor.name!r} is {shape_text(tensor.shape)}, axis {axis!r} of {data.name!r} "
-                f"{shape_text(data.shape)} needs {shape_text(expected)}" + at(caller_span())
+                f"{shape_text(data.shape)} needs {shape_text(expected)}" + here()
             )
     return along
 
@@ -217,7 +217,7 @@ def batch_norm(
         if shape_text(tensor.shape) != shape_text([data.shape[dim]]):
             raise IRError(
                 f"batch_norm: {tensor.name!r} is {shape_text(tensor.shape)}, axis {dim} of {data.name!r} has size "
-                f"{data.shape[dim]!r}" + at(caller_span())
+                f"{data.shape[dim]!r}" + here()
             )
     wide = wide_type(data.dtype)
     least = const(1e-5 if epsilon is None else epsilon, wide)

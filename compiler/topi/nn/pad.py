@@ -8,7 +8,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.te.operation import compute, const, if_then_else
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
@@ -30,7 +30,7 @@ def pad(
     if len(pad_before) != data.ndim or len(after) != data.ndim:
         raise IRError(
             f"pad of {data.name!r} {shape_text(data.shape)} needs {data.ndim} amounts before and after, "
-            f"got {len(pad_before)} and {len(after)}" + at(caller_span())
+            f"got {len(pad_before)} and {len(after)}" + here()
         )
     value = const(pad_value, data.dtype) if isinstance(pad_value, int | float) else pad_value
     shape = [ops.add(ops.add(d, b), a) for d, b, a in zip(data.shape, pad_before, after)]

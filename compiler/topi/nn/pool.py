@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.dtype import is_float
 from compiler.errors import IRError
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import max as te_max
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import is_float, product, refusal
+from compiler.topi.checks import product, refusal
 from compiler.topi.nn.conv import out_size, paddings, positive_ints
 from compiler.topi.nn.pad import pad
 from compiler.topi.reduction import max as largest
@@ -86,7 +87,7 @@ def spatial_dims(op: str, data: Tensor, pool_type: str, layout: str) -> list[int
         raise refusal(op, f"no layout {layout!r}")
     if data.ndim != len(names):
         raise IRError(
-            f"{op} in {layout} needs {len(names)} dimensions, got {shape_text(data.shape)}" + at(caller_span())
+            f"{op} in {layout} needs {len(names)} dimensions, got {shape_text(data.shape)}" + here()
         )
     return dims
 

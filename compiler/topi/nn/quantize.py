@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from compiler.dtype import is_float, is_int
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, check_dtype
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.checks import is_float, is_integer, need_floats, need_shape, refusal
+from compiler.topi.checks import need_floats, need_shape, refusal
 from compiler.topi.reduction import normal_axes
 
 
@@ -20,7 +21,7 @@ def quantize(
     """
     op = "quantize"
     check_dtype(out_dtype, op)
-    if not is_integer(out_dtype):
+    if not is_int(out_dtype):
         raise refusal(op, f"out_dtype {out_dtype} is no integer")
     need_floats(op, data, output_scale)
     dim = _fits(op, data, axis, output_scale, output_zero_point)

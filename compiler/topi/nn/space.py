@@ -8,7 +8,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.te.operation import compute, if_then_else
 from compiler.te.tensor import Tensor, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi.checks import need_one_of, need_rank, product, refusal, simplified
@@ -19,7 +19,7 @@ from compiler.topi.transform import reshape
 def flatten(data: Tensor) -> Tensor:
     """`data` as a matrix: the first dimension stays, the others become one."""
     if data.ndim < 1:
-        raise IRError("flatten of a tensor without dimensions" + at(caller_span()))
+        raise IRError("flatten of a tensor without dimensions" + here())
     return reshape(data, (data.shape[0], product(data.shape[1:]))) if data.ndim != 2 else data
 
 
@@ -29,9 +29,9 @@ def upsampling(
     """Each pixel `scale_h` times down and `scale_w` times across. `layout` is NCHW or NHWC; the nearest neighbour is
     the one method. Raises IRError on another, and on scales that are not positive integers."""
     if layout not in ("NCHW", "NHWC") or method != "nearest_neighbor" or data.ndim != 4:
-        raise IRError(f"upsampling of {shape_text(data.shape)} in {layout!r} by {method!r}" + at(caller_span()))
+        raise IRError(f"upsampling of {shape_text(data.shape)} in {layout!r} by {method!r}" + here())
     if any(not isinstance(s, int) or s < 1 for s in (scale_h, scale_w)):
-        raise IRError(f"upsampling by {scale_h!r} and {scale_w!r}, not positive integers" + at(caller_span()))
+        raise IRError(f"upsampling by {scale_h!r} and {scale_w!r}, not positive integers" + here())
     scales = [{"H": scale_h, "W": scale_w}.get(name, 1) for name in layout]
     shape = [ops.mul(size, s) for size, s in zip(data.shape, scales)]
 

@@ -12,7 +12,7 @@ from compiler.ir.visit import walk
 from compiler.target.target import Target
 from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import ComputeOp, Tensor
-from compiler.te.where import at, caller_span
+from compiler.te.where import here
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, ProducerLoad, Var
 
@@ -23,11 +23,11 @@ def arguments(what: str, given: Sequence[Any]) -> tuple[Target, list[Tensor]]:
     Raises ScheduleError when `outs` is not a tensor or some.
     """
     if len(given) not in (1, 2):
-        raise ScheduleError(f"{what} takes (outs) or (target, outs), got {len(given)} arguments" + at(caller_span()))
+        raise ScheduleError(f"{what} takes (outs) or (target, outs), got {len(given)} arguments" + here())
     target = Target(given[0]) if len(given) == 2 else Target.current_or_default()
     outs = list(given[-1]) if isinstance(given[-1], tuple | list) else [given[-1]]
     if not outs or not all(isinstance(out, Tensor) for out in outs):
-        raise ScheduleError(f"{what} takes a tensor or a list of tensors, got {given[-1]!r}" + at(caller_span()))
+        raise ScheduleError(f"{what} takes a tensor or a list of tensors, got {given[-1]!r}" + here())
     return target.resolved(), outs
 
 
