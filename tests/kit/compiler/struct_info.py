@@ -1,4 +1,4 @@
-"""What is known of tensors, in few words."""
+"""StructInfo of tensors, in few words."""
 
 from __future__ import annotations
 
