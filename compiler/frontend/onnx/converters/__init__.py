@@ -3,6 +3,7 @@
 from compiler.frontend.onnx.converters import activation as activation
 from compiler.frontend.onnx.converters import cast as cast
 from compiler.frontend.onnx.converters import conv as conv
+from compiler.frontend.onnx.converters import create as create
 from compiler.frontend.onnx.converters import elementwise as elementwise
 from compiler.frontend.onnx.converters import indexing as indexing
 from compiler.frontend.onnx.converters import integers as integers
