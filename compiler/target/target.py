@@ -10,7 +10,8 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Union, overload
 
 from compiler.errors import TargetError
-from compiler.target.answers import DEVICE_NUMBERS, GivenOption, KindOption, TargetKind, exported
+from compiler.target.answers import DEVICE_NUMBERS, GivenOption, KindOption, exported
+from compiler.target.answers import TargetKind as TargetKind
 from compiler.target.cpu_features import (
     CPUFeatures,
     architecture,
