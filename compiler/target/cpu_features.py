@@ -125,6 +125,8 @@ _X86_CPUS: dict[str, tuple[str, ...]] = {
     "znver4": _ZNVER4,
     "znver5": (*_ZNVER4, "avx512vp2intersect", "avxvnni"),
 }
+_SLOW_BFLOAT16 = ("sapphirerapids", "emeraldrapids")
+"""One `vdpbf16ps` of 512 bits in two cycles, measured: half as many products as two float32 `vfmadd` a cycle."""
 _ARM_CPUS: dict[str, tuple[str, ...]] = {
     "cortex-a53": (),
     "cortex-a57": (),
@@ -291,6 +293,12 @@ def _disable(features: set[str], name: str, implies: dict[str, tuple[str, ...]])
     features.discard(name)
     for other in [f for f in features if name in implies.get(f, ())]:
         _disable(features, other, implies)
+
+
+def multiplies_pairs_fast(cpu: str, features: frozenset[str]) -> bool:
+    """Whether products of bfloat16 in pairs (`vdpbf16ps`) come faster than those of the same numbers as float32. Where
+    there are tiles for them, too, a kernel for pairs is what runs on a system that forbids tiles."""
+    return "avx512bf16" in features and (cpu not in _SLOW_BFLOAT16 or "amx-bf16" in features)
 
 
 def vector_bits(arch: str, features: frozenset[str]) -> int:

@@ -35,6 +35,7 @@ from compiler.relax.transform.inference.fast_math import fast_math
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.fuse_attention import fuse_attention
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
+from compiler.relax.transform.inference.widen_products import widen_products
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.layout.alter_op_impl import alter_op_impl
 from compiler.relax.transform.layout.channels_last_narrow import channels_last_narrow
@@ -85,6 +86,7 @@ PREPARATION: tuple[PassFunction, ...] = (
     fold_batch_norm,
     fuse_attention,
     combine_constant_matmul,
+    widen_products,
     channels_last_narrow,
 )
 """Values have their devices, and operators become fewer."""

@@ -20,7 +20,7 @@ from tuner.space.analysis import Axis, BlockAccess, BlockInfo
 from tuner.space.cpu.elementwise import vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.kept_tiles import keep_tiles
-from tuner.space.cpu.panels import Panel, copy_at, copy_region, pack, panel_dim
+from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 
@@ -38,6 +38,7 @@ _UNROLLS = (1, 2, 4, 8)
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
 _LARGEST_WINDOW = 32  # products of a window that are
 MEMORY_BOUND = 32  # rows: of fewer, what packed weights take to come counts for more than what it takes to widen them
+_OFTEN = 8  # vectors of results that a row's number goes into, so that it is worth widening once
 STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
 _MOST_BEYOND = 1.25  # times the rows there are
 
@@ -427,6 +428,34 @@ def _pack_operands(
         panel = Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name))
         ahead = access.buffer.name in work.free
         pack(sch, block, panel, None if ahead else at if shape.kept else nest.m_chunk[0], ahead)
+    elif roles.scalar_operand is not None and _widened_for_many(work):
+        access = info.inputs[roles.scalar_operand]
+        _widen_rows(sch, block, access, lanes, ahead=access.buffer.name in work.free)
+
+
+def _widened_for_many(work: ContractionWork) -> bool:
+    """Whether rows of narrow numbers, each of which goes to all lanes, are used so often that they are widened once."""
+    roles, lanes = work.roles, work.hardware.lanes
+    narrow = roles.scalar_operand is not None and work.info.inputs[roles.scalar_operand].used_as is not None
+    return narrow and roles.m is not None and roles.m.extent > MEMORY_BOUND and roles.v.extent >= _OFTEN * lanes
+
+
+def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, lanes: int, ahead: bool) -> None:
+    """Let `block` read an operand from a buffer of the numbers that are computed with. It is the one that a block fills
+    here for it alone, else a copy."""
+    index = sch.read_index(block, operand.buffer.name)
+    makers = [m for m in sch.get_producers(block) if sch.get(m).writes[0].buffer.same_as(operand.buffer)]
+    if len(makers) == 1 and len(sch.get_consumers(makers[0])) == 1:
+        widen(sch, makers[0], operand)
+        return
+    copy = sch.cache_read(block, index, "global")
+    widen(sch, copy, operand)
+    if ahead:
+        ahead_of_time(sch, copy)
+    *outer, last = sch.get_loops(copy)
+    _, lane = sch.split(last, [None, lanes])
+    sch.vectorize(lane)
+    sch.parallel(fuse_all(sch, outer))
 
 
 def _into_registers(

@@ -19,6 +19,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, epilogue_of
@@ -30,13 +31,13 @@ from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
-_ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14)
+_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _VECTORS = (1, 2, 3, 4)
 _PANELS = (1, 2, 4, 8, 16)
 _UNROLLS = (1, 2, 4)
 _BYTES = ("int8", "uint8")
 _LATENCY = 12  # sums that hide how long an instruction takes
-_BROADCAST, _NEAR, _FAR = 0.5, 1.0, 3.0  # instructions' time: of a group for all lanes, of a vector from near, from far
+_BROADCAST, _NEAR, _FAR = 0.5, 1.0, 12.0  # instructions' time: of a group for all lanes, of a near vector, of a far one
 _PANEL_BYTES = 1 << 19  # half of a second-level cache
 _AGAIN = 8.0
 
@@ -57,8 +58,9 @@ class Unit:
     beside: str = ""  # a feature that is needed, too
 
     def is_available(self, target: Target) -> bool:
-        """Whether a CPU has the instruction."""
-        return self.feature in target.features and (not self.beside or self.beside in target.features)
+        """Whether a CPU has the instruction, and it is the fast way there."""
+        has = self.feature in target.features and (not self.beside or self.beside in target.features)
+        return has and (self.feature != "avx512bf16" or multiplies_pairs_fast(target.mcpu, target.features))
 
 
 _INT16 = ("int16", *_BYTES)

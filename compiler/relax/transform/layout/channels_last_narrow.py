@@ -1,8 +1,8 @@
-"""Convolutions of bytes and bfloat16 lie with channels last, where the target multiplies groups of neighbours."""
+"""Convolutions of bytes and bfloat16 lie with channels last, where multiplying groups of neighbours is fast."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from compiler.relax.nodes import Call, Constant, Function, TensorStructInfo, Var
 from compiler.relax.op.nn.shape import pad
 from compiler.relax.transform.layout.convert_layout import Desired, convert_layout
 from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir import ops
 
@@ -25,17 +26,17 @@ _BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class _Kind:
-    """Convolutions that an instruction is for: dtypes of operands and sums, the group, one of the features needed."""
+    """Convolutions that an instruction is for: dtypes of operands and sums, the group, and which targets have it."""
 
     operands: tuple[str, ...]
     sums: str
     group: int
-    features: tuple[str, ...]
+    used_by: Callable[[Target], bool]
 
 
 _KINDS = (
-    _Kind(_BYTES, "int32", 4, ("avx512vnni", "avxvnni")),
-    _Kind(("bfloat16",), "float32", 2, ("avx512bf16",)),
+    _Kind(_BYTES, "int32", 4, lambda target: not target.features.isdisjoint(("avx512vnni", "avxvnni"))),
+    _Kind(("bfloat16",), "float32", 2, lambda target: multiplies_pairs_fast(target.mcpu, target.features)),
 )
 
 
@@ -47,12 +48,11 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
                                                       lv1 = R.nn.conv2d(lv, w1, data_layout="NHWC", …)
                                                       lv2 = R.permute_dims(lv1, [0, 3, 1, 2])
 
-    It changes nothing for targets without an instruction that adds up the products of neighbours. Images of so few
-    channels that they fill no group get zeros beside them, as the first ones of a network do.
+    It changes nothing for targets where no instruction that adds up the products of neighbours is fast. Images of
+    so few channels that they fill no group get zeros beside them, as the first ones of a network do.
     """
     target = Target.current(allow_none=True)
-    features = () if target is None or not target.is_cpu else target.features
-    kinds = [kind for kind in _KINDS if any(feature in features for feature in kind.features)]
+    kinds = [kind for kind in _KINDS if target is not None and target.is_cpu and kind.used_by(target)]
 
     def asked(call: Call) -> Desired | None:
         return None if _kind(call, kinds) is None else _LAYOUTS

@@ -46,6 +46,19 @@ def test_packed_operands_are_converted_once(dtype, wide):
     np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "columns", "once"), [(64, 128, True), (16, 128, False), (64, 16, False)])
+def test_rows_that_are_used_often_are_converted_once(rows, columns, once):
+    func = product((rows, columns, 8), "bfloat16", "bfloat16", "float32")
+    [sketch] = [s for s in generate(func, PLAIN) if s.name == "panels+pack"]
+    point = sketch.random(np.random.default_rng(0))
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    assert ('= T.Cast("float32", A[' in str(scheduled)) is once
+    held = operands((rows, columns, 8), "bfloat16", "bfloat16")
+    out = np.zeros((rows, columns), "float32")
+    run(lower_func(scheduled, 128), *held, out)
+    np.testing.assert_allclose(out, numbers(held[0]) @ numbers(held[1]), rtol=1e-5, atol=1e-5)
+
+
 def test_a_widened_buffer_is_cast_back_where_its_own_dtype_counts():
     func = product((4, 8, 4), "uint8", "uint8", "int32", in_between="uint8")  # a product that wraps
     sch = Schedule(func)

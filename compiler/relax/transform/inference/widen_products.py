@@ -1,0 +1,95 @@
+"""Products of short floating-point numbers are computed of float32, where a CPU has no faster way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import Call, Function, TensorStructInfo, Var, info_of
+from compiler.relax.op.movement.manipulate import astype
+from compiler.relax.transform.inference.to_mixed_precision import FULL, SHORT
+from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.target.cpu_features import multiplies_pairs_fast
+from compiler.target.target import Target
+from compiler.tir.ops import as_int
+
+_MATMUL = "relax.matmul"
+_CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+_FEW_ROWS = 32
+"""Of so few rows, what weights take to come from memory counts for more than what it takes to widen them."""
+
+
+@relax_pass("WidenProducts")
+def widen_products(mod: IRModule, context: PassContext) -> IRModule:
+    """Compute products of float16 and bfloat16 that are summed in float32 of float32, on CPUs.
+
+    lv = R.matmul(x, w, out_dtype="float32")    →    x32 = R.astype(x, "float32")
+                                                     w32 = R.astype(w, "float32")
+                                                     lv = R.matmul(x32, w32)
+
+    Such numbers are float32 whose last bits are zero, and their products are exact there, so only the order of sums
+    differs. What widens them becomes part of the kernel before, and of constants. Left as they are: products of
+    bfloat16 on CPUs that multiply pairs of them faster, those with a parameter of the function, and those of few rows.
+    """
+    target = Target.current(allow_none=True)
+    if target is None or not target.is_cpu:
+        return mod
+    pairs = multiplies_pairs_fast(target.mcpu, target.features)
+    dtypes = tuple(dtype for dtype in SHORT if dtype != "bfloat16" or not pairs)
+    functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
+    if not any(isinstance(node, Call) and _is_short(node, dtypes) for func in functions for node in walk(func.body)):
+        return mod
+    return rewritten(mod, lambda own: _Widen(own, dtypes))
+
+
+class _Widen(PyExprMutator):
+    def __init__(self, mod: IRModule, dtypes: tuple[str, ...]) -> None:
+        super().__init__(mod)
+        self._dtypes = dtypes
+        self._params: frozenset[Var] = frozenset()
+
+    def visit_function_(self, op: Function) -> Any:
+        if "Primitive" in op.attrs:
+            return op
+        self._params = frozenset(op.params)
+        return super().visit_function_(op)
+
+    def visit_call_(self, op: Call) -> Any:
+        made: Any = super().visit_call_(op)
+        if not isinstance(made, Call) or not _is_short(made, self._dtypes) or any(map(self._is_given, made.args)):
+            return made
+        wide = tuple(self.builder_.emit(astype(arg, FULL)) for arg in made.args)
+        return Call(made.op, wide, made.attrs, made.sinfo_args, made.span)
+
+    def _is_given(self, operand: RelaxExpr) -> bool:
+        """Whether an operand is a parameter, or one in another type."""
+        found = self.lookup_binding(operand) if isinstance(operand, Var) and operand not in self._params else operand
+        if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
+            found = found.args[0]
+        return isinstance(found, Var) and found in self._params
+
+
+def _is_short(call: Call, dtypes: tuple[str, ...]) -> bool:
+    """Whether a call multiplies numbers of `dtypes`, sums the products in float32, and has more than a few rows."""
+    if not isinstance(call.op, Op) or call.op.name not in (_MATMUL, *_CONVOLUTIONS):
+        return False
+    if call.attrs["out_dtype"] != FULL:
+        return False
+    infos = [info_of(arg) for arg in call.args]
+    if not all(isinstance(info, TensorStructInfo) and info.dtype in dtypes for info in infos):
+        return False
+    return call.op.name != _MATMUL or _rows(*infos) > _FEW_ROWS
+
+
+def _rows(left: Any, right: Any) -> int:
+    """The rows that each number of a product's right operand is used for; 0 where that is not known."""
+    sizes = [as_int(size) for size in getattr(left.shape, "values", ())]
+    if not sizes or None in sizes:
+        return 0
+    rows = sizes[:-1] if right.ndim <= 2 else sizes[-2:-1]
+    return math.prod(size for size in rows if size is not None)
