@@ -120,9 +120,8 @@ TUNING: list[tuple[str, str]] = [
         """
         auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature
         autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
-        autotvm.tuner.xgboost_cost_model meta_schedule.cost_model.XGBModel
-        meta_schedule.cost_model.metric meta_schedule.cost_model.xgb_model
-        meta_schedule.feature_extractor.PerStoreFeature
+        autotvm.tuner.xgboost_cost_model
+        meta_schedule.cost_model.xgb_model.PackSum meta_schedule.cost_model.xgb_model.make_metric_sorter
         """,
     ),
     (

@@ -17,8 +17,8 @@ class WorkloadError(TuningError, ValueError):
     kind = "workload"
 
 
-class DatabaseKindError(TuningError, ValueError):
-    """A database, or a query of one, of no known kind."""
+class UnknownKindError(TuningError, ValueError):
+    """A name of no known kind of database, query, builder, runner, search, model or the like."""
 
 
 class NoDevicesError(TuningError):

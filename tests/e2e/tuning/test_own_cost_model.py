@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
+from tests.kit.compiler.schedules.workloads import matmul
 from tunefarm import meta_schedule as ms
 from tunefarm import te
 from tuner.engine.scheduling import TaskView
@@ -79,6 +80,28 @@ def test_a_run_asks_the_model_and_the_scheduler_of_the_program(tmp_path: Path) -
     assert {r.run_secs[0] for r in database.get_all_tuning_records()} == {secs for _, secs in model.told}
 
 
+def test_a_run_teaches_the_model_and_asks_it_once_it_knows(tmp_path: Path) -> None:
+    """The engine's own model guides the search while this one knows nothing; afterwards this one does."""
+    model = ms.cost_model.XGBModel(num_warmup_samples=3)
+    given = {"builder": ms.builder.LocalBuilder(max_workers=1), "cost_model": model, "seed": 1}
+    product = matmul(32, 32, 32)
+    ms.tune_tir(product, "llvm -num-cores=1", str(tmp_path / "a"), 4, **given)
+    assert model.data_size >= 3
+    assert model.booster is not None
+    asked: list[int] = []
+    predict = model.predict
+
+    def counting(context: Any, candidates: Any) -> np.ndarray:
+        asked.append(len(candidates))
+        return predict(context, candidates)
+
+    model.predict = counting
+    known = model.data_size
+    ms.tune_tir(product, "llvm -num-cores=1", str(tmp_path / "b"), 2, **given)
+    assert sum(asked) >= 2
+    assert model.data_size > known
+
+
 def view(index: int, asked: int) -> TaskView:
     return TaskView(index, asked, 1.0)
 
@@ -100,8 +123,10 @@ def test_models_and_schedulers_are_made_by_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         ms.cost_model.RandomModel(path=str(tmp_path / "state")).predict(None, [None] * 4), drawn
     )
-    with pytest.raises(TuningError, match="no cost model 'xgb' is made apart from a run"):
-        ms.CostModel.create("xgb")
+    assert isinstance(ms.CostModel.create("xgb", num_warmup_samples=2), ms.cost_model.XGBModel)
+    assert ms.CostModel.create("none") is None
+    with pytest.raises(TuningError, match="no cost model 'oracle'"):
+        ms.CostModel.create("oracle")
     (tmp_path / "state").write_text("[]")
     with pytest.raises(TuningError, match="holds no state"):
         model.load(str(tmp_path / "state"))

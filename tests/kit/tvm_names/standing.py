@@ -18,6 +18,15 @@ NOTES = {
     "te.compute": (
         "a function that takes fewer arguments than there are dimensions is refused: TVM drops the other dimensions"
     ),
+    "meta_schedule.cost_model.XGBModel": (
+        "boosted trees of this package, which need no xgboost: of `config`, `eta` and `max_depth` (at most 6) count; a "
+        "candidate's rows are summed up before the trees, not after; `save` writes an archive of numpy; "
+        '`CostModel.create("mlp")` makes it, too'
+    ),
+    "meta_schedule.feature_extractor.PerStoreFeature": (
+        "the numbers of TVM 0.17, but for lines of a region that hangs over the buffer's edge, and for "
+        "`extract_workload`, where TVM gives zeros"
+    ),
     "runtime.NDArray": "elements may be read by index: `array[0]`, `len(array)`, a loop",
     "te.Stage": (
         "`split` takes numbers: a schedule is a record, and records hold no variables; a symbolic extent may be split"

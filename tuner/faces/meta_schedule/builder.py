@@ -14,7 +14,7 @@ from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from tuner.build import process_builder as engine
 from tuner.build import worker as worker
-from tuner.errors import TuningError
+from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import entry
 
 
@@ -55,7 +55,7 @@ class Builder(ABC):
     def create(kind: Literal["local"] = "local", **kwargs: Any) -> Builder:
         """The builder called `kind`. Raises TuningError for another name."""
         if kind != "local":
-            raise TuningError(f"no builder {kind!r}", hint='there is "local"')
+            raise UnknownKindError(f"no builder {kind!r}", hint='there is "local"')
         return LocalBuilder(**kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,11 @@ import numpy as np
 from compiler.errors import ScheduleError
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.schedule.core.trace import Trace
-from tuner.errors import TuningError
-from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
+from tuner.errors import TuningError, UnknownKindError
+from tuner.faces.autotvm.boosted_trees import BoostedTrees
+from tuner.faces.meta_schedule.feature_extractor import FeatureExtractor
+from tuner.faces.meta_schedule.learned_speeds import FAILED_S, FeatureGroup, LearnedSpeeds, XGBConfig
+from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate, Workload
 from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.model.guide import Guide
 from tuner.model.types import Floats
@@ -22,6 +26,9 @@ from tuner.space.sketch import Sketch
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.tune_context import TuneContext
+
+_KINDS = ("xgb", "mlp", "random", "none")
+_CONFIG = XGBConfig()
 
 
 class CostModel(ABC):
@@ -46,14 +53,19 @@ class CostModel(ABC):
         """Return a score for each candidate; a higher one promises a faster kernel."""
 
     @staticmethod
-    def create(kind: str = "random", *args: Any, **kwargs: Any) -> CostModel:
-        """Make the model called "random". Raises TuningError for another name."""
-        if kind == "random":
-            return RandomModel(*args, **kwargs)
-        raise TuningError(
-            f"no cost model {kind!r} is made apart from a run",
-            hint=f'give tune_tir(cost_model="{kind}") its name, or a subclass of PyCostModel',
-        )
+    def create(kind: str = "random", *args: Any, **kwargs: Any) -> CostModel | None:
+        """Make the model of a name: "random", "xgb" or "mlp" (the same trees), or "none", which is no model.
+
+        Raises TuningError for another name.
+        """
+        match kind:
+            case "random":
+                return RandomModel(*args, **kwargs)
+            case "xgb" | "mlp":
+                return XGBModel(*args, **kwargs)
+            case "none":
+                return None
+        raise UnknownKindError(f"no cost model {kind!r}", hint=f"there are {', '.join(_KINDS)}")
 
 
 PyCostModel = CostModel
@@ -85,6 +97,96 @@ class RandomModel(CostModel):
 
     def predict(self, context: TuneContext, candidates: Sequence[MeasureCandidate]) -> np.ndarray:
         return self.random_state.random(len(candidates)) * self.max_range
+
+
+class XGBModel(CostModel):
+    """Boosted trees over features of candidates, named as TVM's model.
+
+    It scores at random until `num_warmup_samples` candidates are known. With `adaptive_training` it is fitted again
+    only when a fifth of what it knows is new. `early_stopping_rounds`, `verbose_eval`, `average_peak_n`,
+    `num_tuning_cores` and `tree_method` are accepted for compatibility with TVM and change nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        extractor: FeatureExtractor | str = "per-store-feature",
+        config: XGBConfig = _CONFIG,
+        num_warmup_samples: int = 100,
+        early_stopping_rounds: int = 50,
+        verbose_eval: int = 25,
+        average_peak_n: int = 32,
+        adaptive_training: bool = True,
+        num_tuning_cores: int | None = None,
+        tree_method: str | None = None,
+    ) -> None:
+        self.extractor = FeatureExtractor.create(extractor) if isinstance(extractor, str) else extractor
+        self.config = config._replace(nthread=num_tuning_cores or config.nthread)
+        if tree_method is not None:
+            self.config = self.config._replace(tree_method=tree_method)
+        self.num_warmup_samples = num_warmup_samples
+        self.early_stopping_rounds = early_stopping_rounds
+        self.verbose_eval = verbose_eval
+        self.average_peak_n = average_peak_n
+        self.adaptive_training = adaptive_training
+        self._learned = LearnedSpeeds(self.config)
+        self._random = np.random.default_rng(self.config.seed)
+
+    @property
+    def data(self) -> OrderedDict[str, FeatureGroup]:
+        """The measurements by workload."""
+        return self._learned.groups
+
+    @property
+    def data_size(self) -> int:
+        """How many candidates are known."""
+        return self._learned.size
+
+    @property
+    def last_train_size(self) -> int:
+        """How many candidates the trees were fitted to."""
+        return self._learned.trained_size
+
+    @property
+    def booster(self) -> BoostedTrees | None:
+        """The fitted trees; None before anything was measured."""
+        return self._learned.trees()
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it scores by what it learnt."""
+        return 0 < self.data_size >= self.num_warmup_samples
+
+    def load(self, path: str) -> None:
+        """Learn from what `save` wrote, and from nothing else. Raises TuningError where the file holds no model."""
+        self._learned = LearnedSpeeds.load(path, self.config)
+
+    def save(self, path: str) -> None:
+        """Write what was learnt from."""
+        self._learned.save(path)
+
+    def update(
+        self, context: TuneContext, candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        """Learn from what candidates took; one that failed counts as very slow."""
+        if len(candidates) != len(results):
+            raise TuningError(f"{len(candidates)} candidates have {len(results)} results")
+        if not candidates:
+            return
+        costs = [float(np.median(result.run_secs)) if result.run_secs else FAILED_S for result in results]
+        workload = "" if context.mod is None else Workload(context.mod).key
+        self._learned.add(
+            workload, self._features(context, candidates), np.array(costs), adaptive=self.adaptive_training
+        )
+
+    def predict(self, context: TuneContext, candidates: Sequence[MeasureCandidate]) -> np.ndarray:
+        """Return the share of the best speed that each candidate promises."""
+        if not self.is_trained:
+            return self._random.random(len(candidates))
+        return self._learned.scores(self._features(context, candidates))
+
+    def _features(self, context: TuneContext, candidates: Sequence[MeasureCandidate]) -> list[Floats]:
+        return [np.asarray(found.numpy(), np.float64) for found in self.extractor.extract_from(context, candidates)]
 
 
 class AskedGuide(Guide):

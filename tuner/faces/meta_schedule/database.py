@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
-from tuner.errors import DatabaseKindError, TuningError
+from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import TuningRecord, Workload
 from tuner.records.lookup.best import SINGLE_SAMPLE
 
@@ -104,7 +104,7 @@ class Database(ABC):
             case "ir_module":
                 return self.query_ir_module(mod, target, workload_name)
             case _:
-                raise DatabaseKindError(f"no kind of query {kind!r}", hint="there are schedule, record and ir_module")
+                raise UnknownKindError(f"no kind of query {kind!r}", hint="there are schedule, record and ir_module")
 
     def dump_pruned(self, destination: Database) -> None:
         """Put the best record of each workload and target into `destination`."""
@@ -134,14 +134,14 @@ class Database(ABC):
     def create(kind: str | Callable[[Schedule], bool] = "json", *args: Any, **kwargs: Any) -> Database:
         """A database of `kind`: "json", "memory", "sql", "union", "ordered_union", or a function that schedules.
 
-        Raises DatabaseKindError for another kind.
+        Raises UnknownKindError for another kind.
         """
         if callable(kind):
             return ScheduleFnDatabase(kind, *args, **kwargs)
         made = Database.KINDS.get(kind)
         if made is None:
             known = ", ".join(sorted(Database.KINDS))
-            raise DatabaseKindError(f"no kind of database {kind!r}", hint=f"there are {known}")
+            raise UnknownKindError(f"no kind of database {kind!r}", hint=f"there are {known}")
         return made(*args, **kwargs)
 
 

@@ -18,7 +18,7 @@ from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tracker.client import TrackerSession, connect_tracker
 from tuner.devices.fleet import DeviceSession, Fleet
 from tuner.devices.supplies import LocalFleet, TrackerFleet
-from tuner.errors import TuningError
+from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import TensorInfo
 from tuner.untuned import device_type
 
@@ -189,7 +189,7 @@ class Runner(ABC):
                 return LocalRunner(**kwargs)
             case "rpc":
                 return RPCRunner(**kwargs)
-        raise TuningError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
+        raise UnknownKindError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
 
 
 def _no_hooks(runner: str, hooks: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
-from tuner.errors import TuningError
+from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
 from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.model.guide import Guide
@@ -151,7 +151,8 @@ class SearchStrategy(ABC):
                 return ReplayTrace(**kwargs)  # type: ignore[arg-type]
             case "replay-func":
                 return ReplayFunc()
-        raise TuningError(f"no search strategy {kind!r}", hint="there are evolutionary, replay-trace and replay-func")
+        known = "evolutionary, replay-trace and replay-func"
+        raise UnknownKindError(f"no search strategy {kind!r}", hint=f"there are {known}")
 
 
 class EvolutionarySearch(SearchStrategy):

@@ -16,7 +16,7 @@ from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.errors import TuningError
+from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.meta_schedule.mutator import Mutator
 from tuner.faces.meta_schedule.postproc import Postproc
 from tuner.faces.meta_schedule.record import entry
@@ -46,10 +46,9 @@ class SpaceGenerator(ABC):
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         self._target = context.target
-        for rule in self.sch_rules:
-            rule._initialize_with_tune_context(context)
-        for postproc in self.postprocs:
-            postproc._initialize_with_tune_context(context)
+        own = (given for given in (self._rules, self._postprocs) if given is not None and not isinstance(given, str))
+        for part in (part for given in own for part in given):
+            part._initialize_with_tune_context(context)
 
     @property
     def sch_rules(self) -> list[ScheduleRule]:
@@ -111,7 +110,7 @@ class SpaceGenerator(ABC):
                 return PostOrderApply(**kwargs)  # type: ignore[arg-type]
             case "union":
                 return SpaceGeneratorUnion(**kwargs)  # type: ignore[arg-type]
-        raise TuningError(f"no kind of space generator {kind!r}", hint="there are post-order-apply and union")
+        raise UnknownKindError(f"no kind of space generator {kind!r}", hint="there are post-order-apply and union")
 
 
 PySpaceGenerator = SpaceGenerator

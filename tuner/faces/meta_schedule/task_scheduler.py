@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tuner.engine.scheduling import GradientOptions, Policy, TaskView
-from tuner.errors import TuningError
-from tuner.faces.meta_schedule.database import Database
+from tuner.errors import UnknownKindError
+from tuner.faces.meta_schedule.tasks_run import run_tasks
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.builder import Builder
     from tuner.faces.meta_schedule.cost_model import CostModel
+    from tuner.faces.meta_schedule.database import Database
     from tuner.faces.meta_schedule.measure_callback import MeasureCallback
     from tuner.faces.meta_schedule.runner import Runner
     from tuner.faces.meta_schedule.tune_context import TuneContext
@@ -21,8 +22,6 @@ _KINDS = ("gradient", "round-robin")
 
 class TaskScheduler:
     """A run's tasks, database, callbacks and cost model. A kind of its own says which task is next."""
-
-    RUNS: ClassVar[dict[str, Callable[..., Database]]] = {}  # `tune_tasks` enters itself: it makes schedulers
 
     policy = Policy.GRADIENT
     # A subclass need not call our __init__: a run sets these.
@@ -82,9 +81,10 @@ class TaskScheduler:
     ) -> None:
         """Run what `tune_tasks` runs, with this scheduler. Without a database the results are kept in memory, in
         `database_`; without a cost model nothing is known of candidates beforehand."""
-        self.RUNS["tasks"](
-            tasks=tasks,
-            task_weights=[float(weight) for weight in task_weights],
+        run_tasks(
+            self,
+            tasks,
+            [float(weight) for weight in task_weights],
             work_dir="",  # no file is written: the database is given
             max_trials_global=max_trials_global,
             max_trials_per_task=max_trials_per_task,
@@ -94,8 +94,11 @@ class TaskScheduler:
             measure_callbacks=measure_callbacks,
             database="memory" if database is None else database,
             cost_model="random" if cost_model is None else cost_model,
-            task_scheduler=self,
         )
+
+    def chooser(self) -> Callable[[Sequence[TaskView], Sequence[TaskView]], int | None] | None:
+        """Return what the engine asks for the next task; None leaves it to the policy."""
+        return None
 
     @staticmethod
     def create(kind: str = "gradient", *args: Any, **kwargs: Any) -> TaskScheduler:
@@ -105,7 +108,7 @@ class TaskScheduler:
                 return GradientBased(*args, **kwargs)
             case "round-robin":
                 return RoundRobin(*args, **kwargs)
-        raise TuningError(f"no task scheduler {kind!r}", hint=f"there are {', '.join(_KINDS)}")
+        raise UnknownKindError(f"no task scheduler {kind!r}", hint=f"there are {', '.join(_KINDS)}")
 
 
 class GradientBased(TaskScheduler):
@@ -140,6 +143,9 @@ class PyTaskScheduler(TaskScheduler):
     def next_task_id(self) -> int:
         """Return the number of the task that gets the next trial; -1 leaves the choice to the others' turns."""
         return -1
+
+    def chooser(self) -> Callable[[Sequence[TaskView], Sequence[TaskView]], int | None]:
+        return self.choose
 
     def choose(self, able: Sequence[TaskView], everyone: Sequence[TaskView]) -> int | None:
         """Return the task that `next_task_id` names, or the one with the fewest trials where that cannot be asked."""

@@ -30,7 +30,7 @@ from tuner.faces.meta_schedule.schedule_rule import (
 )
 from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
 from tuner.faces.meta_schedule.space_generator import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
-from tuner.faces.meta_schedule.tune import guide_of
+from tuner.faces.meta_schedule.tasks_run import guide_of
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.space.traced import TracedSketch, random_decisions, traced
 
