@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import Schedule, apply_trace
-from compiler.schedule.core.trace import Trace
-from compiler.tir.nodes import PrimFunc
-from compiler.tir.verify import Stage, verify
+from compiler.schedule.core.schedule import Schedule
 from tests.kit.compiler.schedules import workloads as w
-
-
-def agree(func: PrimFunc, sch: Schedule) -> None:
-    verify(sch.func, Stage.BLOCKS)
-    wanted = w.outputs(func)
-    for version in (sch.func, lower_func(sch.func)):
-        np.testing.assert_allclose(w.outputs(version), wanted, rtol=1e-4)
-    again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
-    assert again.func.script() == sch.func.script()
 
 
 def test_a_window_is_laid_out() -> None:
@@ -28,7 +14,7 @@ def test_a_window_is_laid_out() -> None:
     sch = Schedule(func)
     copy = sch.reindex(sch.get_block("C"), ("read", 0))
     assert [int(s) for s in sch.get(copy).writes[0].buffer.shape] == [11, 3]
-    agree(func, sch)
+    w.check_everywhere(sch, func)
 
 
 @pytest.mark.parametrize("buffer", ["A", "B", "C"])
@@ -38,7 +24,7 @@ def test_matmul_through_copies(buffer: str) -> None:
     copy = sch.reindex(sch.get_block("C"), buffer)
     assert sch.get(copy).name_hint == f"{buffer}_reindex"
     sch.transform_layout(copy, ("read" if buffer == "C" else "write", 0), lambda i, j: (j, i))
-    agree(func, sch)
+    w.check_everywhere(sch, func)
 
 
 def test_what_cannot_be_indexed_by_axes() -> None:

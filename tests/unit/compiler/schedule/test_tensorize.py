@@ -8,28 +8,15 @@ import numpy as np
 import pytest
 
 from compiler.driver import build as driver
-from compiler.driver.pipeline import lower_func
 from compiler.errors import IRError, ScheduleError
 from compiler.runtime.core.ndarray import array
-from compiler.schedule.core.schedule import LoopRV, Schedule, apply_trace
-from compiler.schedule.core.trace import Trace
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.verify import Stage, verify
 from compiler.tir.visit import free_vars
 from tests.kit.compiler import tensor_intrins
 from tests.kit.compiler.schedules import workloads as w
-
-
-def agree(func: PrimFunc, sch: Schedule) -> None:
-    """The schedule computes what `func` does, before and after lowering, and its trace replays."""
-    verify(sch.func, Stage.BLOCKS)
-    wanted = w.outputs(func)
-    for version in (sch.func, lower_func(sch.func)):
-        np.testing.assert_allclose(w.outputs(version), wanted, rtol=1e-4)
-    again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
-    assert again.func.script() == sch.func.script()
 
 
 def matmul_as_numpy(sch: Schedule, m: int, n: int, k: int) -> None:
@@ -59,7 +46,7 @@ def test_a_tile_becomes_a_block_with_the_init(shape: tuple[int, int, int], unit:
     assert sch.get(outer).name_hint == "C_o"
     [i0, j0, _] = sch.get_loops(outer)
     sch.parallel(sch.fuse(i0, j0))
-    agree(func, sch)
+    w.check_everywhere(sch, func)
     matmul_as_numpy(sch, *shape)
 
 
@@ -68,7 +55,7 @@ def test_a_whole_reduction_in_a_block() -> None:
     sch = Schedule(func)
     _, _, k = sch.get_loops(sch.get_block("C"))
     sch.blockize(k, preserve_unit_iters=False)
-    agree(func, sch)
+    w.check_everywhere(sch, func)
 
 
 def test_neighbouring_blocks_become_one() -> None:
@@ -78,7 +65,7 @@ def test_neighbouring_blocks_become_one() -> None:
     sch.compute_at(b, sch.get_loops(c)[0])
     outer = sch.blockize([b, c])
     assert [sch.get(child).name_hint for child in sch.get_child_blocks(outer)] == ["B", "C"]
-    agree(func, sch)
+    w.check_everywhere(sch, func)
 
 
 def test_a_tile_is_done_by_an_intrinsic() -> None:
@@ -87,7 +74,7 @@ def test_a_tile_is_done_by_an_intrinsic() -> None:
     sch, tile = tiled(func, 4, 3, 2)
     sch.tensorize(tile, name)
     sch.parallel(sch.get_loops(sch.get_block("C_o"))[0])
-    agree(func, sch)
+    w.check_everywhere(sch, func)
     matmul_as_numpy(sch, 16, 12, 8)
 
 
@@ -100,7 +87,7 @@ def test_an_intrinsic_works_on_copies_with_another_start() -> None:
     sch.compute_at(panel, j0)
     sch.reverse_compute_at(sch.get_block("D"), j0)
     sch.tensorize(tile, name)
-    agree(func, sch)
+    w.check_everywhere(sch, func)
 
 
 def refused(sch: Schedule, tile: LoopRV, name: str, *texts: str) -> None:

@@ -37,9 +37,8 @@ def test_every_slot_is_kept_busy_with_builds_ahead():
     assert state.in_flight(0) - len(running) == 2 + 2 * 3  # builders + build_ahead a slot
 
 
-def test_a_lost_device_requeues_its_trial_on_another():
-    state, _ = engine(trials=4)
-    driver = Driver(state, slots=2)
+def up_to_the_first_search(driver: Driver) -> None:
+    """Answer commands until a candidate of the search is being measured."""
     while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
         command = driver.pending.pop(0)
         if isinstance(command, Claim):
@@ -48,6 +47,12 @@ def test_a_lost_device_requeues_its_trial_on_another():
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure):
             driver.send(JobMeasured(command.job, command.slot, driver.cost(command.job)))
+
+
+def test_a_lost_device_requeues_its_trial_on_another():
+    state, _ = engine(trials=4)
+    driver = Driver(state, slots=2)
+    up_to_the_first_search(driver)
     lost = next(c for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.SEARCH)
     driver.pending = [c for c in driver.pending if c is not lost]
     driver.send(SlotDown(lost.slot, "killed"))
@@ -61,14 +66,7 @@ def test_a_lost_device_requeues_its_trial_on_another():
 def test_a_candidate_that_loses_two_devices_is_to_blame():
     state, _ = engine(trials=1, finalists=0)
     driver = Driver(state, slots=1)
-    while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
-        command = driver.pending.pop(0)
-        if isinstance(command, Claim):
-            driver.send(Claimed(command.job))
-        elif isinstance(command, SubmitBuild):
-            driver.send(Built(command.job, GOOD))
-        elif isinstance(command, SubmitMeasure):
-            driver.send(JobMeasured(command.job, command.slot, driver.cost(command.job)))
+    up_to_the_first_search(driver)
     driver.send(SlotDown(0, "killed"))
     driver.send(SlotUp(0))
     driver.send(SlotDown(0, "killed again"))
