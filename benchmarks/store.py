@@ -44,7 +44,7 @@ from tuner.engine.plan import sketch_search
 from tuner.engine.run_recorder import RunRecorder
 from tuner.records.db.database import connect, parse_url, reading, sqlite_path
 from tuner.records.model import NewTrial
-from tuner.records.models.facts import Model
+from tuner.records.model_store.facts import Model
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.transfer.nearest import best_or_nearest

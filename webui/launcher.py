@@ -18,7 +18,7 @@ from rpc_server.machine.children import environment
 from rpc_server.machine.crash import signal_name
 from tuner.process_identity import is_gone
 from tuner.records.model import RunState
-from tuner.records.models.facts import ProfileJob
+from tuner.records.model_store.facts import ProfileJob
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import time
 
 from store_parts.fill import CLASS, SERVED_CLASS, Contents
 from tuner.records.model import NewWorkload
-from tuner.records.models.facts import GraphCall, KernelShare, NewModelTask, NewModelTime, NewModelVersion
+from tuner.records.model_store.facts import GraphCall, KernelShare, NewModelTask, NewModelTime, NewModelVersion
 from tuner.records.store import RecordStore
 
 VERSIONS = 2

@@ -13,7 +13,7 @@ from tests.kit.web import FakeLauncher, running_app
 from tuner.engine.store_rows import workload_row
 from tuner.kernels.stored import queue_model
 from tuner.records.model import NewTrial, RunState, TrialPurpose
-from tuner.records.models.facts import KernelShare, NewModelTask, NewModelTime, NewModelVersion
+from tuner.records.model_store.facts import KernelShare, NewModelTask, NewModelTime, NewModelVersion
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from tuner.records.farm.model_farm import Role
-from tuner.records.models.facts import ProfileJob
+from tuner.records.model_store.facts import ProfileJob
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.fleet import DeviceSource

@@ -33,7 +33,7 @@ from tuner.records.model import (
     TrialPurpose,
     WorkloadFacts,
 )
-from tuner.records.models.facts import (
+from tuner.records.model_store.facts import (
     GraphCall,
     KernelShare,
     Model,

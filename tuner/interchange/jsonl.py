@@ -34,7 +34,7 @@ from tuner.interchange.entries import (
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import RunState
-from tuner.records.models.writing import check_time, check_version
+from tuner.records.model_store.writing import check_time, check_version
 from tuner.records.runs.catalog import parse_target
 from tuner.records.runs.ingest import check_trial
 

@@ -47,7 +47,7 @@ from tuner.records.model import (
     Workload,
     WorkloadFacts,
 )
-from tuner.records.models.facts import Model, ModelTime, ModelVersion
+from tuner.records.model_store.facts import Model, ModelTime, ModelVersion
 from tuner.records.parts.families import StoredFamily
 from tuner.records.store import RecordStore
 

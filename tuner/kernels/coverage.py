@@ -13,7 +13,7 @@ from compiler.target.target import Target
 from tuner.kernels.peaks import bytes_of, class_peaks
 from tuner.records.lookup.lookup import MOST_KEYS
 from tuner.records.model import BestLookup, Match
-from tuner.records.models.facts import KernelShare, ModelTask, ModelVersion
+from tuner.records.model_store.facts import KernelShare, ModelTask, ModelVersion
 from tuner.records.store import RecordStore
 
 REACHED = 0.6

@@ -19,7 +19,7 @@ from compiler.target.target import Target
 from tuner.engine.store_rows import workload_row
 from tuner.kernels.model import ModelFamily, ModelKernel, families_in, kernels_in
 from tuner.kernels.spec import SpecError
-from tuner.records.models.facts import GraphCall, NewModelTask, NewModelVersion
+from tuner.records.model_store.facts import GraphCall, NewModelTask, NewModelVersion
 from tuner.task import TuningTask
 
 KIND = "llvm"

@@ -16,7 +16,7 @@ from tuner.engine.run_recorder import write_down
 from tuner.errors import TuningError
 from tuner.kernels.spec import SpecError
 from tuner.records.model import Run, RunState
-from tuner.records.models.facts import ModelTask, ModelVersion
+from tuner.records.model_store.facts import ModelTask, ModelVersion
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 

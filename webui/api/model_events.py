@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from compiler.errors import TunefarmError
-from tuner.records.models.facts import Viewer
+from tuner.records.model_store.facts import Viewer
 from tuner.records.store import RecordStore
 from webui.api.events import BEAT_S, POLL_S, STREAM, counted, event
 from webui.api.model_replies import ModelVersion

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field
 
 from tuner.kernels import coverage
-from tuner.records.models import facts
+from tuner.records.model_store import facts
 from webui.api.best_models import Answer
 from webui.api.farm_models import Body
 from webui.api.shown import Reply, Shown, shows

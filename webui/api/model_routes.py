@@ -20,9 +20,9 @@ from tuner.kernels.coverage import coverage_of
 from tuner.kernels.stored import check_profilable, queue_model
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import BestLookup, NewDevice
-from tuner.records.models import facts
-from tuner.records.models.facts import Viewer
-from tuner.records.models.writing import MOST_PART
+from tuner.records.model_store import facts
+from tuner.records.model_store.facts import Viewer
+from tuner.records.model_store.writing import MOST_PART
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from webui.access import Tuner

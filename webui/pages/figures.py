@@ -10,7 +10,7 @@ from statistics import median
 
 from tuner.bench.run import CONFIRMED
 from tuner.records.farm.model_farm import BenchResult
-from tuner.records.models.facts import ModelTime
+from tuner.records.model_store.facts import ModelTime
 from webui.decisions import DecidedCandidate, DecisionChoice, Value
 from webui.forecasts import Forecast
 from webui.format import duration, stamp

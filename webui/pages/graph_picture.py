@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.records.models.facts import GraphCall
+from tuner.records.model_store.facts import GraphCall
 
 BOX_WIDTH, BOX_HEIGHT = 172.0, 30.0
 _GAP_X, _GAP_Y, _MARGIN = 26.0, 26.0, 16.0

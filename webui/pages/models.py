@@ -14,7 +14,7 @@ from tuner.engine.progress import ModelProgress
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage, coverage_of
 from tuner.kernels.model_version import KIND
 from tuner.records.model import Run, Trial
-from tuner.records.models.facts import KernelShare, Model, ModelTask, ModelTime, ModelVersion
+from tuner.records.model_store.facts import KernelShare, Model, ModelTask, ModelTime, ModelVersion
 from tuner.records.store import RecordStore
 from webui.api.model_routes import viewer_of
 from webui.api.params import Before, Id

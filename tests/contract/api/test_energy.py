@@ -14,7 +14,7 @@ from tests.kit.records.seed import FakeTracker
 from tests.kit.web import running_app
 from tunefarm.client import Client
 from tuner.records.model import NewWorkload
-from tuner.records.models.facts import NewModelTask, NewModelVersion
+from tuner.records.model_store.facts import NewModelTask, NewModelVersion
 from tuner.records.store import RecordStore
 
 PLACE = {"target": V3, "device_class": ZEN3}

@@ -21,7 +21,7 @@ from tests.kit.web import FakeLauncher, running_app
 from tunefarm.client import Client
 from tuner.records.errors import RecordNotFound
 from tuner.records.farm.model_farm import Role
-from tuner.records.models.facts import ANYONE
+from tuner.records.model_store.facts import ANYONE
 from tuner.records.store import RecordStore
 from tuner.workloads import WorkloadSpec
 

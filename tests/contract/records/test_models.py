@@ -22,7 +22,7 @@ from tuner.records.db.schema_models import ProfileJobRow
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.model import NewWorkload, RunState, RunUse
-from tuner.records.models.facts import (
+from tuner.records.model_store.facts import (
     GraphCall,
     JobState,
     KernelShare,

@@ -7,7 +7,7 @@ import httpx
 from tests.kit.records.seed import ZEN3, FakeTracker, seed
 from tests.kit.web import running_app
 from tuner.records.model import NewWorkload
-from tuner.records.models.facts import NewModelTask, NewModelVersion
+from tuner.records.model_store.facts import NewModelTask, NewModelVersion
 from tuner.records.store import RecordStore
 
 

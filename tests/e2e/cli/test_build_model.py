@@ -20,7 +20,7 @@ from tuner.kernels.files import read_job, recorded_items
 from tuner.kernels.model import model_kernels
 from tuner.kernels.model_version import model_source, plan_of
 from tuner.kernels.stored import stored_record
-from tuner.records.models.facts import JobState
+from tuner.records.model_store.facts import JobState
 from tuner.records.store import RecordStore
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tuner.records.model import NewWorkload, Workload
-from tuner.records.models.facts import GraphCall, KernelShare, NewModelTask, NewModelTime, NewModelVersion
+from tuner.records.model_store.facts import GraphCall, KernelShare, NewModelTask, NewModelTime, NewModelVersion
 from tuner.records.store import RecordStore
 
 OLD, NEW = "c" * 64, "d" * 64

@@ -1,4 +1,4 @@
-"""Sizes of source files: none over 500 lines, and no small one that only one other file uses."""
+"""Sizes and names of source files: none over 500 lines, no small one that only one other file uses, no two alike."""
 
 from __future__ import annotations
 
@@ -82,3 +82,9 @@ def test_what_is_small_and_used_once_lies_where_it_is_used() -> None:
         and len(users[path.removesuffix(".py").replace("/", ".")]) <= 1
     }
     assert crumbs == crumbs & APART.keys(), "merge it with its importer"
+
+
+def test_no_two_modules_of_a_package_differ_by_an_s() -> None:
+    """The base of backends and the folder of them are the exception: programs elsewhere import both."""
+    modules = {path.removesuffix(".py").removesuffix("/__init__") for path in sources()}
+    assert {name for name in modules if f"{name}s" in modules} == {"compiler/driver/backend"}

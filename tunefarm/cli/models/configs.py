@@ -13,7 +13,7 @@ from tuner.kernels.model import ModelKernel
 from tuner.records.farm.model_farm import ReleaseEntry
 from tuner.records.lookup.matching import Choice
 from tuner.records.model import BestConfig, BestLookup
-from tuner.records.models.facts import KernelShare
+from tuner.records.model_store.facts import KernelShare
 from tuner.records.store import RecordStore
 from tuner.transfer.nearest import Question, best_or_nearest_of
 

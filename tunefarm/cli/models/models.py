@@ -20,8 +20,8 @@ from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.kernels.coverage import KernelCoverage, ModelCoverage
 from tuner.number_text import duration, energy
-from tuner.records.models.facts import KernelShare, Model, ModelTime, ModelVersion, ProfileJob
-from tuner.records.models.writing import MOST_PART
+from tuner.records.model_store.facts import KernelShare, Model, ModelTime, ModelVersion, ProfileJob
+from tuner.records.model_store.writing import MOST_PART
 from tuner.records.store import RecordStore
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")

@@ -8,7 +8,7 @@ import click
 
 from tunefarm import settings
 from tunefarm.cli.completion import CompletedText
-from tuner.records.models.facts import Model
+from tuner.records.model_store.facts import Model
 from tuner.records.store import RecordStore
 
 DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")

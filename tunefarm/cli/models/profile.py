@@ -18,8 +18,8 @@ from tunefarm.cli.models.names import DB, ModelName, find_model
 from tunefarm.cli.models.run import run
 from tuner.kernels.stored import check_profilable
 from tuner.process_identity import process_name
-from tuner.records.models.facts import ModelVersion
-from tuner.records.models.jobs import LEASE_S
+from tuner.records.model_store.facts import ModelVersion
+from tuner.records.model_store.jobs import LEASE_S
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)

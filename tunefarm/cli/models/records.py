@@ -22,7 +22,7 @@ from tuner.kernels.peaks import told_peaks
 from tuner.process_identity import user_name
 from tuner.records.errors import RecordError, StoreMissing
 from tuner.records.lookup.keys import toolchain_key
-from tuner.records.models.facts import ModelVersion, NewModelTime
+from tuner.records.model_store.facts import ModelVersion, NewModelTime
 from tuner.records.store import RecordStore
 from tuner.toolchain import toolchain
 

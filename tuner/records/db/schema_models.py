@@ -24,7 +24,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from tuner.records.db import schema_farm
 from tuner.records.db.schema import Base, add_columns
 from tuner.records.db.types import RowId
-from tuner.records.models.facts import ModelTimeFacts
+from tuner.records.model_store.facts import ModelTimeFacts
 
 METADATA = schema_farm.TokenRow.metadata
 """Every table: of this file, of `tuner.records.db.schema` and of `tuner.records.db.schema_farm`."""

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.errors import InvalidRecord
-from tuner.records.models import jobs, reading, writing
-from tuner.records.models.facts import (
+from tuner.records.model_store import jobs, reading, writing
+from tuner.records.model_store.facts import (
     ANYONE,
     GraphCall,
     KernelShare,

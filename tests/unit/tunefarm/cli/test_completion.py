@@ -6,7 +6,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tunefarm.cli.commands import cli
-from tuner.records.models.facts import NewModelVersion
+from tuner.records.model_store.facts import NewModelVersion
 from tuner.records.store import RecordStore
 
 

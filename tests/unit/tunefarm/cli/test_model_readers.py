@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.run import Outcome, run_cli
-from tuner.records.models.facts import NewModelVersion
+from tuner.records.model_store.facts import NewModelVersion
 from tuner.records.store import RecordStore
 
 

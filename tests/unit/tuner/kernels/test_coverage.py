@@ -13,7 +13,7 @@ from tunefarm.script import relax as R
 from tuner.kernels.coverage import REACHED, ModelCoverage, covered, least_seconds
 from tuner.kernels.model_version import graph_calls, plan_of_module
 from tuner.records.model import BestConfig, BestLookup
-from tuner.records.models.facts import KernelShare, ModelTask
+from tuner.records.model_store.facts import KernelShare, ModelTask
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

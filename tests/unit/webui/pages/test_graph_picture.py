@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.records.models.facts import GraphCall
+from tuner.records.model_store.facts import GraphCall
 from webui.pages.graph_picture import BOX_HEIGHT, BOX_WIDTH, HEATS, CallShare, graph_picture, label_of
 
 

@@ -14,7 +14,7 @@ from tests.kit.cli.run import run_cli
 from tests.kit.records.farm import TOOLCHAIN, V3, Farm
 from tests.kit.records.runs import TARGET, Lab
 from tuner.records.model import NewRun, NewRunTask
-from tuner.records.models.facts import NewModelVersion
+from tuner.records.model_store.facts import NewModelVersion
 from tuner.records.store import RecordStore
 
 

@@ -23,7 +23,7 @@ from tuner.records.db.schema_models import (
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
 from tuner.records.facts import from_columns, of_row
-from tuner.records.models.facts import (
+from tuner.records.model_store.facts import (
     EVERYONE,
     GraphCall,
     KernelShare,

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, insert, select, update
 from tuner.records.db.schema_models import ProfileJobRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord
-from tuner.records.models.facts import JobState, ProfileJob
-from tuner.records.models.writing import version_row
+from tuner.records.model_store.facts import JobState, ProfileJob
+from tuner.records.model_store.writing import version_row
 from tuner.records.runs.claims import current_time
 from tuner.records.runs.stopping import QUIET_S
 
