@@ -54,7 +54,7 @@ def drop_small(x: Lin, size: int) -> tuple[Lin, Lin] | None:
 
 
 def _shares(x: Lin, d: int) -> list[int]:
-    """Divisors of d shared with a coefficient of x, greatest first, without 1."""
+    """Yield divisors of d that a coefficient of x shares, greatest first, without 1."""
     return sorted({g for c in x.terms.values() if (g := gcd(c, d)) > 1}, reverse=True)
 
 

@@ -57,7 +57,7 @@ def _search(t: Atoms, x: Lin, depth: int, steps: list[int]) -> bool:
 
 
 def _raise(t: Atoms, x: Lin, atom: Atom, c: int) -> Iterator[tuple[Lin, ...]]:
-    """Sums without `atom`: x is at most the greatest of each tuple yielded."""
+    """Yield tuples of sums without `atom`: x is at most the greatest sum of each tuple."""
     rest = Lin({a: k for a, k in x.terms.items() if a is not atom}, x.const)
     match atom.kind:
         case k if k == VAR:

@@ -76,7 +76,7 @@ def _floating(x: Any, y: Any) -> tuple[PrimExpr, PrimExpr] | None:
 
 
 def _floor_divide(x: Any, y: Any) -> PrimExpr:
-    """Divide. For floats it is the quotient of what `_floor_mod` leaves, as in numpy."""
+    """Divide rounding down. For floats the quotient is computed from what `_floor_mod` leaves, as in numpy."""
     floats = _floating(x, y)
     if floats is None:
         return ops.floordiv(x, y)

@@ -116,7 +116,7 @@ def _added(parts: Sequence[Tensor], name: str) -> Tensor:
 
 
 def _reaching(order: Sequence[Operation], wanted: Sequence[Tensor]) -> set[Tensor]:
-    """The tensors that one of `wanted` goes into, and these themselves."""
+    """Return the tensors that depend on one of `wanted`, and `wanted` themselves."""
     found = set(wanted)
     for op in order:
         if any(read in found for read in op.input_tensors):
@@ -138,7 +138,7 @@ class _Use:
 def _passed_on(
     op: Operation, index: int, adjoint: Tensor, prefix: Sequence[PrimExpr], reaching: set[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The parts of the adjoints of what `op` reads that come through its output `index`."""
+    """Return the parts of the adjoints of what `op` reads that stem from its output `index`."""
     if not isinstance(op, ComputeOp):
         if isinstance(op, PlaceholderOp):
             return
@@ -183,7 +183,7 @@ def _through_reduction(op: ComputeOp, reduce: n.Reduce, seed: PrimExpr) -> tuple
 
 
 def _kind(reduce: n.Reduce) -> type[n.BinaryOp] | None:
-    """Add for a sum, Max or Min for what chooses one of two values."""
+    """Return Add for a sum, or Max or Min for a choice of one of two values."""
     combiner = reduce.combiner
     if len(combiner.result) != 1:
         return None
@@ -198,7 +198,7 @@ def _kind(reduce: n.Reduce) -> type[n.BinaryOp] | None:
 
 
 def _slopes(expr: PrimExpr, seed: PrimExpr) -> Iterator[tuple[n.ProducerLoad, PrimExpr]]:
-    """Every load in `expr` that it depends on smoothly, with `seed` times the derivative of `expr` by it."""
+    """Find every load on which `expr` depends smoothly, with `seed` times the derivative of `expr` by that load."""
     match expr:
         case n.ProducerLoad():
             yield expr, seed
@@ -257,7 +257,7 @@ def _slopes_of_call(call: n.Call, seed: PrimExpr) -> Iterator[tuple[n.ProducerLo
 
 
 def _gathered(op: ComputeOp, use: _Use, lead: Sequence[n.Var], prefix: Sequence[PrimExpr]) -> Tensor:
-    """The part of the adjoint of the tensor read at `use`: summed over the axes that its indices leave open."""
+    """Return the part of the adjoint at `use`, summed over the axes that its indices leave open."""
     read = use.load.producer
     axes = [*op.axis, *op.reduce_axis]
 

@@ -153,7 +153,7 @@ def _check_state(init: Tensor, update: Tensor, state: Tensor, what: str, span: S
 
 
 def _check_body(op: ScanOp, what: str, span: Span | None) -> None:
-    """The init does not hang on the states, and no other kind of operation than compute does."""
+    """Check that the init does not depend on the states, and that only computes do."""
     states = {t.op for t in op.state_placeholder}
     for first in op.init:
         if states & set(topological([first])):

@@ -20,7 +20,7 @@ def _number(x: Any) -> PrimExpr:
 
 
 def _huge(dtype: str) -> float:
-    """A number from which on x² + 1 equals x² in `dtype`, and far below those whose x² overflows."""
+    """Return a number so large that x² + 1 equals x² in `dtype`, but far below overflow of x²."""
     return {16: 2.0**7, 32: 2.0**14}.get(parse_dtype(dtype).bits, 2.0**28)
 
 

@@ -87,7 +87,7 @@ def _scaled(work: _Work, count: float, *, has_loop: bool) -> _Work:
 
 
 def _extent(loop: n.For) -> float:
-    """The loop's iterations; few for one that goes on where another of unknown extent ended."""
+    """Return the loop's iterations; few if the loop continues one of unknown extent."""
     found = ops.as_int(loop.extent)
     if found is not None:
         return found

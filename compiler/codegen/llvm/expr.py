@@ -178,10 +178,11 @@ def _extreme(g: Gen, expr: n.BinaryOp) -> str:
 
 
 def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number: bool) -> str:
-    """b where it is beyond a, NaN where b is, else a: NaN stays whichever side it is on. `is_number`: b is not NaN.
+    """Return b if it is beyond a, NaN if b is NaN, else a. So NaN stays on either side. `is_number`: b is not NaN.
 
-    On a CPU that NaN is a number of its own. Were it b, LLVM would see one choice by two questions in place of the
-    machine's maximum (or minimum) and a choice."""
+    On a CPU that NaN is a constant of its own. If it were b, LLVM would merge both tests into one choice, and would not
+    use the machine's maximum or minimum.
+    """
     if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
         x, y = convert(g, a, dtype, wide), convert(g, b, dtype, wide)

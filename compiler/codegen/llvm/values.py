@@ -151,7 +151,8 @@ def _to_narrow_integers(g: Gen, value: str, lanes: int, target: str) -> str:
 
 
 def _to_odd_single(g: Gen, value: str, lanes: int) -> str:
-    """float64 to float32, inexact results made odd: rounding those once more gives what one rounding would.
+    """Convert float64 to float32, rounding inexact results to odd: rounding those again gives the same as rounding
+    once.
 
     LLVM calls a library for float64 to float16 that not every machine has.
     """

@@ -73,16 +73,16 @@ def _finish(m: MathBody, x: str, result: str) -> str:
 
 
 def _logarithm(m: MathBody, x: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
-    """The sum of the parts of x. Those of float32 carry what is special, so that most vectors pay for one test. In
-    float64 a step's second part may be negative, and infinity less infinity is no number."""
+    """The sum of the parts of x. In float32 the parts carry the special values, so that most vectors need only one
+    test. In float64 a step's second part may be negative, and infinity less infinity is no number."""
     if m.bits == 32:
         return _sum(m, *_parts(m, x), scale, step)
     return _finish(m, x, _sum(m, *normal(m, x), scale, step))
 
 
 def _parts(m: MathBody, x: str) -> tuple[str, str]:
-    """(e, f) of any x: e is infinite or NaN where the logarithm is, f is never. What is no positive normal number is
-    seen to apart, in vectors that have it."""
+    """(e, f) of any x: e is infinite or NaN where the logarithm is, f is never. Vectors with a number that is not
+    positive and normal take a separate path."""
     exponent, bits = _split(m, x)
     e, f = _to_float(m, exponent), m.sub(m.from_bits(bits), 1.0)
     low, high = m.test("ult", x, 2.0 ** (1 - m.bias)), m.test("oeq", x, math.inf)

@@ -117,5 +117,5 @@ class KVCache(Effect):
 
 
 def _impure(name: str, *args: Any) -> Call:
-    """A call that makes something new each time, and must not be taken for one like it."""
+    """Make a call that creates something new each time, so it must not be merged with an equal call."""
     return Call(ExternFunc(name), args, None, (ObjectStructInfo(),))

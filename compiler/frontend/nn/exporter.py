@@ -90,7 +90,7 @@ class Exporter:
                 param.stand_for(expr)
 
     def _stand(self, weights: Sequence[Var], packed: Var | None) -> None:
-        """Have the function's parameters stand for those of the module."""
+        """Let the function's parameters stand for those of the module."""
         for index, ((path, param), var) in enumerate(zip(self.parameters, weights)):
             param.stand_for(var if packed is None else self.builder.emit(TupleGetItem(packed, index), path))
 

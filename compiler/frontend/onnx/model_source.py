@@ -158,7 +158,7 @@ class TensorSource:
 
 
 def _held(tensor: TensorProto) -> int | None:
-    """How many elements a tensor holds at most; None where that is for numpy to say."""
+    """Return the most elements that a tensor holds; None if numpy is to decide."""
     if tensor.HasField("raw_data"):
         if tensor.data_type in SMALL_FLOATS or tensor.data_type in SMALL_INTS:
             return 4 * len(tensor.raw_data)

@@ -55,8 +55,8 @@ def _save(program: Any, path: Path) -> None:
 
 
 def _torchvision() -> Any:
-    """torchvision, also a build for CUDA beside torch's for CPUs: its own operators cannot be loaded, which no model
-    needs that is exported here, but importing it asks for two."""
+    """Import torchvision, even a build for CUDA beside torch for CPUs. Its own operators do not load then; no model
+    exported here needs them, but the import asks for two."""
     try:
         try:
             import torchvision

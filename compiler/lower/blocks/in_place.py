@@ -80,7 +80,7 @@ class _Uses:
 
 
 class _Search:
-    """Which temporaries can have the place of which results."""
+    """Finds which temporaries can be kept in the place of which results."""
 
     def __init__(self, body: Stmt, given: frozenset[n.Buffer]) -> None:
         self.found: dict[n.Buffer, n.Buffer] = {}
@@ -161,7 +161,8 @@ def _alike(a: n.Buffer, b: n.Buffer) -> bool:
 
 
 def _box(indices: Sequence[PrimExpr], loops: Sequence[n.For]) -> Box | None:
-    """The box of which each element is touched once while `loops` run; None when it is none, or not seen to be one."""
+    """Return the box of which each element is touched once while `loops` run; None if there is none, or none is
+    found."""
     variables, found = [loop.loop_var for loop in loops], list[tuple[PrimExpr, int]]()
     steps: set[int] = set()
     for index in indices:

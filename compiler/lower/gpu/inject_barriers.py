@@ -255,7 +255,7 @@ class _Injector:
     # -------------------------------------------------------------------------------- questions
 
     def _diverges(self, stmt: Stmt) -> bool:
-        """Whether some threads of a block may run the inside of `stmt` and others not, or more often."""
+        """Whether only some threads of a block may run the inside of `stmt`, or some may run it more often."""
         match stmt:
             case n.For(kind=ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)):
                 return self._is_partial(tag, stmt.extent)

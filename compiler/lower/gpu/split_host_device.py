@@ -130,7 +130,7 @@ def _named(kernel: n.PrimFunc, name: GlobalVar) -> n.PrimFunc:
 
 
 def _passed(func: n.PrimFunc, workspaces: list[n.Buffer]) -> list[tuple[n.Var, n.Buffer | None, n.Var]]:
-    """Return what launches can pass: the parameter, its buffer, and what stands for it in the function's body."""
+    """Return what launches can pass: the parameter, its buffer, and its expression in the function's body."""
     buffers = [(param, func.buffer_map.get(param)) for param in func.params]
     passed = [(param, buffer, param if buffer is None else buffer.data) for param, buffer in buffers]
     passed += [(shape.var, None, shape.var) for shape in shape_vars(func)]

@@ -161,8 +161,8 @@ class ThreadRanges:
         return _Touched.of(np.broadcast_to(counted, whole)[mask], np.broadcast_to(numbers, whole)[mask])
 
     def _limit(self, condition: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> PrimExpr | None:
-        """Return what is below 0 where `condition` holds, whatever the common variables are: their least part is taken.
-        None where that is not known."""
+        """Return the sum that is below 0 where `condition` holds, whatever the common variables are: it has their least
+        value. None where that is not known."""
         match condition:
             case n.LT():
                 low, high, slack = condition.a, condition.b, 0

@@ -277,7 +277,8 @@ class _Rewriter:
         return False
 
     def _shuffles(self, width: int) -> Iterator[Stmt]:
-        """Each exchange is a statement of its own: a combination may use what it brings twice, or not at all."""
+        """Exchange parts by shuffles. Each is a statement of its own, because a combination may use its result twice or
+        not at all."""
         self._memory.append(self._other)
         other = n.BufferLoad(self._other, (ops.const(0),))
         distance = width // 2

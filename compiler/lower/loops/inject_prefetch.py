@@ -119,7 +119,7 @@ class _Stream:
 
 
 def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
-    """Return as many of `offsets` as touch each line that all of them do."""
+    """Return the fewest of `offsets` that touch every line which all of them touch."""
     last: int | None = None
     for offset in sorted(offsets):
         if last is None or offset >= last + line:
@@ -128,7 +128,7 @@ def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
 
 
 def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
-    """Return what `loop` reads of the buffers behind `given`, where it is another place in each iteration and known
+    """Return the reads of `loop` from the buffers behind `given` whose place moves with each iteration and is known
     before."""
     inner = {node.loop_var: node for node in walk(loop.body) if isinstance(node, n.For)}
 

@@ -117,8 +117,8 @@ def inject_software_pipeline(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A statement of the loop: `stage` iterations behind, at place `order`. `group`: of the copies it makes, counted
-    within an iteration; None for one that copies nothing by itself."""
+    """A statement of the loop: `stage` iterations behind, at place `order`. `group`: the group of its asynchronous
+    copies, counted within an iteration; None if it makes none."""
 
     stmt: Stmt
     stage: int

@@ -99,7 +99,7 @@ class _Group:
         return [prefetch(read.buffer, ops.add(first, at * line), _L2) for at in range(lines)]
 
     def _number(self) -> PrimExpr:
-        """The number of a step among those of its group."""
+        """Return the position of a step in its group."""
         number: PrimExpr = ops.const(0)
         for loop, count in zip(self.stepped, self.most, strict=False):
             number = ops.add(ops.mul(number, count), loop.loop_var)

@@ -116,7 +116,8 @@ class _Splitter:
 
 
 def _compact_code(stmt: Stmt) -> Stmt:
-    """An edge tile with loops in place of unrolled code, but for the loops that index its local arrays.
+    """Return an edge tile with loops in place of unrolled code. Loops that index its local arrays stay unrolled, unless
+    the arrays are too large for registers.
 
     Those too, where the arrays are too large for registers anyway.
     """

@@ -91,7 +91,7 @@ def _is_of(node: Node, allocation: n.Allocate) -> bool:
 
 
 def _in_lanes(value: PrimExpr) -> bool:
-    """Whether each lane of a value is made of the same lane of others."""
+    """Whether each lane of a value depends only on the same lane of other values."""
     return not any(isinstance(node, n.Call | n.Shuffle | n.Let) for node in walk(value))
 
 

@@ -55,7 +55,8 @@ def joined_parts(func: n.PrimFunc) -> tuple[int, ...] | None:
 
 
 def _starts(value: PrimExpr, axes: Sequence[n.Var], axis: int, sources: Sequence[n.Buffer]) -> dict[n.Buffer, int]:
-    """Where each source begins along the axis, as the choice between them says; nothing where it says anything else."""
+    """Return where each source begins along the axis, as the choice between them tells; nothing if it tells anything
+    else."""
     found: dict[n.Buffer, int] = {}
     while True:
         start, chosen, rest = 0, value, None

@@ -157,7 +157,7 @@ def _alternatives(pattern: DFPattern) -> set[DFPattern]:
 
 
 def _optional(patterns: list[DFPattern]) -> set[DFPattern]:
-    """The patterns that are only parts of alternatives, or of what must not match."""
+    """Return the patterns that are only parts of alternatives, or of patterns that must not match."""
     needed: set[DFPattern] = set()
     maybe: set[DFPattern] = set()
 

@@ -83,7 +83,7 @@ class Matching:
             yield from self.solve_all(patterns[1:], exprs[1:])
 
     def _name(self, expr: RelaxExpr) -> RelaxExpr:
-        """The variable next to the value of `expr`."""
+        """Return the variable that is bound to the value of `expr` directly."""
         while isinstance(expr, Var) and isinstance(self.bindings.get(expr), Var):
             expr = self.bindings[expr]
         return expr

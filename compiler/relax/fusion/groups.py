@@ -256,8 +256,8 @@ class _Grouping:
     def _is_cheap(self, inside: set[int], end: int) -> bool:
         """Whether a group does little more than its kernels apart.
 
-        A value that only kernels without a sum read is computed where it is read. Those that read it at their own
-        place share one computation.
+        A value that only kernels without a sum read is computed where it is read. Readers at the same place share one
+        computation.
         """
         alone = together = 0.0
         times: dict[int, float] = {}

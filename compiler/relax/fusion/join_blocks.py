@@ -156,13 +156,13 @@ def _values_at(block: n.Block, store: n.BufferStore, indices: Sequence[PrimExpr]
 
 
 def _is_place(store: n.BufferStore, buffer: n.Buffer) -> bool:
-    """Whether elements of `buffer` say where something else lies, where a name would not be known."""
+    """Whether elements of `buffer` are used as positions, where a name for them would not be allowed."""
     places = [index for node in walk(store) if isinstance(node, n.BufferLoad) for index in node.indices]
     return any(isinstance(node, n.BufferLoad) and node.buffer is buffer for index in places for node in walk(index))
 
 
 def _is_worth(source: n.BufferStore, reader: n.BufferStore, loads: Sequence[n.BufferLoad]) -> bool:
-    """Whether a value is computed no more often in its reader than by itself."""
+    """Whether a value is computed no more often in its reader than in its own block."""
     how = reads_at(reader.buffer, reader.indices, source.buffer, loads[0].indices)
     if how is Reads.POINT:
         return True

@@ -119,7 +119,7 @@ def _einsum_info(use: Use) -> StructInfo:
 
 
 def _einsum_flops(call: Call) -> PrimExpr | None:
-    """A multiplication and an addition for each combination of all indices, taken for those of the operands."""
+    """Count a multiplication and an addition for each combination of all indices of the operands."""
     counts = [elements(info) for info in tensors_in(info_of(call.args[0]))]
     known = [count for count in counts if count is not None]
     if len(known) != len(counts):

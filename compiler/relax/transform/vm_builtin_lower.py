@@ -96,7 +96,7 @@ def _to_device(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
 
 
 def _view(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
-    """Return what is left out is the shape, the element type, the offset that the data has."""
+    """Fill in what is left out: the shape, the element type and the offset of the data."""
     data, shape, dtype, offset = call.args
     (info,) = infos
     assert isinstance(info, TensorStructInfo)

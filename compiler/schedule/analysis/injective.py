@@ -44,12 +44,12 @@ class _Ranges:
         self._sums: dict[n.Var, list[Term]] = {}  # a variable that stands for a sum
 
     def narrow(self, atom: PrimExpr, extent: int) -> None:
-        """Take in that `atom` has but `extent` values."""
+        """Record that `atom` has only `extent` values."""
         known = self.span(atom)
         self._narrowed[expr_key(atom)] = extent - 1 if known is None else min(extent - 1, known)
 
     def add(self, terms: list[Term], extent: int) -> None:
-        """Take in that the sum of `terms` has but `extent` values."""
+        """Record that the sum of `terms` has only `extent` values."""
         var = n.Var("sum", terms[0][1].dtype)
         self._spans[var] = extent
         self._sums[var] = terms
@@ -70,7 +70,7 @@ class _Ranges:
         return variables(atom) if parts is None else {v for _, part in parts for v in self.variables(part)}
 
     def digits(self, atom: PrimExpr, moving: set[n.Var]) -> list[_Digit]:
-        """Return what `atom` tells; a sum tells its terms."""
+        """Return the digits that `atom` determines; a sum determines its terms."""
         parts = self._sums.get(atom) if isinstance(atom, n.Var) else None
         return [_digit(atom)] if parts is None else _digits(parts, moving, self)
 
@@ -81,7 +81,7 @@ class _Ranges:
         return self._analyzer
 
     def span(self, atom: PrimExpr) -> int | None:
-        """The greatest less the least value."""
+        """Return the greatest value less the least."""
         if self._narrowed and (span := self._narrowed.get(expr_key(atom))) is not None:
             return span
         if isinstance(atom, n.Var) and (extent := self._spans.get(atom)) is not None:
@@ -109,8 +109,8 @@ def undetermined(
 
 
 def _take_in(predicate: PrimExpr, ranges: _Ranges) -> None:
-    """Let `ranges` know what `predicate` bounds: variables, and sums, each of which becomes a variable. A split of a
-    part keeps the part in its range with such a condition, which its loops alone do not show."""
+    """Record in `ranges` the bounds that `predicate` sets to variables and sums. A sum becomes one variable. When a
+    part of a loop is split, only such a condition shows its range."""
     bounds = [c for c in conjuncts(predicate) if isinstance(c, n.LT) and isinstance(c.b, n.IntImm)]
     for condition in sorted(bounds, key=lambda c: len(variables(c.a))):
         low, end = ranges.analyzer.const_int_bound(condition.a)[0], ops.as_int(condition.b)
@@ -145,7 +145,7 @@ def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges)
 
 
 def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
-    """The digits that the value of `expr` tells; none when its terms cannot be told apart."""
+    """Return the digits that the value of `expr` determines; none if its terms cannot be separated."""
     return _digits(ranges.grouped(terms_of(expr, 1)), moving, ranges)
 
 

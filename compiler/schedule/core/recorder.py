@@ -216,7 +216,7 @@ class StepRecorder:
         return outputs
 
     def _rendered(self, error: ScheduleError) -> ScheduleError:
-        """`error` with as much in it as the schedule was asked to show."""
+        """Return `error` with as much detail as the schedule was asked to show."""
         match self._render:
             case "detail":
                 return error
@@ -255,7 +255,7 @@ def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:
 
 
 def _begin(mod: IRModule) -> State:
-    """The module before any step, its only function or that called "main" worked on."""
+    """Return the module before any step. Its only function, or the one called "main", is worked on."""
     state = State.of({g.name_hint: f for g, f in n.prim_funcs(mod).items()})
     if state.main is not None:
         try:

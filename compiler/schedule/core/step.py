@@ -262,7 +262,7 @@ def attributes(step: Step) -> dict[str, Any]:
 
 
 def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
-    """`broken`, pointing at what the step is applied to where it points at nothing."""
+    """Point `broken` at what the step is applied to, unless it points somewhere already."""
     first = next((value for value in values if isinstance(value, n.Var | str)), None)
     return broken if broken.where is not None else type(broken)(broken.rule, first, broken.hint)
 

@@ -102,8 +102,8 @@ def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
 def _past_domain(
     inside: list[n.For], block: n.Block, axes: list[_Axis], values: list[PrimExpr], guard: PrimExpr
 ) -> list[PrimExpr]:
-    """Return what keeps the last tile in the domains of `block`, where `guard` does not. The loops that are there may
-    never get as far, but loops that run over all of the new block's axes would."""
+    """Return the condition that keeps the last tile in the domains of `block`, where `guard` does not. The loops that
+    are there may never get as far, but loops that run over all of the new block's axes would."""
     analyzer = analyzer_of(inside)
     for axis in axes:
         assert axis.iter_var.dom is not None
@@ -234,7 +234,8 @@ def _parted_predicate(
 
 
 def _in_axes(condition: PrimExpr, axes: list[_Axis], moving: set[n.Var]) -> PrimExpr | None:
-    """`condition`, a comparison of a sum, with its part of outer loops told by an axis; None when none tells it."""
+    """Express `condition`, a comparison of a sum, with an axis in place of its outer loops; None if no axis equals that
+    part."""
     if not variables(condition) - moving:
         return condition
     if not isinstance(condition, n.CmpOp) or variables(condition.b):

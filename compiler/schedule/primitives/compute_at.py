@@ -250,7 +250,7 @@ def _check_sole_writer(func: n.PrimFunc, me: Member, scope: BlockDataflow, outpu
 
 
 def _check_free_to_rise(me: Member, scope: BlockDataflow, path: Path, makers: list[Member]) -> None:
-    """`me` stands behind the loop, and nothing between them stands in its way."""
+    """Check that `me` stands behind the loop, and that no statement between them prevents the move."""
     order = scope.members
     inside = [i for i, m in enumerate(order) if _under(m, path)]
     mine = order.index(me)
@@ -358,7 +358,7 @@ def _available(
 
 
 def _covers(analyzer: Analyzer, made_in_all: Side, iv: n.IterVar, offset: int) -> bool:
-    """Whether v + offset is made at some time for every v in the domain of `iv`."""
+    """Whether v + offset is computed at some time for every v in the domain of `iv`."""
     assert iv.dom is not None
     low, extent = made_in_all
     least, most = ops.add(iv.dom.min, offset), ops.add(ops.add(iv.dom.min, iv.dom.extent), offset)

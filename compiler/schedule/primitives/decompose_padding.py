@@ -95,7 +95,7 @@ def _padding(me: Member) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
 
 
 def _check_alone(me: Member, scope: BlockDataflow, store: n.BufferStore) -> None:
-    """No other block sees the constant where the value belongs."""
+    """Check that no other block would see the constant in place of a value."""
     buffer = store.buffer
     if me.reads(buffer):
         raise Illegal(f"block {me.name!r} reads {buffer.name!r}, which it writes", me.name)

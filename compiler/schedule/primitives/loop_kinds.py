@@ -90,8 +90,8 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
 
 
 def _shares_work(outer: n.For, inner: n.For) -> bool:
-    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis. None of these hangs
-    on which thread of `outer` it is in, and all they write is seen by every thread."""
+    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis. No iteration may
+    depend on its thread of `outer`, and every thread must see all that they write."""
     if _tag(outer) == "vthread" or _tag(inner) == "vthread":
         return True
     return all(

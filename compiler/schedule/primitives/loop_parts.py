@@ -121,7 +121,7 @@ def merge(func: n.PrimFunc, *loops: n.Var) -> Effect:
 
 
 def _parting(paths: Sequence[Path]) -> int:
-    """The position in the paths of the statements where they part: children of one sequence, neighbours in order."""
+    """Return the position in the paths at which the statements part. They are neighbours, in order, in one sequence."""
     first = paths[0]
     depth = 0
     while all(depth < len(path) and path[depth] is first[depth] for path in paths):

@@ -149,7 +149,7 @@ def _once(iv: n.IterVar) -> bool:
 
 
 def _check_sum(me: Member, axis: n.Var) -> None:
-    """Along `axis` the block adds up products that are 0 where the padding of their factors is."""
+    """Check that, along `axis`, the block adds up products that are 0 in the padding of their factors."""
     reduction = reduction_of(me)
     if reduction.kind is not n.Add:
         raise Illegal(

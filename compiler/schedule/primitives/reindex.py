@@ -128,7 +128,7 @@ def _reindex_cache(func: n.PrimFunc, block: str, which: tuple[str, int], storage
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy that a block uses: element `own` of `cached` in each iteration of `axes`."""
+    """A copy that a block uses. Each iteration of `axes` uses element `own` of `cached`."""
 
     buffer: n.Buffer
     cached: n.Buffer

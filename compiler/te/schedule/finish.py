@@ -148,7 +148,7 @@ class Finisher:
         return func
 
     def _meaning(self, path: tree.Path, nest: StageNest) -> dict[n.Var, PrimExpr]:
-        """Return what the stage's axes and the schedule's thread axes are at the block that `path` leads to."""
+        """Express the stage's axes and the schedule's thread axes at the block to which `path` leads."""
         realize, op = realize_at(path), nest.stage.op
         roots = zip((*op.axis, *op.reduce_axis), realize.iter_values)
         meaning: dict[n.Var, PrimExpr] = {axis.var: value for axis, value in roots}

@@ -318,7 +318,7 @@ def in_axis_names(message: str, func: n.PrimFunc, names: Mapping[n.Var, str]) ->
 
 
 def _renamed(line: str, name: str) -> str:
-    """A drawn loop under another name, its arrow in the same column."""
+    """Rename a drawn loop, and keep its arrow in the same column."""
     found = _LOOP.match(line)
     assert found is not None
     text = f"{found[1]}{name}{found[3]}"

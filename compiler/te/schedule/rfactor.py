@@ -79,7 +79,7 @@ def _axis(old: IterVar, extent: PrimExpr, kind: IterType) -> IterVar:
 
 
 def _kept(leaf: IterVar, extent: PrimExpr) -> IterVar:
-    """A reduction leaf as an axis of the partial reduction, which the program can still name by it."""
+    """Return a reduction leaf as an axis of the partial reduction; the program can still name it."""
     return leaf if leaf.dom is not None else IterVar(Range.from_extent(extent, leaf.dtype), leaf.var, leaf.iter_type)
 
 

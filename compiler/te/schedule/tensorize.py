@@ -137,7 +137,7 @@ class _Tile:
         return meaning
 
     def _extent(self, local: PrimExpr) -> int | None:
-        """How many values `local`, which starts at 0, takes in the tile; None when that is not known."""
+        """Return how many values `local`, which starts at 0, takes in the tile; None if that is not known."""
         span = self.analyzer.int_set(local, self.inner)
         last = None if span is None else ops.as_int(self.analyzer.simplify(span[1]))
         return None if last is None else last + 1

@@ -183,7 +183,7 @@ def _turning(dtype: str, group: int) -> None:
 
 
 def _kept(buffer: n.Buffer) -> n.Call:
-    """A tile of sums on its way to memory."""
+    """Store a tile of sums that is still in registers."""
     whole = _whole(buffer)
     return call("tir.x86_amx_kept", whole.dtype, whole)
 

@@ -64,7 +64,7 @@ class For(Stmt):
             self._complete()
 
     def _is_ready(self) -> bool:
-        """Whether all is as it should be: what the compiler itself makes, and quicker to see than what is missing."""
+        """Whether nothing needs conversion, as in loops that the compiler itself makes. This quick test comes first."""
         low, extent, var = self.min, self.extent, self.loop_var
         return (
             type(self.kind) is ForKind

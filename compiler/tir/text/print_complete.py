@@ -87,7 +87,7 @@ class CompletePrinter(StmtPrinter):
 
 
 def _digits(value: float) -> str:
-    """A number with the 17 digits that tell doubles apart."""
+    """Print a number with 17 digits, which distinguish all doubles."""
     return f"{value:.17g}"
 
 

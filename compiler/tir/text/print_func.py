@@ -118,7 +118,7 @@ def _function_body(p: StmtPrinter, body: Stmt, sugar: bool) -> None:
 
 
 def _is_implied_root(body: n.BlockRealize) -> bool:
-    """Whether the outermost block says nothing that its contents do not."""
+    """Whether the outermost block states nothing beyond its contents."""
     block = body.block
     if block.name_hint != "root" or block.iter_vars or block.reads or block.writes or block.match_buffers:
         return False

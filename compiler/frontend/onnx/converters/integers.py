@@ -86,7 +86,8 @@ def conv_sums(
 def _corrected_sums(
     g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, xz: TensorValue | None, wz: TensorValue | None
 ) -> RelaxExpr:
-    """The sums less what zero points add, which are convolutions with ones: they know what lies outside of an image."""
+    """Subtract the contribution of zero points from the sums. It is a convolution with ones, which respects the image's
+    border."""
     rank, groups, image = g.rank(x), node.int("group", 1), g.expr(x)
     each = g.emit(op.ones(g.shape_expr([groups, *g.shape(w)[1:]]), "int8"))
     ones = g.emit(op.ones(g.shape_expr([1, *g.shape(x)[1:]]), "int8"))
@@ -115,7 +116,7 @@ def _corrected_sums(
 
 
 def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, zero: int) -> RelaxExpr:
-    """The sums less what a zero point of images that is known adds, which is one number a filter."""
+    """Subtract the contribution of a known zero point of images from the sums: one number for each filter."""
     rank = g.rank(x)
     window, image = conv_window(g, node, x, w), g.expr(x)
     if any(window.pads):  # what lies around an image is 0, which is the zero point

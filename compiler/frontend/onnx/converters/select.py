@@ -209,7 +209,7 @@ def roi_align(g: GraphBuilder, node: Node) -> Result:
 
 
 def _with_batch(regions: Tensor, batch: Tensor, images: PrimExpr) -> Tensor:
-    """Regions with the number of their image before them, which is one that there is."""
+    """Put the image's number, limited to existing images, before each region."""
 
     def at(i: PrimExpr, k: PrimExpr) -> Any:
         place = ops.maximum(k - 1, ops.const(0, k.dtype))
@@ -229,7 +229,7 @@ def max_roi_pool(g: GraphBuilder, node: Node) -> Result:
 
 
 def _of_images(regions: Tensor, images: PrimExpr) -> Tensor:
-    """Regions whose first number is that of an image that there is."""
+    """Limit the first number of each region to existing images."""
 
     def at(i: PrimExpr, k: PrimExpr) -> Any:
         value = regions(i, k)

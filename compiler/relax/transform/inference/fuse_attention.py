@@ -269,8 +269,8 @@ def _permuted(rewriter: CallRewriter, expr: RelaxExpr, axes: Sequence[int]) -> R
 
 
 def _transposed(rewriter: CallRewriter, expr: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...]] | None:
-    """Return what `expr` is the transposition of, and how: as such, or as matrices in one batch that is several
-    again."""
+    """Return the value of which `expr` is the transposition, and how: directly, or as matrices in one batch that is
+    split again."""
     inner = rewriter.call_of(expr, "relax.permute_dims")
     if inner is not None:
         return inner.args[0], _axes(inner)

@@ -112,7 +112,8 @@ class _Kills(Renewal):
         return self._roots.get(var, var)
 
     def _is_freed(self, value: RelaxExpr) -> bool:
-        """Whether forgetting a value may free memory: not, where something else holds it until the function ends."""
+        """Whether forgetting a value may free memory. It does not if something else holds the value until the function
+        ends."""
         match value:
             case Call() if _name(value) == _TENSOR:
                 return value.args[0] not in self._shared

@@ -155,7 +155,7 @@ class _Lifting:
         return self.by_key[key]
 
     def position(self, key: Hashable) -> tuple[int, int]:
-        """Weights come first, computed values in order then."""
+        """Return the position of a result: weights come first, then computed values in order."""
         var = self.variable(key)
         return (0, self.weights.index(var)) if var in self.weights else (1, self.early.index(var))
 

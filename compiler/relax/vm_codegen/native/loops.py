@@ -145,7 +145,7 @@ def _whole(items: Sequence[RelaxExpr], fields: Mapping[Var, TupleGetItem]) -> Va
 
 
 def _does_nothing(binding: Binding) -> bool:
-    """Whether a binding after a call is none that runs: a name for what there is, or the end of a value's life."""
+    """Whether a binding after a call runs nothing: it renames a value, or ends its life."""
     match binding.value:
         case Var() | Tuple() | TupleGetItem():
             return not isinstance(binding, MatchCast)

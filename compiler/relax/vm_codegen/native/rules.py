@@ -298,7 +298,7 @@ def _reshape(made: Function, value: Value, shape: Value) -> Value:
 
 
 def _check_extents(made: Function, dims: Sequence[PrimExpr]) -> None:
-    """Have it checked that extents which the function finds out are none below 0."""
+    """Have the function check that extents which it computes are not negative."""
     for extent in dims:
         if made.is_late(extent):
             made.check(ops.greater_equal(extent, int64(0)), f"{made.name}: the graph computes an extent below 0")

@@ -275,7 +275,7 @@ class Trace:
         raise NotNative("an If whose sides give different things")
 
     def _known_here(self, extent: PrimExpr) -> bool:
-        """Whether an extent rests on no number that only a branch before has found out."""
+        """Whether an extent depends on no number that was found only in an earlier branch."""
         return all(self.late.get(var, self._scope) <= self._scope for var in variables(extent))
 
     def _opened(self, value: Value) -> Value:
@@ -317,7 +317,7 @@ class Trace:
         self._emit(Fill(cell, source.dims, source if isinstance(source, Tensor) else None))
 
     def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
-        """Have what a branch gives where the If's value is: made there, or copied at the branch's end."""
+        """Put the result of a branch where the If's value is: computed there, or copied at the branch's end."""
         if isinstance(target, Merged):
             assert isinstance(source, Tensor | ShapeValue)
             if isinstance(source, Tensor):
