@@ -26,7 +26,7 @@ _MASKS = (None, "TopLeft", "BottomRight")
 
 
 def _mixed(use: Use, query: str, key: str, value: str) -> tuple[TensorStructInfo, TensorStructInfo, StructInfo]:
-    """Check query and key, and return the result's StructInfo: the query's shape with the width of the values."""
+    """Check query and key; return their StructInfo and the result's: the query's shape, the width of the values."""
     q, k, v = use.tensor(query, 4), use.tensor(key, 4), use.tensor(value, 4)
     use.check_float(query, key, value)
     dtype, device = use.dtype(query, key, value), use.vdevice(query, key, value)
