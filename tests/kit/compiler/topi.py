@@ -107,3 +107,13 @@ def _close(got: Array, want: Array, tolerance: float | None, where: str) -> None
     limit = TOLERANCE[name] if tolerance is None else max(tolerance, TOLERANCE[name])
     wide = "float64"
     np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=limit, atol=limit, err_msg=where)
+
+
+def windows(x: Array, sizes, strides, dilation, padding, filler: float) -> Array:
+    """(N, C, out..., taps...) of NC... data in float64."""
+    rank = x.ndim - 2
+    x = np.pad(x.astype("float64"), [(0, 0), (0, 0), *zip(padding[:rank], padding[rank:])], constant_values=filler)
+    spans = [(k - 1) * d + 1 for k, d in zip(sizes, dilation)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(2, x.ndim)))
+    steps = tuple(slice(None, None, s) for s in strides), tuple(slice(None, None, d) for d in dilation)
+    return seen[(slice(None), slice(None), *steps[0], *steps[1])]
