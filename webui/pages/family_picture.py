@@ -10,7 +10,7 @@ from itertools import pairwise
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
 from webui.format import duration
-from webui.pages.figures import PlotTick
+from webui.pages.figures import PlotFrame, PlotTick
 
 _WIDTH, _HEIGHT = 1060.0, 360.0
 _LEFT, _RIGHT, _TOP, _FOOT = 84.0, 20.0, 26.0, 62.0
@@ -38,15 +38,9 @@ class Column:
 
 
 @dataclass(frozen=True)
-class FamilyPicture:
+class FamilyPicture(PlotFrame):
     """Both axes are logarithmic with one size; with several a size has a place, in order."""
 
-    width: float
-    height: float
-    left: float
-    bottom: float
-    x_ticks: tuple[PlotTick, ...]
-    y_ticks: tuple[PlotTick, ...]
     lines: tuple[FamilyLine, ...]
     columns: tuple[Column, ...]
     x_label: str

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
+from typing import NamedTuple
 
 from tuner.bench.run import CONFIRMED
 from tuner.records.farm.model_farm import BenchResult
@@ -27,6 +28,18 @@ _MOST_TICKS = 8
 class PlotTick:
     at: float
     text: str
+
+
+@dataclass(frozen=True)
+class PlotFrame:
+    """The size of a picture, where its axes are, and what stands along them."""
+
+    width: float
+    height: float
+    left: float
+    bottom: float
+    x_ticks: tuple[PlotTick, ...]
+    y_ticks: tuple[PlotTick, ...]
 
 
 @dataclass(frozen=True)
@@ -159,15 +172,9 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Roofline:
+class Roofline(PlotFrame):
     """The roofline model (Williams, Waterman, Patterson 2009), both axes logarithmic."""
 
-    width: float
-    height: float
-    left: float
-    bottom: float
-    x_ticks: tuple[PlotTick, ...]
-    y_ticks: tuple[PlotTick, ...]
     roofs: tuple[Roof, ...]
     dots: tuple[Dot, ...]
     intensity_at: float
@@ -253,49 +260,47 @@ class PlotLevel:
 
 
 @dataclass(frozen=True)
-class Series:
-    width: float
-    height: float
-    left: float
-    bottom: float
-    y_ticks: tuple[PlotTick, ...]
-    x_ticks: tuple[PlotTick, ...]
+class Series(PlotFrame):
     marks: tuple[Mark, ...]
     levels: tuple[PlotLevel, ...]
 
 
+class _Timed(NamedTuple):
+    """A time to be drawn, with its interval, what to say of it, and whether it stands out."""
+
+    moment: datetime
+    cost: float
+    low: float
+    high: float
+    text: str
+    confirmed: bool
+
+
 def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
     """Results with a time, oldest first, evenly spaced; `steps` are where another level begins."""
-    low = min(r.low for r in results if r.low is not None)
-    high = max(r.high for r in results if r.high is not None)
-    ticks = _nice(0.0 if low < 0.4 * high else low, high)
-    bottom, top = _ROOF_HEIGHT - _MARGIN_BOTTOM, _MARGIN_TOP
-    gap = (_ROOF_WIDTH - _MARGIN_LEFT - _MARGIN_RIGHT) / max(1, len(results))
-
-    def px(at: float) -> float:
-        return _MARGIN_LEFT + (at + 0.5) * gap
-
-    def py(value: float) -> float:
-        return bottom - (value - ticks[0]) / (ticks[-1] - ticks[0]) * (bottom - top)
-
-    marks = []
-    for at, result in enumerate(results):
+    times = []
+    for result in results:
         cost = result.cost or 0.0
         text = f"run {result.run_id}, {stamp(result.measured_at)}: {duration(cost)}"
-        ends = py(result.low or cost), py(result.high or cost)
-        marks.append(Mark(px(at), py(cost), *ends, text, CONFIRMED in result.noise))
-    starts = [0, *steps]
-    levels = []
-    for start, end in zip(starts, [*steps, len(results)], strict=True):
-        middle = median(r.cost for r in results[start:end] if r.cost is not None)
-        levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
-    dates = tuple(PlotTick(px(at), text) for at, text in _dates([each.measured_at for each in results]))
-    numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
-    return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
+        ends = result.low or cost, result.high or cost
+        times.append(_Timed(result.measured_at, cost, *ends, text, CONFIRMED in result.noise))
+    return _drawn(times, [0, *steps])
 
 
 def time_series(times: Sequence[ModelTime], versions: Mapping[int, str]) -> Series:
     """End-to-end times of a model on a device class, oldest first; a stretch for each version, by its name."""
+    drawn = []
+    for time in times:
+        release = f", release {time.release}" if time.release else ""
+        name = versions.get(time.version_id, "an older one")
+        text = f"{stamp(time.measured_at)}: {duration(time.cost)}, version {name}{release}"
+        drawn.append(_Timed(time.measured_at, time.cost, time.low, time.high, text, bool(time.release)))
+    newer = (at for at in range(1, len(times)) if times[at].version_id != times[at - 1].version_id)
+    return _drawn(drawn, [0, *newer])
+
+
+def _drawn(times: Sequence[_Timed], starts: Sequence[int]) -> Series:
+    """At least one time, evenly spaced; a level begins at each of `starts`."""
     low, high = min(time.low for time in times), max(time.high for time in times)
     ticks = _nice(0.0 if low < 0.4 * high else low, high)
     bottom, top = _ROOF_HEIGHT - _MARGIN_BOTTOM, _MARGIN_TOP
@@ -307,20 +312,14 @@ def time_series(times: Sequence[ModelTime], versions: Mapping[int, str]) -> Seri
     def py(value: float) -> float:
         return bottom - (value - ticks[0]) / (ticks[-1] - ticks[0]) * (bottom - top)
 
-    marks = []
-    for at, time in enumerate(times):
-        release = f", release {time.release}" if time.release else ""
-        name = versions.get(time.version_id, "an older one")
-        text = f"{stamp(time.measured_at)}: {duration(time.cost)}, version {name}{release}"
-        marks.append(Mark(px(at), py(time.cost), py(time.low), py(time.high), text, bool(time.release)))
-    starts = [0, *(at for at in range(1, len(times)) if times[at].version_id != times[at - 1].version_id)]
+    marks = [Mark(px(at), py(t.cost), py(t.low), py(t.high), t.text, t.confirmed) for at, t in enumerate(times)]
     levels = []
     for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
         middle = median(time.cost for time in times[start:end])
         levels.append(PlotLevel(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
-    dates = tuple(PlotTick(px(at), text) for at, text in _dates([each.measured_at for each in times]))
+    dates = tuple(PlotTick(px(at), text) for at, text in _dates([time.moment for time in times]))
     numbers = tuple(PlotTick(py(value), duration(value)) for value in ticks)
-    return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
+    return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, dates, numbers, tuple(marks), tuple(levels))
 
 
 def _dates(moments: Sequence[datetime]) -> list[tuple[int, str]]:
@@ -342,16 +341,10 @@ def _nice(low: float, high: float) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Scatter:
+class Scatter(PlotFrame):
     """Predicted times from left to right, measured times upwards, both logarithmic and of the same range.
     `diagonal` is where both are the same: x and y of its ends."""
 
-    width: float
-    height: float
-    left: float
-    bottom: float
-    x_ticks: tuple[PlotTick, ...]
-    y_ticks: tuple[PlotTick, ...]
     dots: tuple[Dot, ...]
     diagonal: tuple[float, float, float, float]
 
