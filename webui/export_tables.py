@@ -12,6 +12,7 @@ from tuner.bench.report import as_json as as_row
 from tuner.goals import Goal
 from tuner.records.farm.model_farm import BenchResult
 from tuner.records.model import Run, Trial
+from tuner.records.paging import all_pages
 from tuner.records.run_pairs import pairs_of
 from tuner.records.store import RecordStore
 from webui.context import Context
@@ -51,14 +52,6 @@ class Filters:
         return value
 
 
-def _pages(read: Callable[[int], tuple[Any, ...]], cursor: Callable[[Any], int]) -> Iterator[Any]:
-    """Everything that `read(after)` gives, a page after the other."""
-    after = 0
-    while page := read(after):
-        yield from page
-        after = cursor(page[-1])
-
-
 def _runs(context: Context, filters: Filters) -> Iterator[Row]:
     """A row a workload; of one run when it is given."""
     runs = _every_run(context.store) if filters.run is None else iter([context.store.runs.get(filters.run)])
@@ -86,10 +79,7 @@ def _runs(context: Context, filters: Filters) -> Iterator[Row]:
 
 
 def _every_run(store: RecordStore) -> Iterator[Run]:
-    before: int | None = None
-    while page := store.runs.newest(_PAGE, before):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.runs.newest(_PAGE, before))
 
 
 def _trials(context: Context, filters: Filters) -> Iterator[Row]:
@@ -101,7 +91,9 @@ def _trials(context: Context, filters: Filters) -> Iterator[Row]:
 
 
 def _every_trial(store: RecordStore, run_id: int) -> Iterator[Trial]:
-    return _pages(lambda after: store.trials.page(run_id, after, _PAGE, with_trace=False), lambda trial: trial.sequence)
+    return all_pages(
+        lambda after: store.trials.page(run_id, after, _PAGE, with_trace=False), 0, lambda trial: trial.sequence
+    )
 
 
 def _trial(trial: Trial, names: Mapping[int, str]) -> Row:
@@ -139,7 +131,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
             goal=filters.objective,
         )
 
-    for config in _pages(read, lambda config: config.id):
+    for config in all_pages(read, 0):
         yield {
             "config": config.id,
             "workload": config.workload_name,
@@ -163,7 +155,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
 
 
 def _workloads(context: Context, _: Filters) -> Iterator[Row]:
-    for found in _pages(lambda after: context.store.workloads.page(after, _PAGE), lambda workload: workload.id):
+    for found in all_pages(lambda after: context.store.workloads.page(after, _PAGE), 0):
         yield {"key": found.key, "name": found.name, "flops": found.flops, "created_at": found.created_at}
 
 
@@ -245,39 +237,33 @@ def _bench_result(result: BenchResult) -> Row:
 
 
 def _benchmark_runs(context: Context, _: Filters) -> Iterator[Row]:
-    before: int | None = None
-    while page := context.store.benches.newest(_PAGE, before):
-        for run in page:
-            yield {
-                "benchmark": run.id,
-                "suite": run.suite,
-                "state": run.state,
-                "devices": run.devices,
-                "results": run.results,
-                "failed": run.failed,
-                "user": run.user,
-                "host": run.host,
-                "started_at": run.started_at,
-                "finished_at": run.finished_at,
-            }
-        before = page[-1].id
+    for run in all_pages(lambda before: context.store.benches.newest(_PAGE, before)):
+        yield {
+            "benchmark": run.id,
+            "suite": run.suite,
+            "state": run.state,
+            "devices": run.devices,
+            "results": run.results,
+            "failed": run.failed,
+            "user": run.user,
+            "host": run.host,
+            "started_at": run.started_at,
+            "finished_at": run.finished_at,
+        }
 
 
 def _releases(context: Context, _: Filters) -> Iterator[Row]:
-    before: int | None = None
-    while page := context.store.releases.newest(_PAGE, before):
-        for release in page:
-            yield {
-                "release": release.name,
-                "note": release.note,
-                "configs": release.entry_count,
-                "digest": release.digest,
-                "created_by": release.created_by,
-                "created_at": release.created_at,
-                "approved_by": release.approved_by,
-                "approved_at": release.approved_at,
-            }
-        before = page[-1].id
+    for release in all_pages(lambda before: context.store.releases.newest(_PAGE, before)):
+        yield {
+            "release": release.name,
+            "note": release.note,
+            "configs": release.entry_count,
+            "digest": release.digest,
+            "created_by": release.created_by,
+            "created_at": release.created_at,
+            "approved_by": release.approved_by,
+            "approved_at": release.approved_at,
+        }
 
 
 def _release(context: Context, filters: Filters) -> Iterator[Row]:

@@ -20,6 +20,7 @@ from tuner.devices.supplies import tracked_target, usable
 from tuner.errors import NoDevicesError
 from tuner.records.db.types import utcnow
 from tuner.records.model import DeviceRecord
+from tuner.records.paging import all_pages
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)
@@ -159,13 +160,10 @@ class FleetWatch:
 def newest_by_name(store: RecordStore) -> dict[str, DeviceRecord]:
     """The newest fingerprint of each device on record, by name."""
     newest: dict[str, DeviceRecord] = {}
-    after = 0
-    while page := store.devices.page(after, _PAGE):
-        for device in page:
-            known = newest.get(device.name)
-            if known is None or device.last_seen >= known.last_seen:
-                newest[device.name] = device
-        after = page[-1].id
+    for device in all_pages(lambda after: store.devices.page(after, _PAGE), 0):
+        known = newest.get(device.name)
+        if known is None or device.last_seen >= known.last_seen:
+            newest[device.name] = device
     return newest
 
 

@@ -9,6 +9,7 @@ from tuner.bench.changes import LEAST_HISTORY, WINDOW, ChangeKind
 from tuner.bench.models import model_of
 from tuner.bench.report import CallWork, ReportLine, line
 from tuner.records.farm.model_farm import BenchResult, BenchRun
+from tuner.records.paging import all_pages
 from tuner.records.store import RecordStore
 
 _PAGE = 1000
@@ -49,7 +50,4 @@ def _traced(entry: ReportLine, lines: Sequence[ReportLine]) -> ReportLine:
 
 
 def _results(store: RecordStore, run_id: int) -> Iterator[BenchResult]:
-    after = 0
-    while page := store.benches.results(run_id, after, _PAGE):
-        yield from page
-        after = page[-1].sequence
+    return all_pages(lambda after: store.benches.results(run_id, after, _PAGE), 0, lambda result: result.sequence)

@@ -21,6 +21,7 @@ from tuner.devices.fleet import NamedDevice
 from tuner.devices.supplies import local_target
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
+from tuner.records.paging import all_pages
 from tuner.records.store import RecordStore
 
 UNTUNED = "untuned"
@@ -52,10 +53,7 @@ def recorded(store: RecordStore, workload_key: str, target: str | None = None) -
 
 
 def _all_runs(store: RecordStore) -> list[int]:
-    numbers: list[int] = []
-    while page := store.runs.newest(limit=100, before=numbers[-1] if numbers else None):
-        numbers += [run.id for run in page]
-    return numbers[::-1]
+    return [run.id for run in all_pages(lambda before: store.runs.newest(limit=100, before=before))][::-1]
 
 
 def answers(results: Mapping[str, MeasureResult]) -> Answer:

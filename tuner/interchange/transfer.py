@@ -48,6 +48,7 @@ from tuner.records.model import (
     WorkloadFacts,
 )
 from tuner.records.model_store.facts import Model, ModelTime, ModelVersion
+from tuner.records.paging import all_pages
 from tuner.records.parts.families import StoredFamily
 from tuner.records.store import RecordStore
 
@@ -81,10 +82,7 @@ def selected_runs(store: RecordStore, selection: Selection) -> Iterator[Run]:
 
 
 def _all_runs(store: RecordStore) -> Iterator[Run]:
-    before = None
-    while page := store.runs.newest(_PAGE, before):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.runs.newest(_PAGE, before))
 
 
 # ---------------------------------------------------------------------------------------- out
@@ -144,31 +142,19 @@ def _models(store: RecordStore, workloads: set[str], devices: set[str]) -> Itera
 
 
 def _all_families(store: RecordStore, key: str | None = None) -> Iterator[StoredFamily]:
-    before = None
-    while page := store.families.newest(_PAGE, before, key):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.families.newest(_PAGE, before, key))
 
 
 def _all_models(store: RecordStore) -> Iterator[Model]:
-    before = None
-    while page := store.models.page(_PAGE, before):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.models.page(_PAGE, before))
 
 
 def _all_versions(store: RecordStore, model_id: int) -> Iterator[ModelVersion]:
-    before = None
-    while page := store.models.versions(model_id, _PAGE, before):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.models.versions(model_id, _PAGE, before))
 
 
 def _all_times(store: RecordStore, model_id: int, version_id: int) -> Iterator[ModelTime]:
-    before = None
-    while page := store.models.times(model_id, None, version_id, 1000, before):
-        yield from page
-        before = page[-1].id
+    return all_pages(lambda before: store.models.times(model_id, None, version_id, 1000, before))
 
 
 def _workload_entry(workload: Workload) -> WorkloadEntry:
@@ -410,10 +396,7 @@ def _is_same(entry: TrialEntry, trial: Trial) -> bool:
 
 
 def _all_devices(store: RecordStore) -> Iterator[DeviceRecord]:
-    after = 0
-    while page := store.devices.page(after, 1000):
-        yield from page
-        after = page[-1].id
+    return all_pages(lambda after: store.devices.page(after, 1000), 0)
 
 
 def copy(

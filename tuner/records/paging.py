@@ -1,0 +1,19 @@
+"""Whole tables of the store, read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar
+
+Row = TypeVar("Row")
+
+
+def all_pages(
+    read: Callable[[Any], Sequence[Row]], start: int | None = None, cursor: Callable[[Row], int] = attrgetter("id")
+) -> Iterator[Row]:
+    """Yield every row of the pages that `read` gives: first of `read(start)`, then behind the last row's `cursor`."""
+    at = start
+    while page := read(at):
+        yield from page
+        at = cursor(page[-1])
