@@ -10,9 +10,7 @@ soon after the process is gone.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import logging
-import os
 import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +25,7 @@ from rpc_server.client.dial import Ahead
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, KeyFileError, ProtocolError, RPCError
 from rpc_server.farm_link.registrar import split_address
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
@@ -86,7 +85,7 @@ class TrackerSession:
         timeout_s: float = CONNECT_TIMEOUT_S,
         keys: KeyRing | None = None,
     ) -> None:
-        self.user = user or _login_name()
+        self.user = user or user_name()
         self._peer = secrets.token_hex(16)
         self._numbers = count(1)
         self._known_abilities: tuple[str, ...] | None = None
@@ -375,13 +374,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     lines = [head, tuple("-" * width for width in widths), *rows]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in lines)
-
-
-def _login_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 class EarlySession:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
-import socket
 from functools import lru_cache
 from pathlib import Path
+
+from rpc_server.machine.user_name import user_at_host
 
 _NAME = re.compile(r"(?P<who>.*) \[(?P<place>[0-9a-f]+-\d+), pid (?P<pid>\d+), begun (?P<begun>\d+)\]")
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?P<who>.*) \[(?P<place>[0-9a-f]+-\d+), pid (?P<pid>\d+), b
 def process_name() -> str:
     """`user@host [place, pid n, begun t]`, unlike that of any other process, also in other containers."""
     _, begun = _state("self")
-    return f"{user_name()}@{socket.gethostname()} [{_place()}, pid {os.getpid()}, begun {begun}]"
+    return f"{user_at_host()} [{_place()}, pid {os.getpid()}, begun {begun}]"
 
 
 def is_gone(name: str) -> bool:
@@ -35,13 +35,6 @@ def _state(pid: str) -> tuple[str, int]:
     """A process's state and when it began, in clock ticks since boot. Raises FileNotFoundError."""
     fields = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
     return fields[0], int(fields[19])
-
-
-def user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no entry for this uid
-        return str(os.getuid())
 
 
 @lru_cache(maxsize=1)

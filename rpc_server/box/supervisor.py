@@ -7,7 +7,6 @@ decoding them, answers the few meant for itself, and does what the state tells i
 from __future__ import annotations
 
 import contextlib
-import getpass
 import logging
 import os
 import time
@@ -57,6 +56,7 @@ from rpc_server.isolation.limits import EACH
 from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, MessageKind, check_frames, encode_error, total_size
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
@@ -146,7 +146,7 @@ class Supervisor:
         self._vacant: set[int] = set()  # descriptors whose connection has ended
         self._started = time.monotonic()
         self._folder = folder
-        self._user = "users of their own" if executor.user == EACH else executor.user or _own_name()
+        self._user = "users of their own" if executor.user == EACH else executor.user or user_name()
         self._due: float | None = None  # when the state last wanted to be told that time passed
         self._next_sample = 0.0
         self._next_disk_sample = 0.0
@@ -449,10 +449,3 @@ class Supervisor:
                 logger.log(command.level, "%s", command.text)
             case _:
                 assert_never(command)
-
-
-def _own_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that has no name
-        return str(os.getuid())

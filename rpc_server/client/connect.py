@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from collections.abc import Sequence
-from functools import cache
 
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, SPIN_S, Connection, greeting
 from rpc_server.client.dial import Ahead
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import LeaseRefused, SessionRefused
+from rpc_server.machine.user_name import user_at_host
 from rpc_server.relay.passes import shown_address
 from rpc_server.wire.codec import Buffer, expect
 from rpc_server.wire.curve import keys_for
@@ -143,13 +141,4 @@ def box_status(
 
 
 def _client_name() -> str:
-    return f"{_user_and_host()}:{os.getpid()}"
-
-
-@cache
-def _user_and_host() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{user_at_host()}:{os.getpid()}"

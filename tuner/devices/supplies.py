@@ -6,11 +6,9 @@ of another class is refused by name.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import os
 import re
-import socket
 import threading
 import time
 from collections import deque
@@ -25,6 +23,7 @@ from rpc_server.client.connect import box_status, open_session
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import RPCError, ServerStartError
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.machine.user_name import user_at_host
 from rpc_server.relay.passes import shown_address
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_messages import Queued
@@ -391,8 +390,4 @@ def _give_back(lease: Lease, fault: str) -> None:
 
 def _process_name() -> str:
     """Whom leases are for, so that `tunefarm devices` shows which process holds a device."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+    return f"{user_at_host()}:{os.getpid()}"

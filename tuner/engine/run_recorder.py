@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from compiler.runtime.measure.statistics import summarise
+from rpc_server.machine.user_name import user_name
 from tuner.devices.fleet import NamedDevice
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
 from tuner.engine.options import RunOptions
@@ -20,7 +21,7 @@ from tuner.engine.task_state import Restored
 from tuner.errors import TuningError
 from tuner.goals import Goal
 from tuner.number_text import counted, hours
-from tuner.process_identity import is_gone, process_name, user_name
+from tuner.process_identity import is_gone, process_name
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import (
     NewRun,

@@ -10,7 +10,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Node, RelaxExpr, Span
 from compiler.relax.nodes.base import Expr, StructInfo, describe, info_of
 from compiler.relax.nodes.expr import Var, convert_to_expr
-from compiler.relax.nodes.shape import put
+from compiler.tir.nodes.base import set_fields
 
 NodeT = TypeVar("NodeT")
 
@@ -36,7 +36,7 @@ class VarBinding(Binding):
 
     def __post_init__(self) -> None:
         _check(self.var, Var, "the variable of VarBinding")
-        put(self, value=convert_to_expr(self.value))
+        set_fields(self, value=convert_to_expr(self.value))
 
     def __repr__(self) -> str:
         return f"{self.var!r} = {self.value!r}"
@@ -59,7 +59,7 @@ class MatchCast(Binding):
     def __post_init__(self) -> None:
         _check(self.var, Var, "the variable of MatchCast")
         _check(self.struct_info, StructInfo, "the struct_info of MatchCast")
-        put(self, value=convert_to_expr(self.value))
+        set_fields(self, value=convert_to_expr(self.value))
 
     def __repr__(self) -> str:
         return f"{self.var!r} = R.match_cast({self.value!r}, {self.struct_info!r})"
@@ -76,7 +76,7 @@ class BindingBlock(Node):
     span: Span | None = None
 
     def __post_init__(self) -> None:
-        put(self, bindings=_all(self.bindings, Binding, "the bindings of a block"))
+        set_fields(self, bindings=_all(self.bindings, Binding, "the bindings of a block"))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'; '.join(map(repr, self.bindings))})"
@@ -100,7 +100,9 @@ class SeqExpr(Expr):
     struct_info_: StructInfo | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        put(self, blocks=_all(self.blocks, BindingBlock, "the blocks of SeqExpr"), body=convert_to_expr(self.body))
+        set_fields(
+            self, blocks=_all(self.blocks, BindingBlock, "the blocks of SeqExpr"), body=convert_to_expr(self.body)
+        )
 
     def __repr__(self) -> str:
         return f"SeqExpr({self.blocks!r}, {self.body!r})"
@@ -119,7 +121,7 @@ class If(Expr):
     struct_info_: StructInfo | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        put(
+        set_fields(
             self,
             cond=convert_to_expr(self.cond),
             true_branch=as_seq(self.true_branch),
@@ -138,7 +140,7 @@ def as_seq(value: Any) -> SeqExpr:
     found = SeqExpr((), body)
     info = info_of(body)
     if info is not None:
-        put(found, struct_info_=info)
+        set_fields(found, struct_info_=info)
     return found
 
 

@@ -15,7 +15,7 @@ from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import Node, Op, RelaxExpr, Span, Symbol
 from compiler.relax.nodes.attrs import NO_ATTRS, Attrs, as_attrs
 from compiler.relax.nodes.base import Expr, StructInfo, describe, info_of, install
-from compiler.relax.nodes.shape import ObjectStructInfo, PrimStructInfo, ShapeExpr, prim, put
+from compiler.relax.nodes.shape import ObjectStructInfo, PrimStructInfo, ShapeExpr, prim
 from compiler.relax.nodes.struct_info import (
     FuncStructInfo,
     TensorStructInfo,
@@ -28,6 +28,7 @@ from compiler.runtime.core.ndarray import NDArray, numpyasarray
 from compiler.te.where import caller_span
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.base import set_fields
 
 Array = npt.NDArray[Any]
 
@@ -59,7 +60,7 @@ class Var(Expr, Symbol):
         if not isinstance(name_hint, str | Id):
             raise IRError(f"a variable's name is text, not {name_hint!r}")
         vid = Id(name_hint) if isinstance(name_hint, str) else name_hint
-        put(self, vid=vid, struct_info_=struct_info, span=span)
+        set_fields(self, vid=vid, struct_info_=struct_info, span=span)
 
     @property
     def name_hint(self) -> str:
@@ -124,16 +125,14 @@ class Constant(Expr):
     span: Span | None
     content: Content = field(init=False)  # compared in the place of the array
 
-    def __init__(
-        self, data: NDArray | Array, struct_info: StructInfo | None = None, span: Span | None = None
-    ) -> None:
+    def __init__(self, data: NDArray | Array, struct_info: StructInfo | None = None, span: Span | None = None) -> None:
         """The constant `data`, an array that is shared, not copied."""
         held = data if isinstance(data, NDArray) else numpyasarray(np.ascontiguousarray(data).reshape(np.shape(data)))
         known = TensorStructInfo(held.shape, held.dtype)  # type: ignore[arg-type]
         if struct_info is not None and not struct_info.is_base_of(known):
             raise IRError(f"a constant of {known} is no {struct_info}")
         info = known if struct_info is None else struct_info
-        put(self, data=held, struct_info_=info, span=span, content=Content(held))
+        set_fields(self, data=held, struct_info_=info, span=span, content=Content(held))
 
     @property
     def array(self) -> Array:
@@ -159,7 +158,7 @@ class PrimValue(Expr):
         value = prim(self.value)
         if isinstance(value, n.StringImm):
             raise IRError(f"PrimValue of the text {value!r}", hint="use relax.StringImm")
-        put(self, value=value, struct_info_=PrimStructInfo(value=value))
+        set_fields(self, value=value, struct_info_=PrimStructInfo(value=value))
 
     def __repr__(self) -> str:
         return f"R.prim_value({self.value!r})"
@@ -176,7 +175,7 @@ class StringImm(Expr):
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):
             raise IRError(f"StringImm of {self.value!r}, which is no text")
-        put(self, struct_info_=ObjectStructInfo())
+        set_fields(self, struct_info_=ObjectStructInfo())
 
     def __repr__(self) -> str:
         return f"R.str({self.value!r})"
@@ -192,7 +191,7 @@ class DataTypeImm(Expr):
 
     def __post_init__(self) -> None:
         parse_dtype(self.value)
-        put(self, struct_info_=ObjectStructInfo())
+        set_fields(self, struct_info_=ObjectStructInfo())
 
     def __repr__(self) -> str:
         return f'R.dtype("{self.value}")'
@@ -210,7 +209,7 @@ class Tuple(Expr):
 
     def __post_init__(self) -> None:
         fields = as_exprs(self.fields, "Tuple")
-        put(self, fields=fields, struct_info_=tuple_info(fields))
+        set_fields(self, fields=fields, struct_info_=tuple_info(fields))
 
     def __getitem__(self, index: int) -> RelaxExpr:  # type: ignore[override]
         return self.fields[index]
@@ -241,7 +240,7 @@ class TupleGetItem(Expr):
         if isinstance(info, TupleStructInfo) and self.index >= len(info.fields):
             raise IRError(f"field {self.index} of {describe(value)}, a tuple of {len(info.fields)} fields")
         known = info.fields[self.index] if isinstance(info, TupleStructInfo) else None
-        put(self, tuple_value=value, index=int(self.index), struct_info_=known)
+        set_fields(self, tuple_value=value, index=int(self.index), struct_info_=known)
 
     def __repr__(self) -> str:
         return f"{self.tuple_value!r}[{self.index}]"
@@ -282,7 +281,7 @@ class Call(Expr):
             raise IRError(f"a call of {op!r} ({type(op).__name__}), which is no operator and no function")
         own = args if type(args) is tuple and all(isinstance(a, RelaxExpr) for a in args) else as_exprs(args, "Call")
         infos = as_struct_infos(tuple(sinfo_args), "sinfo_args of a call") if sinfo_args else ()
-        put(self, op=op, args=own, attrs=as_attrs(attrs), sinfo_args=infos, span=span, struct_info_=None)
+        set_fields(self, op=op, args=own, attrs=as_attrs(attrs), sinfo_args=infos, span=span, struct_info_=None)
 
     def __repr__(self) -> str:
         op = self.op.name if isinstance(self.op, Op) else repr(self.op)
@@ -300,16 +299,14 @@ class ExternFunc(Expr):
     struct_info_: StructInfo | None
     span: Span | None
 
-    def __init__(
-        self, global_symbol: str, struct_info: StructInfo | None = None, span: Span | None = None
-    ) -> None:
+    def __init__(self, global_symbol: str, struct_info: StructInfo | None = None, span: Span | None = None) -> None:
         """The function registered as `global_symbol`; without `struct_info`, one that returns its call's sinfo_args."""
         if not isinstance(global_symbol, str) or not global_symbol:
             raise IRError(f"an external function's name is text, not {global_symbol!r}")
         if struct_info is not None and not isinstance(struct_info, FuncStructInfo):
             raise IRError(f"the external function {global_symbol} has the StructInfo {struct_info}, of no function")
         info = FuncStructInfo.opaque_func(derive_func=returns_sinfo_args) if struct_info is None else struct_info
-        put(self, global_symbol=global_symbol, struct_info_=info, span=span)
+        set_fields(self, global_symbol=global_symbol, struct_info_=info, span=span)
 
     def __repr__(self) -> str:
         return f'R.ExternFunc("{self.global_symbol}")'

@@ -17,7 +17,6 @@ from compiler.relax.nodes.binding import SeqExpr, as_seq
 from compiler.relax.nodes.dims import dim
 from compiler.relax.nodes.expr import Var, const, convert_to_expr
 from compiler.relax.nodes.renew import Renewal
-from compiler.relax.nodes.shape import put
 from compiler.relax.nodes.struct_info import FuncStructInfo
 from compiler.relax.nodes.symbols import signature_symbols, symbols_in
 from compiler.relax.nodes.unify import Values, unify
@@ -25,6 +24,7 @@ from compiler.runtime.core.ndarray import NDArray
 from compiler.suggest import closest
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.base import set_fields
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -75,7 +75,7 @@ class Function(BaseFunc, Expr):
     ) -> None:
         pure = True if is_pure is None else bool(is_pure)
         info = FuncStructInfo(tuple([param.struct_info for param in params]), ret, pure)
-        put(
+        set_fields(
             self, params=params, body=body, ret_struct_info=ret, is_pure=pure, attrs=as_attrs(attrs), span=span,
             struct_info_=info,
         )  # fmt: skip

@@ -12,10 +12,11 @@ from compiler.relax.nodes.base import Expr, StructInfo, info_of
 from compiler.relax.nodes.binding import Binding, BindingBlock, If, MatchCast, SeqExpr, VarBinding
 from compiler.relax.nodes.dims import replaced, simplified
 from compiler.relax.nodes.expr import Call, DataflowVar, PrimValue, Tuple, TupleGetItem, Var
-from compiler.relax.nodes.shape import PrimStructInfo, ShapeExpr, ShapeStructInfo, put
+from compiler.relax.nodes.shape import PrimStructInfo, ShapeExpr, ShapeStructInfo
 from compiler.relax.nodes.struct_info import FuncStructInfo, TensorStructInfo, TupleStructInfo
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.base import set_fields
 from compiler.tir.visit import substitute
 
 FuncT = TypeVar("FuncT", bound=BaseFunc)
@@ -106,7 +107,7 @@ class Renewal:
         """`new`, which replaces `old`, with the StructInfo that follows from `old`'s."""
         known = info_of(old)
         if new is not old and known is not None and info_of(new) is None:
-            put(new, struct_info_=self.info(known))
+            set_fields(new, struct_info_=self.info(known))
         return new
 
     def exprs(self, exprs: tuple[RelaxExpr, ...]) -> tuple[RelaxExpr, ...]:

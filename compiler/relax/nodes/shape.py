@@ -23,15 +23,10 @@ from compiler.relax.nodes.dims import (
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.base import set_fields
 
 if TYPE_CHECKING:
     from compiler.arith.analyzer import Analyzer
-
-
-def put(node: object, **values: object) -> None:
-    """Fill fields of a frozen node while it is made."""
-    for name, value in values.items():
-        object.__setattr__(node, name, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,7 +70,7 @@ class PrimStructInfo(StructInfo):
             value = ops.const(value.value, self.dtype)
         if self.dtype is not None and value.dtype != self.dtype:
             raise IRError(f"PrimStructInfo of {self.dtype} with a value of {value.dtype}: {value!r}")
-        put(self, dtype=value.dtype, value=value)
+        set_fields(self, dtype=value.dtype, value=value)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -121,7 +116,7 @@ class ShapeStructInfo(StructInfo):
         values = dims(_sequence(self.values, "ShapeStructInfo"), "a value of ShapeStructInfo")
         if self.ndim not in (-1, len(values)):
             raise IRError(f"ShapeStructInfo of {len(values)} values has ndim={self.ndim}", hint="give values or ndim")
-        put(self, values=values, ndim=len(values))
+        set_fields(self, values=values, ndim=len(values))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -165,7 +160,7 @@ class ShapeExpr(Expr):
 
     def __post_init__(self) -> None:
         values = dims(_sequence(self.values, "ShapeExpr"), "a value of ShapeExpr")
-        put(self, values=values, struct_info_=ShapeStructInfo(values))
+        set_fields(self, values=values, struct_info_=ShapeStructInfo(values))
 
     def __getitem__(self, index: int) -> PrimExpr:  # type: ignore[override]
         return self.values[index]

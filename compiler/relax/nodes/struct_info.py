@@ -20,12 +20,12 @@ from compiler.relax.nodes.shape import (
     ShapeStructInfo,
     check_dims,
     check_ndim,
-    put,
     shape_text,
     unlike,
 )
 from compiler.runtime.core.registry import get_global_func
 from compiler.tir.nodes import PrimExpr, Var
+from compiler.tir.nodes.base import set_fields
 from compiler.tir.visit import substitute
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class TensorStructInfo(StructInfo):
 
     def __post_init__(self) -> None:
         if self.dtype is None or self.dtype == "void":
-            put(self, dtype="")
+            set_fields(self, dtype="")
         if self.dtype:
             parse_dtype(self.dtype)
         if self.vdevice is not None:
-            put(self, vdevice=as_vdevice(self.vdevice))
+            set_fields(self, vdevice=as_vdevice(self.vdevice))
         if self.shape is None:
             check_ndim(self.ndim, "TensorStructInfo")
             return
@@ -64,7 +64,7 @@ class TensorStructInfo(StructInfo):
             raise IRError(f"the shape of a tensor is {describe(shape)}, a {info or 'value of unknown kind'}")
         if given not in (-1, info.ndim):
             raise IRError(f"a tensor of shape {shape!r} has ndim={given}", hint="give shape or ndim, not both")
-        put(self, shape=shape, ndim=info.ndim)
+        set_fields(self, shape=shape, ndim=info.ndim)
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
@@ -143,7 +143,7 @@ class TupleStructInfo(StructInfo):
     span: Span | None = None
 
     def __post_init__(self) -> None:
-        put(self, fields=as_struct_infos(self.fields, "TupleStructInfo"))
+        set_fields(self, fields=as_struct_infos(self.fields, "TupleStructInfo"))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(other) is TupleStructInfo and self.fields == other.fields)
@@ -184,7 +184,7 @@ class FuncStructInfo(StructInfo):
         """`params` and `ret` say what the function takes and returns; `purity`, that calls have no side effect."""
         (checked,) = as_struct_infos((ret,), "the result of FuncStructInfo")
         own = as_struct_infos(params, "FuncStructInfo")
-        put(self, params=own, ret=checked, purity=bool(purity), span=span, derive_func=None)
+        set_fields(self, params=own, ret=checked, purity=bool(purity), span=span, derive_func=None)
 
     @staticmethod
     def opaque_func(
@@ -205,7 +205,7 @@ class FuncStructInfo(StructInfo):
         if derive_func is not None and derive is None:
             raise IRError(f"no function {derive_func!r} is registered", hint="register it with register_func first")
         info = FuncStructInfo((), ObjectStructInfo() if ret is None else ret, purity, span)
-        put(info, params=None, derive_func=derive)
+        set_fields(info, params=None, derive_func=derive)
         return info
 
     def map_children(self, f: Callable[[Node], Node]) -> FuncStructInfo:
@@ -214,7 +214,7 @@ class FuncStructInfo(StructInfo):
         if params is self.params and ret is self.ret:
             return self
         made = FuncStructInfo(params or (), ret, self.purity, self.span)  # type: ignore[arg-type]
-        put(made, params=params, derive_func=self.derive_func)
+        set_fields(made, params=params, derive_func=self.derive_func)
         return made
 
     def child_list(self) -> list[Node]:

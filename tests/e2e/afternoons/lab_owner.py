@@ -3,9 +3,9 @@
 import re
 import socket
 
+from rpc_server.machine.user_name import user_name
 from tests.e2e.afternoons.session import Terminal, afternoon
 from tests.kit.cli.farm import until
-from tuner.process_identity import user_name
 
 ALERTS = """
 [[rule]]

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from compiler import hooks
 from rpc_server.machine.children import PYTHON, environment
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, CommandGroup, Number, RegressionError, Whole, address
 from tunefarm.cli.tables import show_table
@@ -28,7 +29,6 @@ from tuner.bench.report import ReportLine, as_json, html, markdown, send_alert, 
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.number_text import counted, duration
-from tuner.process_identity import user_name
 from tuner.records.db.passwords import shown_command
 from tuner.records.farm.model_farm import BenchRun, NewBenchRun
 from tuner.records.model import RunState

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import click
 
 from compiler.errors import TunefarmError
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import CommandGroup
 from tunefarm.cli.farm.init import init
 from tunefarm.settings import Settings
-from tuner.process_identity import user_name
 from tuner.records.errors import RecordNotFound, StoreMissing
 from tuner.records.store import RecordStore
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import pwd
 import re
@@ -16,6 +15,7 @@ from typing import Any
 import click
 
 from compiler.errors import TunefarmError
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import Whole
 from tunefarm.cli.farm.setup import ADMIN_FILE, DB_FILE, FarmPlan, SetupStep, services, set_up
@@ -86,7 +86,7 @@ def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
     plan = FarmPlan(
         folder=folder,
         address=value("address", "Host by which boxes and clients reach this machine", "127.0.0.1", _host),
-        admin=value("admin", "Who looks after the farm", getpass.getuser(), _name),
+        admin=value("admin", "Who looks after the farm", user_name(), _name),
         db=given["db"] or f"sqlite:///{folder / DB_FILE}",
         user=account,
         box=_flag("box", given["box"], _name) if given["box"] else _asked_box() if ask else "",
@@ -130,7 +130,7 @@ def _asked_box() -> str:
 
 def _account(asked: str | None) -> str:
     """The account of the services. Raises TunefarmError where there is none."""
-    name = asked or getpass.getuser()
+    name = asked or user_name()
     if asked is None and name == "root":
         name = "tunefarm"
     try:

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from compiler.errors import TunefarmError
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing, KeyRole
 from tunefarm.cli.farm.units import Service, unit_text
-from tuner.process_identity import user_name
 from tuner.records.db import migrate
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.farm.model_farm import Role

@@ -11,6 +11,7 @@ import click
 
 from compiler.runtime.measure.report import Report
 from compiler.target.target import Target
+from rpc_server.machine.user_name import user_name
 from tunefarm.cli.models.configs import shares_of, tuned_share
 from tunefarm.client import BestReply
 from tunefarm.settings import Settings
@@ -19,7 +20,6 @@ from tuner.engine.store_rows import device_row
 from tuner.kernels.model import ModelKernel
 from tuner.kernels.model_version import ModelSource, version_of
 from tuner.kernels.peaks import told_peaks
-from tuner.process_identity import user_name
 from tuner.records.errors import RecordError, StoreMissing
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model_store.facts import ModelVersion, NewModelTime

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
+from rpc_server.machine.user_name import user_name
 from tunefarm.cli.common import OBJECTIVE, CommandGroup
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.goals import Goal
 from tuner.number_text import counted, duration
-from tuner.process_identity import user_name
 from tuner.records.farm import release_files
 from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.store import RecordStore

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from rpc_server.machine.user_name import user_name
 from tunefarm.cli.common import CommandGroup, Number, Whole
 from tunefarm.settings import Settings
 from tuner.number_text import counted, hours
-from tuner.process_identity import user_name
 from tuner.records.farm.quotas import EVERYONE, Quota
 from tuner.records.store import RecordStore
 

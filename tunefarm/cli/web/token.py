@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from rpc_server.machine.user_name import user_name
 from tunefarm.cli.common import CommandGroup, Timespan
 from tunefarm.settings import Settings
-from tuner.process_identity import user_name
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import Role, Token
 from tuner.records.farm.scopes import Area, Scopes

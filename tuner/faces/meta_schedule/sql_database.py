@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 
 from compiler.errors import TunefarmError
@@ -10,6 +9,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.machine.user_name import user_name
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.database import Database, Equality
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
@@ -119,7 +119,7 @@ class SQLDatabase(Database):
                     toolchain=toolchain(),
                     name=f"meta_schedule: {stored.name}",
                     host=socket.gethostname(),
-                    user=getpass.getuser(),
+                    user=user_name(),
                 )
             )
             self._runs.append(run.id)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.tuner.engine import Driver, engine
 from tuner.devices.supplies import local_target
@@ -15,7 +16,6 @@ from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.engine.run_recorder import RunRecorder
-from tuner.process_identity import user_name
 from tuner.records.errors import QuotaExceeded
 from tuner.records.farm.quotas import Quota
 from tuner.records.model import Run, RunState

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
 from tests.kit.cli.run import Outcome, run_cli
 from tunefarm.settings import load
-from tuner.process_identity import user_name
 from tuner.records.model import NewDevice
 from tuner.records.store import RecordStore
 
