@@ -228,6 +228,6 @@ def _sequence(values: Any, what: str) -> Sequence[Any]:
 
 
 __all__ = [
-    "ObjectStructInfo", "PrimStructInfo", "ShapeExpr", "ShapeStructInfo", "check_dims", "check_ndim", "prim", "put",
+    "ObjectStructInfo", "PrimStructInfo", "ShapeExpr", "ShapeStructInfo", "check_dims", "check_ndim", "prim",
     "shape_text", "unlike",
 ]  # fmt: skip
