@@ -21,6 +21,10 @@ class UnknownKindError(TuningError, ValueError):
     """A name of no known kind of database, query, builder, runner, search, model or the like."""
 
 
+class NumberError(TuningError, ValueError):
+    """A number out of its range."""
+
+
 class NoDevicesError(TuningError):
     """No device answers to the request, so nothing can be measured."""
 

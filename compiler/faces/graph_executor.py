@@ -53,6 +53,9 @@ class GraphRuntime:
     def set_input(self, key: int | str, value: Any, copy: bool = True) -> None:
         """Give an input its value: its elements, or with copy=False the array itself."""
         name = self.names[self.index(key)]
+        wanted, shape = self.shape_of(name), tuple(value.shape if isinstance(value, NDArray) else np.shape(value))
+        if wanted is not None and shape != wanted:
+            raise ArgumentError(f"the input {name} has shape {wanted}; an array of shape {shape} was given")
         if copy:
             kept = self.inputs.get(name)
             given = value if isinstance(value, NDArray) else np.asarray(value, dtype=self._dtype(name))
@@ -313,6 +316,13 @@ def _seconds(call: Any) -> float:
 def create(graph_json_str: Any, libmod: Any, device: Device | list[Device]) -> GraphModule:
     """A module of what `lib.get_graph_json()` and `lib.get_lib()` give."""
     return GraphModule(runtime_of(libmod, device[0] if isinstance(device, list) else device))
+
+
+def create_debug(
+    graph_json_str: Any, libmod: Any, device: Device | list[Device], dump_root: str | None = None
+) -> GraphModuleDebug:
+    """Make a module, as `create` does, that shows the results of single kernels."""
+    return GraphModuleDebug(create(graph_json_str, libmod, device).module, device, graph_json_str, dump_root)
 
 
 def _written(value: NDArray, out: NDArray | None) -> NDArray:

@@ -24,6 +24,7 @@ from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.vm.builtins import VMClosure
 from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.vm_executable import VMExecutable
+from compiler.target.target import Target
 
 
 class GraphExecutorFactoryModule:
@@ -32,8 +33,11 @@ class GraphExecutorFactoryModule:
     Weights that were given to the build are in it as constants.
     """
 
-    def __init__(self, executable: VMExecutable, name: str, module: IRModule, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, executable: VMExecutable, name: str, module: IRModule, params: Mapping[str, Any], target: Target
+    ) -> None:
         self.executable = executable
+        self.target = [target]
         self.libmod_name = name
         self.ir_mod = module
         self._params = {key: relay.const(value).data for key, value in params.items()}
@@ -45,6 +49,8 @@ class GraphExecutorFactoryModule:
     def __getitem__(self, name: str) -> PackedFunc:
         if name in (self.libmod_name, "default"):
             return VMClosure(name, self.runtime_on)
+        if name == "debug_create":
+            return VMClosure(name, lambda graph, device: self[graph](device))
         raise AttributeError(f"the module has no function {name!r}; it has {self.libmod_name!r}")
 
     def get_lib(self) -> GraphExecutorFactoryModule:
@@ -52,6 +58,10 @@ class GraphExecutorFactoryModule:
         return self
 
     get_executable = get_lib
+
+    def get_executor_config(self) -> str:
+        """Return the network as JSON, which is what a graph executor is configured by."""
+        return self.get_graph_json()
 
     @property
     def lib(self) -> GraphExecutorFactoryModule:
@@ -129,8 +139,10 @@ def build(
     names = _names(ir_mod)
     bound = {name: value for name, value in given.items() if name in names}
     module = _bound(ir_mod, bound) if _is_relax(ir_mod) else to_relax(ir_mod, bound)
-    executable = build_graph(module, _target(target), exec_mode="compiled")
-    return GraphExecutorFactoryModule(executable, mod_name, module, given)
+    chosen = _target(target)
+    executable = build_graph(module, chosen, exec_mode="compiled")
+    made_for = Target.current(allow_none=True) if chosen is None else Target(chosen)
+    return GraphExecutorFactoryModule(executable, mod_name, module, given, made_for or Target("llvm"))
 
 
 def _is_relax(ir_mod: IRModule | Expr) -> bool:

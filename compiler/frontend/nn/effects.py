@@ -20,19 +20,22 @@ class Effect:
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         """Emit the first state into the function that makes it."""
-        raise NotImplementedError
+        raise self._missing("emit_init")
 
     def create(self, name_hint: str) -> list[Var]:
         """The parameters of a function that stand for the state."""
-        raise NotImplementedError
+        raise self._missing("create")
 
     def set_state(self, state_vars: Sequence[RelaxExpr]) -> None:
         """Begin a function whose parameters hold the state."""
-        raise NotImplementedError
+        raise self._missing("set_state")
 
     def finalize(self) -> list[RelaxExpr]:
         """End a function, and return the state as it is now."""
-        raise NotImplementedError
+        raise self._missing("finalize")
+
+    def _missing(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has no {method}: an Effect of your own overrides it")
 
     def to(self, dtype: str | None = None) -> None:
         """Change the element type, where there is one."""

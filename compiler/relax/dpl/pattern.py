@@ -106,7 +106,7 @@ class DFPattern:
 
     def accepts(self, value: RelaxExpr, matching: Matching) -> bool:
         """Whether a pattern without parts matches `value`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no accepts: override it, or solve")
 
     def parts(self) -> tuple[DFPattern, ...]:
         """The patterns that this is made of."""
@@ -114,7 +114,7 @@ class DFPattern:
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
         """A new pattern like this one, made of other parts."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no with_parts: a pattern made of parts overrides it")
 
     # ----------------------------------------------------------------------------- matching
 
@@ -348,7 +348,7 @@ class HavingPattern(DFPattern):
 
     def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
         """Whether an expression, of which `info` is known, has the property."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no holds: a pattern of a property overrides it")
 
 
 class DataTypePattern(HavingPattern):

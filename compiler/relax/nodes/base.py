@@ -60,7 +60,7 @@ class StructInfo(Node):
 
     def check(self, derived: StructInfo, analyzer: Analyzer | None = None) -> BaseCheckResult:
         """Return how far this StructInfo covers the values of `derived`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no check: a StructInfo overrides it")
 
 
 class Expr(RelaxExpr):

@@ -94,7 +94,7 @@ class Frame:
 
     def close(self, builder: IRBuilder) -> None:
         """Make what the frame stands for of what it holds."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no close: a frame overrides it")
 
 
 def frame_of(kind: type[T], what: str) -> T:

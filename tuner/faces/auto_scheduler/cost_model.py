@@ -43,7 +43,7 @@ class CostModel:
 
     def predict(self, task: SearchTask, states: Sequence[State]) -> Array:
         """Return a score for each state: a higher one promises a faster kernel."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no predict: a model of your own overrides it")
 
 
 class RandomModel(CostModel):

@@ -15,13 +15,20 @@ from typing import Any, ClassVar, Literal
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
-from tuner.errors import TuningError, UnknownKindError
+from tuner.errors import NumberError, TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import TuningRecord, Workload
 from tuner.records.lookup.best import SINGLE_SAMPLE
 
 Equality = Literal["structural", "ignore-tensor", "ignore-ndarray"]
 
 _current: ContextVar[tuple[Database, ...]] = ContextVar("meta_schedule_databases", default=())
+
+
+def counted(top_k: int) -> int:
+    """Return `top_k`. Raises NumberError, a ValueError, where it is negative."""
+    if top_k < 0:
+        raise NumberError(f"top_k is at least 0, got {top_k}")
+    return top_k
 
 
 class Database(ABC):
@@ -53,7 +60,8 @@ class Database(ABC):
 
     @abstractmethod
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        """The `top_k` fastest records with a time, fastest first."""
+        """Return the `top_k` fastest records with a time, fastest first. A record without any step of a schedule, which
+        is the function as written, is left out. Raises a ValueError for a negative `top_k`."""
 
     @abstractmethod
     def get_all_tuning_records(self) -> list[TuningRecord]:
@@ -199,8 +207,8 @@ class MemoryDatabase(Database):
             standing.append(record)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        timed = [r for r in self._records if r.workload.key == workload.key and r.run_secs]
-        return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
+        timed = [r for r in self._records if r.workload.key == workload.key and r.run_secs and r.trace.steps]
+        return sorted(timed, key=lambda r: r.mean)[: counted(top_k)]
 
     def standing_records(self, workload: Workload) -> list[TuningRecord]:
         found = [
@@ -238,7 +246,7 @@ class UnionDatabase(Database):
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         found = [record for database in self.databases for record in database.get_top_k(workload, top_k)]
-        return sorted(found, key=lambda r: r.mean)[: max(0, top_k)]
+        return sorted(found, key=lambda r: r.mean)[: counted(top_k)]
 
     def standing_records(self, workload: Workload) -> list[TuningRecord]:
         found = [record for database in self.databases for record in database.standing_records(workload)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from itertools import islice
 
 from compiler.errors import TunefarmError
 from compiler.ir.module import IRModule
@@ -11,7 +12,7 @@ from compiler.target.target import Target
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.machine.user_name import user_name
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.database import Database, Equality
+from tuner.faces.meta_schedule.database import Database, Equality, counted
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState, Trial
@@ -80,9 +81,10 @@ class SQLDatabase(Database):
         )
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        most = max(0, min(top_k, 1000))
-        found = self._store.trials.fastest(workload.key, most) if most else ()
-        return [_to_record(trial, workload) for trial in found]
+        most = min(counted(top_k), 1000)
+        found = self._store.trials.fastest(workload.key, 1000) if most else ()
+        records = (_to_record(trial, workload) for trial in found)
+        return list(islice((record for record in records if record.trace.steps), most))
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         known: dict[str, Workload] = {}

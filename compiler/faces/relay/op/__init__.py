@@ -1,5 +1,5 @@
 """Relay's operators, by subject."""
 
-from compiler.faces.relay.op import elementwise, image, nn, pooling, reduction, sparse, transform
+from compiler.faces.relay.op import elementwise, image, nn, pooling, reduction, sparse, transform, unique
 
-__all__ = ["elementwise", "image", "nn", "pooling", "reduction", "sparse", "transform"]
+__all__ = ["elementwise", "image", "nn", "pooling", "reduction", "sparse", "transform", "unique"]

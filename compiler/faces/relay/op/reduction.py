@@ -117,16 +117,3 @@ def topk(
 ) -> Any:
     """The first `k` elements in order along an axis, and their positions; `ret_type` may name one of both."""
     return R.topk(data, k, axis, ret_type, not is_ascend, dtype)
-
-
-@operator("unique", results=lambda return_counts, **_: 5 if return_counts else 4)
-def unique(data: In, is_sorted: bool = True, return_counts: bool = False) -> Any:
-    """Each value once, where it first was, which value each element is, how many values, and how often each is."""
-    found = emit(R.unique(data, is_sorted, True, True, return_counts))
-    values, first, inverse = (emit(found[at]) for at in range(3))
-    ordered = emit(R.sort(data))
-    size = shape(data, "unique")[0]
-    other = R.not_equal(R.strided_slice(ordered, [0], [1], [size]), R.strided_slice(ordered, [0], [0], [size - 1]))
-    number = R.reshape(R.add(R.sum(R.astype(other, "int32")), R.full((), 1, "int32")), (1,))
-    parts = [values, R.astype(first, "int32"), R.astype(inverse, "int32"), number]
-    return tuple([*parts, R.astype(emit(found[3]), "int32")] if return_counts else parts)

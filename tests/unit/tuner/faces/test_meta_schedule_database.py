@@ -79,6 +79,15 @@ class TestEveryKind:
         assert len(database) == 3
         assert len(database.get_all_tuning_records()) == 3
 
+    def test_the_function_as_written_is_none_of_the_fastest(self, database):
+        workload = database.commit_workload(matmul())
+        database.commit_tuning_record(TuningRecord(Schedule(matmul()).trace, workload, (0.5,), ZEN))
+        database.commit_tuning_record(record(matmul(), 4, 1.0))
+        assert [r.run_secs for r in database.get_top_k(workload, 2)] == [(1.0,)]
+        assert len(database.get_all_tuning_records()) == 2
+        with pytest.raises(ValueError, match="top_k is at least 0, got -1"):
+            database.get_top_k(workload, -1)
+
     def test_a_query_gives_the_schedule(self, database):
         database.commit_workload(matmul())
         best = record(matmul(), 4, 1.0)

@@ -238,8 +238,13 @@ CASES: dict[str, list[tuple[list[Array], Callable[..., Any], Callable[..., Any]]
         (
             [np.array([3, 1, 3, 2], "int32")],
             lambda x: relay.unique(x, return_counts=True),
-            lambda x: tuple(map(np.array, ([1, 2, 3], [1, 3, 0], [2, 0, 2, 1], [3], [1, 1, 2]))),
-        )
+            lambda x: tuple(map(np.array, ([1, 2, 3, 0], [1, 3, 0, 0], [2, 0, 2, 1], [3], [1, 1, 2, 0]))),
+        ),
+        (
+            [np.array([3, 1, 3, 2], "int32")],
+            lambda x: relay.unique(x, is_sorted=False, return_counts=True),
+            lambda x: tuple(map(np.array, ([3, 1, 2, 0], [0, 1, 3, 0], [0, 1, 0, 2], [3], [2, 1, 1, 0]))),
+        ),
     ],
     "expand_dims": [
         ([X], lambda x: relay.expand_dims(x, 1, 2), lambda x: x[:, None, None]),
