@@ -17,6 +17,7 @@ from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from rpc_server.wire.codec import expect
 from rpc_server.wire.messages import (
+    RETURNED_FUNCTION,
     Allocate,
     AnyMessage,
     ArrayRef,
@@ -125,7 +126,7 @@ class RemoteFunction(PackedFunc):
 
     def __call__(self, *args: Any) -> Any:
         """Call and wait. Raises what the box raised: ArgumentError, DeadlineExceeded, ExecutorCrashed, …"""
-        return _returned(self._session.request(self._request(args)).body)
+        return _returned(self._session, self._session.request(self._request(args)).body)
 
     def submit(self, *args: Any) -> RemoteCall:
         """Call without waiting: `result()` of what comes back waits, and raises what the box raised.
@@ -159,12 +160,16 @@ class RemoteCall:
         """Wait for the call's end and give what it returned, the same each time; raises what the box raised."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
-            self._value = _returned(pending.wait().body)
+            self._value = _returned(self._session, pending.wait().body)
             self._args = ()
         return self._value
 
 
-def _returned(reply: AnyMessage) -> Any:
+def _returned(session: RPCSession, reply: AnyMessage) -> Any:
+    """The result of a call; a function or a module that it returned is on the box, until nobody here has it."""
+    if isinstance(reply, ModuleLoaded):
+        module = session.module_of(reply)
+        return module.get_function(RETURNED_FUNCTION) if module.holds_returned_function else module
     value = expect(Returned, reply).value
     return value.data if isinstance(value, Raw) else value
 
@@ -182,6 +187,11 @@ class RPCModule(Module):
         self.handle = loaded.handle
         self.target = loaded.target
         self.entries = loaded.entries
+
+    @property
+    def holds_returned_function(self) -> bool:
+        """Whether it stands for a function that a call returned."""
+        return self.get_function_list() == [RETURNED_FUNCTION]
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:

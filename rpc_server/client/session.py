@@ -13,6 +13,8 @@ import msgspec
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import canonical_type
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.registry import RegistryError
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.client.host_memory_pool import HostMemoryPool
 from rpc_server.client.machine import RemoteMachine
@@ -73,6 +75,7 @@ class RPCSession:
         self.executor_pid = opened.executor_pid
         self.device_api = RemoteAPI()
         self.host_memory = HostMemoryPool()
+        self.own_function: Callable[[str], PackedFunc] | None = None  # finds what the box has not, in this process
         self._connection = connection
         self._opened = opened
         self._dial = dial
@@ -187,11 +190,20 @@ class RPCSession:
             self.remove(output)
 
     def _loaded(self, request: LoadModule | OpenSystemLibrary) -> RPCModule:
-        return RPCModule(self, expect(ModuleLoaded, self.request(request).body), RemoteMachine)
+        return self.module_of(expect(ModuleLoaded, self.request(request).body))
 
-    def get_function(self, name: str) -> RemoteFunction:
+    def module_of(self, loaded: ModuleLoaded) -> RPCModule:
+        """Return the module of the box that an answer names."""
+        return RPCModule(self, loaded, RemoteMachine)
+
+    def get_function(self, name: str) -> PackedFunc:
         """A function registered on the box by `register_func`. Raises RegistryError when there is none."""
-        self.request(FindFunction(name))
+        try:
+            self.request(FindFunction(name))
+        except RegistryError:
+            if self.own_function is None:
+                raise
+            return self.own_function(name)
         return RemoteFunction(self, name)
 
     # --- trials -------------------------------------------------------------------------------------------

@@ -48,3 +48,8 @@ def _joined(x: str, y: str) -> str:
 @_registered("remote_array_func")
 def _check_ones(y: NDArray) -> None:
     np.testing.assert_equal(y.numpy(), np.ones((3, 4)))
+
+
+@_registered("add_to_lhs")
+def _adder(x: int) -> Callable[[int], int]:
+    return lambda y: x + y

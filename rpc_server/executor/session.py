@@ -13,7 +13,7 @@ from compiler.runtime.core.code.cpu_module import CPUModule
 from compiler.runtime.core.code.special_modules import system_lib
 from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
-from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.packed import PackedFunc, packed
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.load import load_module
 from compiler.runtime.vm.vm_executable import VMModule
@@ -24,6 +24,7 @@ from rpc_server.executor.session_files import SessionFiles
 from rpc_server.executor.trial import Trials
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.messages import (
+    RETURNED_FUNCTION,
     Allocate,
     AnyMessage,
     ArrayRef,
@@ -71,13 +72,14 @@ class ExecutorSession:
         self._memories = Memories()
         self._machines = Machines(self._memories, self._module)
         self._modules: dict[int, Module] = {}
+        self._functions: dict[int, PackedFunc] = {}  # that calls returned; their handles are like modules'
         self._next_module = 1
 
     def handle(self, request: AnyMessage, buffers: list[memoryview]) -> Answer:
         """Do what a request asks. Raises TunefarmError for what is the request's fault."""
         match request:
             case Call():
-                return Returned(self._call(request)), ()
+                return self._call(request), ()
             case WriteMemory():
                 self._memories[request.handle].write(request.offset, _only(buffers))
             case ReadMemory():
@@ -129,6 +131,7 @@ class ExecutorSession:
             self._memories.free(handle)
         for handle in request.modules:
             self._modules.pop(handle, None)
+            self._functions.pop(handle, None)
         for handle in request.machines:
             self._machines.free(handle)
 
@@ -153,6 +156,13 @@ class ExecutorSession:
         target = module.artifact.target if isinstance(module, CPUModule) else ""
         return ModuleLoaded(handle, target, entries)
 
+    def _keep_function(self, function: PackedFunc) -> ModuleLoaded:
+        """Give a function a handle, as the only one of a module: so a client calls and frees it."""
+        handle = self._next_module
+        self._next_module += 1
+        self._functions[handle] = function
+        return ModuleLoaded(handle, "", (EntryInfo(RETURNED_FUNCTION, ()),))
+
     def _module(self, handle: int) -> Module:
         try:
             return self._modules[handle]
@@ -161,13 +171,21 @@ class ExecutorSession:
                 f"the session has no module {handle}: it was freed, or lost when its executor crashed"
             ) from None
 
-    def _call(self, request: Call) -> Value:
+    def _call(self, request: Call) -> Returned | ModuleLoaded:
+        """Call a function. What it returns travels, but functions and modules stay here and are called by a handle."""
         function: Callable[..., Any]
         if request.module is None:
             function = _global_function(request.function)
+        elif request.module in self._functions:
+            function = self._functions[request.module]
         else:
             function = self._module(request.module).get_function(request.function, query_imports=True)
-        return _result(request.function, function(*self._arguments(request.args)))
+        value = function(*self._arguments(request.args))
+        if isinstance(value, Module):
+            return self._keep(value)
+        if callable(value) and not isinstance(value, type):
+            return self._keep_function(packed(value))
+        return Returned(_result(request.function, value))
 
     def _time(self, request: TimeFunction) -> Timings:
         evaluator = self._module(request.module).time_evaluator(
@@ -226,4 +244,6 @@ def _result(name: str, value: Any) -> Value:
             plain = value.item()
             if isinstance(plain, bool | int | float | str):
                 return plain
-    raise RemoteError(f"{name} returned a {type(value).__name__}; numbers, strings, bytes and None can travel")
+    raise RemoteError(
+        f"{name} returned a {type(value).__name__}; numbers, texts, bytes, None, functions and modules can be returned"
+    )

@@ -42,6 +42,7 @@ from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 
 CHUNK = 2 << 20  # bytes of an array or blob in one message
 WINDOW = 4  # chunks a sender may have unanswered: less than the credit of its connection (`Budget`)
+RETURNED_FUNCTION = "returned function"  # the only entry of a module that stands for a function that a call returned
 REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not the candidate's
 
 

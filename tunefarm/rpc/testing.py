@@ -13,11 +13,6 @@ from rpc_server.executor import example_functions as _  # noqa: F401  (registers
 __all__: list[str] = []
 
 
-@register_func("rpc.test.add_to_lhs", override=True)
-def _adder(x: int) -> Any:
-    return lambda y: x + y
-
-
 @register_func("rpc.test.remote_return_nd", override=True)
 def _returner(mode: str) -> Any:
     """A function that gives an array: the same at each call in mode "ref"."""

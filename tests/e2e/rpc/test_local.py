@@ -7,8 +7,10 @@ import pytest
 
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime.core import ndarray as nd
+from compiler.runtime.core.registry import RegistryError, register_func, remove_global_func
 from compiler.runtime.load import load_artifact, load_module
-from rpc_server.errors import RemoteFileError, SessionRefused
+from rpc_server.errors import HandleError, RemoteFileError, RPCError, SessionRefused
+from rpc_server.wire.messages import RETURNED_FUNCTION, Call
 from tests.kit.farm.rpc_kernels import kernel
 from tunefarm import rpc
 
@@ -81,6 +83,36 @@ def test_devices_by_name(remote, maker, kind):
     assert (device.device_type, device.device_id) == (kind, 1)
     with pytest.raises(DeviceError):
         nd.empty((1,), "float32", device)
+
+
+def test_functions_that_calls_return(remote):
+    """They stay on the box: each is called there, and freed with its last user here."""
+    adders = [remote.get_function("rpc.test.add_to_lhs")(x) for x in (10, 20)]
+    assert [add(12) for add in adders] == [22, 32]
+    assert adders[0].submit(1).result() == 11
+    gone = adders[0]._module.handle
+    del adders[0]
+    assert adders[0](1) == 21  # what is freed is told with the next request
+    with pytest.raises(HandleError, match=f"no module {gone}"):
+        remote.request(Call(gone, RETURNED_FUNCTION, (1,)))
+    with pytest.raises(RPCError, match="TypeError"):
+        adders[0]("text")
+
+
+def test_functions_that_only_this_process_has(remote):
+    @register_func("test_local.double")
+    def double(values, factor):
+        values.copyfrom(values.numpy() * factor)
+        return float(values.numpy().sum())
+
+    try:
+        there = nd.array(np.arange(3, dtype="float32"), remote.cpu())
+        assert remote.get_function("test_local.double")(there, 2) == 6
+        assert there.numpy().tolist() == [0, 2, 4]
+    finally:
+        remove_global_func("test_local.double")
+    with pytest.raises(RegistryError, match=r"no global function 'test_local\.double'"):
+        remote.get_function("test_local.double")
 
 
 def test_its_server_ends_with_it():
