@@ -7,15 +7,20 @@ under attributes, which TVM does not look at.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
 from compiler.driver.objects import Array, Map
 from compiler.errors import IRError
+from compiler.faces.tir_schedule.trace import Trace
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.relax.nodes.attrs import DictAttrs
+from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.files.params import load_param_dict, save_param_dict
+from compiler.schedule.core.schedule import Schedule
 from compiler.script import saved
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -24,16 +29,20 @@ from tunefarm.ir.json_nodes import decoded_node, encoded_node
 from tuner.faces.common.tvm_database import graph_of
 from tuner.faces.common.tvm_graph import ForeignError
 from tuner.faces.common.tvm_graph_writer import module_json
+from tuner.faces.meta_schedule.record import TuningRecord, Workload
 
 __all__ = ["load_json", "save_json"]
 
 _FORMAT = "tunefarm.objects"
 _EXACT = "tunefarm.ir"
+_ONLY = "array"  # the name of a tensor among the parameters that it is written as
 
 
 def save_json(node: Any) -> str:
-    """Functions, modules, tensors, nodes of TensorIR, targets, and what holds them: arrays, maps, attributes, numbers,
-    texts, functions of the registry. An object that stands in several places is kept once.
+    """Write functions, modules, tensors, nodes of TensorIR, targets, traces and tuning records, and what holds them.
+
+    That is arrays, maps, attributes, numbers, texts, functions of the registry. An object that stands in several places
+    is kept once.
 
     Raises IRError for anything else."""
     if isinstance(node, BaseFunc | IRModule):
@@ -115,6 +124,14 @@ def _encoded(node: Any, seen: dict[int, int], kept: list[Any]) -> int:
                 entry = ["array", [_encoded(item, seen, kept) for item in node]]
             case Target():
                 entry = ["target", str(node)]
+            case NDArray():
+                entry = ["tensor", b64encode(save_param_dict({_ONLY: node})).decode("ascii")]
+            case Trace():
+                entry = ["trace", node.to_json()]
+            case Workload():
+                entry = ["workload", _encoded(node.mod, seen, kept)]
+            case TuningRecord():
+                entry = ["record", _encoded(node.workload, seen, kept), node.as_json()]
             case str() | bool() | int() | float() | None if not isinstance(node, Enum):
                 entry = ["plain", node]
             case _:
@@ -122,7 +139,8 @@ def _encoded(node: Any, seen: dict[int, int], kept: list[Any]) -> int:
                 if found is None:
                     raise IRError(
                         f"save_json cannot keep a {type(node).__name__}",
-                        hint="it keeps functions, modules, tensors, nodes of TensorIR, arrays, maps, numbers and texts",
+                        hint="it keeps functions, modules, tensors, nodes of TensorIR, arrays, maps, numbers and texts"
+                        + ("; of a schedule keep `mod` and `trace`" if isinstance(node, Schedule) else ""),
                     )
                 entry = found
         seen[id(node)] = len(kept)
@@ -154,6 +172,14 @@ def _decoded(entry: list[Any], made: list[Any]) -> Any:
             return Array([made[at] for at in items])
         case ["target", str() as text]:
             return Target(text)
+        case ["tensor", str() as text]:
+            return load_param_dict(b64decode(text, validate=True))[_ONLY]
+        case ["trace", str() as text]:
+            return Trace.from_json(text)
+        case ["workload", int() as at]:
+            return Workload(made[at])
+        case ["record", int() as at, list() as fields]:
+            return TuningRecord.from_json(fields, made[at])
         case ["plain", str() | bool() | int() | float() | None as value]:
             return value
     return decoded_node(entry, made)

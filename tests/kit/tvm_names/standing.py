@@ -36,6 +36,7 @@ NOTES = {
         "`scope` is a property, not a method; a buffer has one address, so texts with `axis_separators` are refused"
     ),
     "target.Target": (
+        "an unknown name among `features` raises AttributeError, where TVM gives None; "
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
         "targets by them (`attrs`, `keys`, `arch`, `mcpu` and `mtriple` have the defaults, too)"
     ),

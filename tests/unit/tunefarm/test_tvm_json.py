@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tunefarm as tvm
 from compiler.errors import IRError
 from tests.kit.places import TESTS
+from tunefarm import meta_schedule as ms
 from tunefarm import te, tir
 from tuner.faces.common.tvm_database import graph_of
 
@@ -41,6 +43,25 @@ def test_what_is_written_is_nodes_and_exact_text(whole: bool) -> None:
     tvm.ir.assert_structural_equal(tvm.ir.load_json(json.dumps(data)), node)
     graph, root = graph_of(data, whole=True)
     assert isinstance(graph.at(root), dict if whole else tir.PrimFunc)
+
+
+def test_tensors_traces_and_records() -> None:
+    values = np.arange(3, dtype="float64")
+    again = tvm.ir.load_json(tvm.ir.save_json({"a": tvm.nd.array(values)}))["a"]
+    assert (again.dtype, again.numpy().tolist()) == ("float64", [0, 1, 2])
+    schedule = tir.Schedule(tvm.IRModule({"main": row_sums()}))
+    schedule.split(schedule.get_loops(schedule.get_block("B"))[0], [2, None])
+    assert tvm.ir.load_json(tvm.ir.save_json(schedule.trace)) == schedule.trace
+    workload = ms.database.Workload(schedule.mod)
+    assert tvm.ir.load_json(tvm.ir.save_json(workload)) == workload
+    record = ms.database.TuningRecord(schedule.trace, workload, (1.0, 2.0), tvm.target.Target("llvm"))
+    read = tvm.ir.load_json(tvm.ir.save_json(record))
+    assert (read.trace, read.workload, read.run_secs) == (record.trace, workload, (1.0, 2.0))
+    with pytest.raises(IRError, match="save_json cannot keep a Schedule") as refused:
+        tvm.ir.save_json(schedule)
+    assert "keep `mod` and `trace`" in str(refused.value.hint)
+    with pytest.raises(IRError, match="load_json"):
+        tvm.ir.load_json('{"format": "tunefarm.objects", "version": 1, "root": 0, "nodes": [["tensor", "?"]]}')
 
 
 def test_other_nodes_are_refused() -> None:

@@ -34,6 +34,10 @@ class XGBConfig(NamedTuple):
     nthread: int | None = None
     tree_method: str | None = "auto"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options by name."""
+        return self._asdict()
+
 
 def max_curve(trial_scores: Floats) -> Floats:
     """Return the greatest score up to each trial."""

@@ -214,6 +214,7 @@ def test_models_by_name() -> None:
     assert isinstance(CostModel.create("xgb"), XGBModel)
     assert isinstance(CostModel.create("mlp"), XGBModel)
     assert CostModel.create("none") is None
+    assert list(XGBConfig().to_dict())[:2] == ["max_depth", "gamma"]
     with pytest.raises(ValueError, match="no cost model 'oracle'"):
         CostModel.create("oracle")
     assert max_curve(np.array([3.0, 1.0, 5.0, 2.0])).tolist() == [3, 3, 5, 5]
