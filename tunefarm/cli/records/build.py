@@ -7,15 +7,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
 
 from compiler.artifact import Artifact
-from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.runtime.files.header import c_name_problem
@@ -23,8 +21,7 @@ from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from rpc_server.wire.trial_messages import MeasureResult
-from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, NotTunedError, Share, Timespan, Whole
+from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, NotTunedError, Share, Timespan, Whole
 from tunefarm.cli.completion import FileOrName, WebReleaseName
 from tunefarm.cli.records.build_check import asked_fleet, checked, class_of, opened
 from tunefarm.cli.records.build_files import FORMATS, write_each, write_library
@@ -40,6 +37,7 @@ from tunefarm.cli.records.build_lock import (
     write_lock,
 )
 from tunefarm.cli.records.build_missing import tune_missing
+from tunefarm.cli.records.build_report import BuiltItem, item_json, show_report
 from tunefarm.cli.records.build_words import read_words
 from tunefarm.cli.records.family import build_families
 from tunefarm.cli.records.subject import task_of, values_of
@@ -53,7 +51,7 @@ from tuner.kernels.files import Item, names_model
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
-from tuner.number_text import counted, duration
+from tuner.number_text import counted
 from tuner.task import TuningTask
 from tuner.untuned import runnable
 from tuner.workloads import WorkloadSpec
@@ -80,32 +78,6 @@ Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 """
 
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned"}
-
-
-@dataclass(frozen=True)
-class BuiltItem:
-    """One kernel of the build report. `name` is its function's, `files` were written; `measured` is None when it was
-    not run, `artifact` when nothing was built, since another kernel has no config."""
-
-    task: TuningTask
-    name: str
-    reply: BestReply
-    artifact: Artifact | None
-    files: tuple[Path, ...]
-    measured: MeasureResult | None
-
-    @property
-    def how(self) -> str:
-        """hit: tuned for exactly this; near: a compatible config, or a nearby workload's that was adapted, as
-        `reply.explain` says; as written: tuned, and nothing faster found; untuned."""
-        return "as written" if self.reply.as_written else _HOW[self.reply.match]
-
-    @property
-    def failure(self) -> str:
-        if self.measured is None or self.measured.failure is None:
-            return ""
-        return f"{self.measured.failure}: {self.measured.text}"
 
 
 class _Build(click.Command):
@@ -239,12 +211,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
             return
         _require(kernels, given)
         report = _built(target, kernels, lock, session, given)
-    if given["as_json"]:
-        click.echo(json.dumps([_as_json(b) for b in report]))
-    else:
-        for built in report:
-            _print(built)
-    _complain(report)
+    show_report(report, given["as_json"])
 
 
 @dataclass(frozen=True)
@@ -335,7 +302,7 @@ def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
     if not given["require_tuned"] or not missing:
         return
     if given["as_json"]:
-        click.echo(json.dumps([_as_json(BuiltItem(k.task, k.name, k.reply, None, (), None)) for k in kernels]))
+        click.echo(json.dumps([item_json(BuiltItem(k.task, k.name, k.reply, None, (), None)) for k in kernels]))
     lines = "\n".join(f"    {k.task.name}: {'; '.join(k.reply.explain)}" for k in missing)
     release = given["release"]
     where = f" in release {release}" if release else ""
@@ -434,52 +401,3 @@ def compiled(item: Item, task: TuningTask, name: str, trace: str | None) -> Arti
     if isinstance(made, Artifact):
         return made
     return compile_artifact(runnable(made, task.target) if trace is None else made, task.target, name=name)
-
-
-def _complain(report: Sequence[BuiltItem]) -> None:
-    failed = [b for b in report if b.failure]
-    if failed:
-        lines = "\n".join(f"    {b.task.name} ({b.how}, config {b.reply.digest}): {b.failure}" for b in failed)
-        raise CheckFailedError(
-            f"{len(failed)} of {counted(len(report), 'kernel')} failed the check:\n{lines}",
-            hint="tune them again on this device class before shipping the build",
-        )
-
-
-def _print(built: BuiltItem) -> None:
-    line = f"{built.task.name}: {built.how}"
-    if built.failure:
-        line += ", check failed"
-    elif built.measured is not None:
-        cost = median(built.measured.costs)
-        flops = built.task.flops
-        line += f", output checked, {f'{flops / cost / 1e9:.1f} GFLOP/s' if flops else duration(cost)}"
-    if built.files:
-        line += f", {', '.join(map(str, built.files))}"
-    click.echo(line)
-    for kernel in kernel_resources(built.artifact) if built.artifact else ():
-        click.echo(f"  {kernel}")
-    if built.how != "hit":
-        for reason in built.reply.explain:
-            click.echo(f"  - {reason}")
-
-
-def _as_json(built: BuiltItem) -> dict[str, Any]:
-    return {
-        "kernel": built.task.name,
-        "function": built.name,
-        "workload_key": built.task.key,
-        "config": built.how,
-        "digest": built.reply.digest,
-        "joules": built.reply.joules,
-        "explain": list(built.reply.explain),
-        "target": str(built.task.target),
-        "artifact": str(built.files[0]) if built.files else None,
-        "files": [str(path) for path in built.files],
-        "artifact_digest": built.artifact.digest if built.artifact else None,
-        "kernels": [asdict(kernel) for kernel in kernel_resources(built.artifact)] if built.artifact else [],
-        "checked": built.measured is not None and not built.failure,
-        "failure": built.failure or None,
-        "flops": built.task.flops,
-        "costs_s": list(built.measured.costs) if built.measured else [],
-    }

@@ -13,7 +13,8 @@ from compiler.errors import CodegenError
 from compiler.te.operation import placeholder
 from compiler.topi import exp
 from compiler.topi.schedules import cuda
-from tunefarm.cli.records.build import BuiltItem, _as_json, _print, compiled
+from tunefarm.cli.records.build import compiled
+from tunefarm.cli.records.build_report import BuiltItem, item_json, print_item
 from tunefarm.client import BestReply
 from tuner.kernels.files import Item
 from tuner.task import TuningTask
@@ -60,12 +61,12 @@ def test_tunefarm_build_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     reply = BestReply("miss", ("nobody tuned it",), None, None, None, None)
     item = Item(WorkloadSpec("copy", (4096,)), {"name": "copy"})
     built = BuiltItem(task, "copy", reply, compiled(item, task, "copy", None), (), None)
-    _print(built)
+    print_item(built)
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "copy:4096:float32: untuned"
     assert re.fullmatch(r"  copy_kernel: \d+ registers, 0 bytes spilled, 0 bytes shared", second)
     assert third == "  - nobody tuned it"
-    [kernel] = _as_json(built)["kernels"]
+    [kernel] = item_json(built)["kernels"]
     assert kernel["kernel"] == "copy_kernel"
     assert 0 < kernel["registers"] < 64
 
