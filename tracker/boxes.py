@@ -22,7 +22,8 @@ from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker import lending
 from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError
-from tracker.farm import Box, Checked, Farm, FarmDevice, GrantedLease, LeasePhase, TimerKind
+from tracker.farm import Farm
+from tracker.farm_parts import Box, Checked, FarmDevice, GrantedLease, LeasePhase, TimerKind
 from tracker.log import LogKind
 
 IDLE_CHECK = "its regular check is under way"

@@ -26,7 +26,8 @@ from rpc_server.wire.tracker_messages import (
 )
 from rpc_server.wire.tracker_records import LeaseGrant
 from tracker import sharing
-from tracker.farm import Farm, FarmDevice, GrantedLease, LeasePhase, Request, TimerKind
+from tracker.farm import Farm
+from tracker.farm_parts import FarmDevice, GrantedLease, LeasePhase, Request, TimerKind
 from tracker.log import LogKind
 
 _RETRY_CHECK_S = 1.0

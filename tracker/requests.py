@@ -12,7 +12,8 @@ from tracker import lending
 from tracker.allocate import Place, Waiting
 from tracker.capability import Capabilities, CapabilityError, parse_capability
 from tracker.errors import NoDeviceError, TrackerBusyError, TrackerError
-from tracker.farm import Farm, LeasePhase, Request, TimerKind
+from tracker.farm import Farm
+from tracker.farm_parts import LeasePhase, Request, TimerKind
 from tracker.log import LogKind
 
 MAX_PER_CLIENT = 1000

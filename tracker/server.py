@@ -53,7 +53,7 @@ from rpc_server.wire.tracker_messages import (
 )
 from rpc_server.wire.waker import Waker
 from tracker.errors import RegistrationError
-from tracker.farm import Command, Record, Timing
+from tracker.farm_parts import Command, Record, Timing
 from tracker.log import EventLog
 from tracker.message_rights import MessageRights
 from tracker.questions import Questions

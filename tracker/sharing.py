@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tracker.allocate import Waiting
-from tracker.farm import Farm, GrantedLease, LeasePhase
+from tracker.farm import Farm
+from tracker.farm_parts import GrantedLease, LeasePhase
 
 QUANTUM_S = 10.0
 LEAST_S = 2.0

@@ -12,7 +12,8 @@ from heapq import nsmallest
 from rpc_server.wire.codec import that_fit
 from rpc_server.wire.tracker_messages import DevicePage, FarmNumbers, QueuePage
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueInfo, QueueNumbers
-from tracker.farm import DeviceState, Farm, FarmDevice
+from tracker.farm import Farm
+from tracker.farm_parts import DeviceState, FarmDevice
 
 _MOST_QUEUES = 400
 """So that the answer fits in a message."""

@@ -35,7 +35,8 @@ from rpc_server.wire.tracker_messages import (
     SuspectDevice,
 )
 from tracker import boxes, lending, requests, snapshot
-from tracker.farm import Command, Farm, TimerKind, Timing
+from tracker.farm import Farm
+from tracker.farm_parts import Command, TimerKind, Timing
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
 from rpc_server.wire.tracker_messages import FarmNumbers
-from tracker.farm import DeviceState
+from tracker.farm_parts import DeviceState
 from tuner.records.model import Run
 from webui.context import Ctx
 from webui.fleet import FleetView

@@ -11,7 +11,7 @@ from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.tracker_messages import MAX_SLOTS, BoxHello, Query, to_tracker
 from rpc_server.wire.tracker_records import DeviceSpec
 from tracker import server
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 
 BOXES = 60
 PEERS = 100  # fewer than may be silent at a time

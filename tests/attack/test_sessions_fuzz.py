@@ -51,7 +51,7 @@ from tests.kit.farm.hostile import BURST, Hostile, answers, dealer, encoded, fuz
 from tests.kit.farm.made_up import MadeUp, kinds
 from tests.kit.farm.supervisor_script import ANN, BOB, ask, warm_box, with_ann
 from tracker.client import connect_tracker
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.server import Tracker
 from tuner.records.farm.model_farm import Role
 from webui.pages.table import PAGES

@@ -22,7 +22,7 @@ from rpc_server.wire.tracker_records import DeviceSpec, LogEvent
 from tests.kit.farm.tracker_world import World
 from tests.kit.fuzzing import examples
 from tracker.allocate import OVERDUE_EVERY
-from tracker.farm import Send, Timing
+from tracker.farm_parts import Send, Timing
 from tracker.log import LogKind
 from tracker.state import Tick, TrackerState
 

@@ -21,7 +21,7 @@ from rpc_server.wire.tracker_messages import (
     RevokeLease,
 )
 from rpc_server.wire.tracker_records import DeviceSpec
-from tracker.farm import Send, Timing
+from tracker.farm_parts import Send, Timing
 from tracker.state import Tick, TrackerState
 
 STEP_S = 1.0

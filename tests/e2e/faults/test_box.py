@@ -25,7 +25,7 @@ from tests.kit.farm.network import other_network
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.places import ROOT
 from tracker.client import connect_tracker
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.server import Tracker
 
 QUICK = EvaluatorOptions(number=2, repeat=2)

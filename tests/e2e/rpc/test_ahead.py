@@ -22,7 +22,7 @@ from rpc_server.wire.tracker_records import DeviceSpec
 from tests.kit.farm.supervisor import own_supervisor
 from tests.kit.ports import free_port
 from tracker.client import EarlySession
-from tracker.farm import Send
+from tracker.farm_parts import Send
 from tracker.state import TrackerState
 
 

@@ -29,7 +29,7 @@ from tests.kit.process_tree import resident
 from tracker import channel
 from tracker.client import connect_tracker
 from tracker.errors import UnknownDeviceError
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.server import Tracker
 
 

@@ -17,7 +17,7 @@ from compiler.errors import TunefarmError
 from rpc_server.box.server import Server
 from tests.kit.cli.farm import CliFarm, Process, until
 from tests.kit.ports import free_port
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.server import Tracker
 from tunefarm.client import Client
 

@@ -24,7 +24,7 @@ from tests.kit.places import python_path
 from tests.kit.ports import free_port
 from tests.kit.process_tree import wardens
 from tracker.client import TrackerSession, connect_tracker
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.log import LogKind
 from tracker.server import Tracker
 

@@ -17,7 +17,7 @@ from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.relay_messages import BoxPasses, CallBack, to_box, to_relay
 from tests.kit.ports import free_ports
 from tracker.client import TrackerSession, connect_tracker
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.server import Tracker
 
 TIMING = Timing(late_s=3.0, box_timeout_s=5.0, grace_s=5.0, settle_s=8.0, accept_s=10.0, check_s=2.0)

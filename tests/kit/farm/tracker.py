@@ -20,7 +20,7 @@ from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.places import ROOT
 from tests.kit.ports import free_port
 from tracker.client import TrackerSession, connect_tracker
-from tracker.farm import Timing
+from tracker.farm_parts import Timing
 from tracker.log import LogKind
 from tracker.server import Tracker
 

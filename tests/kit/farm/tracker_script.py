@@ -7,7 +7,7 @@ from typing import Any
 
 from rpc_server.wire.tracker_messages import BoxHello, Granted, GrantLease, LeaseAccepted, RequestDevice
 from rpc_server.wire.tracker_records import DeviceSpec, HeldLease, LeaseGrant, LogEvent
-from tracker.farm import Record, Send, Timing
+from tracker.farm_parts import Record, Send, Timing
 from tracker.state import TrackerState
 
 

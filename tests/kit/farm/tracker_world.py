@@ -25,7 +25,7 @@ from rpc_server.wire.tracker_messages import (
     ToClient,
 )
 from rpc_server.wire.tracker_records import DeviceSpec, LeaseGrant, LogEvent
-from tracker.farm import Record, Send, Timing
+from tracker.farm_parts import Record, Send, Timing
 from tracker.log import LogKind
 from tracker.state import Tick, TrackerState
 

@@ -11,7 +11,7 @@ import pytest
 
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.docs_pages import PAGES, ROOT, blocks, section
-from tracker.farm import DeviceState
+from tracker.farm_parts import DeviceState
 from tunefarm.cli.commands import COMMANDS, cli
 from tunefarm.cli.farm.services import _device_table
 from tuner.records.model import RunState

@@ -56,7 +56,7 @@ def tracker(settings: Settings, /, host: str | None, port: int, port_file: Path 
     Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it; servers find a new one at the same address by
     themselves and tell it of the leases that go on.
     """
-    from tracker.farm import Timing
+    from tracker.farm_parts import Timing
     from tracker.server import TrackerOptions, serve
 
     serve(
