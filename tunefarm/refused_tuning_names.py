@@ -118,7 +118,7 @@ TUNING: list[tuple[str, str]] = [
     (
         "an internal of TVM's cost model; the model here learns from the records, see docs/models.md",
         """
-        auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature
+        auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature.unpack_feature
         autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
         autotvm.tuner.xgboost_cost_model
         meta_schedule.cost_model.xgb_model.PackSum meta_schedule.cost_model.xgb_model.make_metric_sorter

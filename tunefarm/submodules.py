@@ -18,7 +18,7 @@ from typing import NoReturn
 
 _SHOWN = {
     "arith": "bound int_set int_solver iter_affine_map pattern",
-    "auto_scheduler": "cost_model feature loop_state relay_integration testing",
+    "auto_scheduler": "cost_model loop_state relay_integration testing",
     "auto_scheduler.cost_model": "cost_model xgb_model",
     "autotvm": "database env feature graph_tuner tophub",
     "autotvm.graph_tuner": (

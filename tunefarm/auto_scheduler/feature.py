@@ -1,0 +1,23 @@
+"""Features of states for a program's own cost models."""
+
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
+from tuner.faces.auto_scheduler.store_rows import MOST_BUFFERS as DEFAULT_MAX_N_BUFS
+from tuner.faces.auto_scheduler.store_rows import (
+    get_per_store_feature_names,
+    get_per_store_features_from_file,
+    get_per_store_features_from_measure_pairs,
+    get_per_store_features_from_states,
+)
+
+__all__ = [
+    "DEFAULT_MAX_N_BUFS",
+    "get_per_store_feature_names",
+    "get_per_store_features_from_file",
+    "get_per_store_features_from_measure_pairs",
+    "get_per_store_features_from_states",
+]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)
