@@ -5,8 +5,11 @@ One of your own is a subclass of `Mutator` (also called `PyMutator`) with `apply
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +23,16 @@ if TYPE_CHECKING:
 
 
 class Mutator(ABC):
-    """The contract: `apply` gives the trace with a decision varied, or None when there is nothing to vary."""
+    """The contract: `apply` gives the trace with a decision varied, or None when there is nothing to vary.
+
+    A subclass's `apply` may take the seed or not.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).get("apply")
+        if own is not None:
+            cls.apply = _seeded(own)  # type: ignore[method-assign]
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         """Told once, before `apply`, what is tuned for what."""
@@ -39,6 +51,17 @@ class Mutator(ABC):
         """Those for a kind of target with their probabilities. Raises TuningError where there are none."""
         require_cpu(kind, "mutators")
         return {MutateTileSize(): 0.9, MutateComputeLocation(): 0.05, MutateUnroll(): 0.03, MutateParallel(16): 0.02}
+
+
+def _seeded(apply: Callable[..., Trace | None]) -> Callable[..., Trace | None]:
+    """`apply` as one that may be called with a seed and without, whichever it takes itself."""
+    takes_seed = len(inspect.signature(apply).parameters) > len(("self", "trace"))
+
+    @wraps(apply)
+    def applied(self: Mutator, trace: Trace, rand_state: int = 0) -> Trace | None:
+        return apply(self, trace, rand_state) if takes_seed else apply(self, trace)
+
+    return applied
 
 
 PyMutator = Mutator

@@ -30,8 +30,8 @@ class Profiler:
             _current.reset(self._token)
 
     def get(self) -> dict[str, float]:
-        """Return the seconds by name."""
-        return dict(self._seconds)
+        """Return the seconds by name, those of the whole block as "Total"."""
+        return {**self._seconds, "Total": self._total}
 
     def table(self) -> str:
         """Return a line a name, the longest first, and the whole last."""

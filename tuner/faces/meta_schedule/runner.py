@@ -182,13 +182,13 @@ class Runner(ABC):
         )
 
     @staticmethod
-    def create(kind: Literal["local", "rpc"] = "local", **kwargs: Any) -> Runner:
+    def create(kind: Literal["local", "rpc"] = "local", *args: Any, **kwargs: Any) -> Runner:
         """The runner called `kind`. Raises TuningError for another name."""
         match kind:
             case "local":
-                return LocalRunner(**kwargs)
+                return LocalRunner(*args, **kwargs)
             case "rpc":
-                return RPCRunner(**kwargs)
+                return RPCRunner(*args, **kwargs)
         raise UnknownKindError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
 
 

@@ -15,8 +15,15 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tests.kit.compiler.schedules import workloads as w
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.mutator import MutateComputeLocation, MutateParallel, MutateTileSize, MutateUnroll
+from tuner.faces.meta_schedule.mutator import (
+    MutateComputeLocation,
+    MutateParallel,
+    MutateTileSize,
+    MutateUnroll,
+    Mutator,
+)
 from tuner.faces.meta_schedule.postproc import DisallowDynamicLoop, Postproc
+from tuner.faces.meta_schedule.runner import RPCConfig, RPCRunner, Runner
 from tuner.faces.meta_schedule.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
@@ -372,3 +379,24 @@ def test_the_shipped_model_says_where_the_search_of_a_default_space_begins():
     assert guide_of(default.task, default.sketches(), "random") is None
     by_rules = with_rules(w.matmul(64, 64, 64), ParallelizeVectorizeUnroll(max_jobs_per_core=4))
     assert guide_of(by_rules.task, by_rules.sketches(), "xgb") is None
+
+
+def test_mutators_of_a_program_take_the_seed_or_not():
+    trace = traced("space", w.matmul(16, 16, 16), tiled_trace()).trace
+
+    class Seeded(Mutator):
+        def apply(self, trace, seed):
+            return (trace, seed)
+
+    class Plain(Mutator):
+        def apply(self, trace):
+            return trace
+
+    assert Seeded().apply(trace) == (trace, 0)
+    assert Seeded().apply(trace, 3) == (trace, 3)
+    assert Plain().apply(trace) is Plain().apply(trace, 3) is trace
+
+
+def test_runners_by_name_take_what_their_classes_take():
+    config = RPCConfig(tracker_host="127.0.0.1", tracker_port=1, tracker_key="key")
+    assert isinstance(Runner.create("rpc", config), RPCRunner)
