@@ -8,13 +8,14 @@ that holds all their uses.
                                             for j: C[i, j] = B[i, j]
 
 A buffer stays outside the loops of a reduction it accumulates, and outside vectorized loops, whose
-iterations run at once. A loop annotated with `STORE_AT` holds the buffers named there itself.
+iterations run at once. So does one that is written where an index read from memory says: another iteration may come
+back to that. A loop annotated with `STORE_AT` holds the buffers named there itself.
 """
 
 from __future__ import annotations
 
 from compiler.ir.base import Node
-from compiler.ir.visit import children, map_children, replace
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import TRUE
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
@@ -74,7 +75,7 @@ class _Finder:
             case n.BlockRealize():
                 self._enter(node, loops)
             case n.BufferLoad() | n.BufferStore():
-                self._use(self._by_data.get(node.buffer.data, node.buffer), loops)
+                self._use(self._by_data.get(node.buffer.data, node.buffer), () if _is_scattered(node) else loops)
             case n.Var() if node in self._by_data:
                 self._use(self._by_data[node], loops)
             case n.Block():
@@ -115,6 +116,13 @@ class _Finder:
             shared += 1
         if shared < len(known):
             self.uses[buffer] = known[:shared]
+
+
+def _is_scattered(access: n.BufferLoad | n.BufferStore) -> bool:
+    """Whether it writes to a place that is read from memory."""
+    if not isinstance(access, n.BufferStore) or access.buffer.scope != "global":
+        return False
+    return any(isinstance(part, n.BufferLoad) for index in access.indices for part in walk(index))
 
 
 def _until_held(loops: Loops, buffer: n.Buffer) -> Loops:

@@ -51,7 +51,6 @@ def _unique(data: Tensor, order: Tensor, is_sorted: bool) -> Any:
         )  # fmt: skip
         with ib.for_range(0, size, "i") as i:
             many[i] = 0
-            new[i] = 0
         _in_order(ib, given, places, size, (one, start, kind, number, many))
         number[0] = 0
         with ib.for_range(0, size, "i") as i:

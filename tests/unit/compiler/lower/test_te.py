@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from tests.kit.compiler.schedules import (
     te_scans,  # noqa: F401  (adds its cases)
 )
 from tests.kit.compiler.schedules.te import CASES, check, inputs_of
+from tunefarm import te
+from tunefarm.tir import ir_builder
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -43,3 +47,24 @@ def test_simple_mode_computes_the_same(name: str) -> None:
     rest = iter(outs)
     module(*(next(rest) if t.op.input_tensors else next(arrays) for t in args))
     check([o.numpy() for o in outs], reference(*given))
+
+
+def test_what_an_iteration_writes_where_memory_says_is_kept_for_others() -> None:
+    """The memory is the whole operation's, not one iteration's."""
+    places = te.placeholder((6,), "int32", name="places")
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = ir_builder.create()
+        place, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        first = ib.allocate("int32", (6,), "first")
+        with ib.for_range(0, 6, "i") as i:
+            with ib.if_scope(i < 3):
+                first[place[i]] = i + 10
+            result[i] = first[place[i]]
+        return ib.get()
+
+    found = te.extern((6,), [places], body, name="found", dtype="int32")
+    module = build(te.create_schedule(found.op), [places, found], target="llvm")
+    out = array(np.zeros(6, "int32"))
+    module(array(np.array([2, 0, 1, 0, 1, 2], "int32")), out)
+    assert out.numpy().tolist() == [10, 11, 12, 11, 12, 10]
