@@ -18,6 +18,10 @@ NOTES = {
     "te.compute": (
         "a function that takes fewer arguments than there are dimensions is refused: TVM drops the other dimensions"
     ),
+    "auto_scheduler.feature.features_from_primfunc": (
+        "the numbers of a function with its blocks; of one that is lowered already TVM loses strides and reuse, and "
+        "those are told here, too"
+    ),
     "meta_schedule.cost_model.XGBModel": (
         "boosted trees of this package, which need no xgboost: of `config`, `eta` and `max_depth` (at most 6) count; a "
         "candidate's rows are summed up before the trees, not after; `save` writes an archive of numpy; "

@@ -52,6 +52,27 @@ def get_per_store_features_from_states(
     return [extractor.rows(_program(task, state)) for state in states]
 
 
+def features_from_primfunc(
+    func: PrimFunc, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> Floats:
+    """Return the rows of a scheduled function; counts are plain numbers, unless they are to be logarithms."""
+    rows = PerStoreFeature(max_n_bufs or MOST_BUFFERS, cache_line_bytes=cache_line_bytes).rows(func)
+    if log_scale:
+        return rows
+    names = get_per_store_feature_names(max_n_bufs)
+    counts = np.array(["type." not in name and name != "is_gpu" for name in names])
+    plain: Floats = np.where(counts, np.exp2(rows) - 1, rows)
+    return plain
+
+
+def named_features_from_primfunc(
+    func: PrimFunc, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> dict[str, Floats]:
+    """Return the same by name: a number for each stored buffer."""
+    rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
+    return {name: rows[:, at] for at, name in enumerate(get_per_store_feature_names(max_n_bufs))}
+
+
 def get_per_store_features_from_measure_pairs(
     inputs: Sequence[MeasureInput],
     results: Sequence[MeasureResult],

@@ -74,3 +74,13 @@ def test_measured_states(tmp_path: Path) -> None:
     assert [rows.shape for rows in features] == [(1, 110), (1, 110)]
     assert shares.tolist() == [0.5, 1.0]
     assert len(feature.get_per_store_feature_names(2)) == 110
+
+
+def test_features_of_a_function_are_plain_numbers() -> None:
+    func = te.create_prim_func(feature_product(64))
+    named = feature.named_features_from_primfunc(func)
+    assert (named["num_loops"][0], named["outer_prod"][0], named["B0.stride"][0]) == pytest.approx((3, 64**3, 64))
+    assert named["vec_type.kPosNone"][0] == 1
+    logarithms = feature.features_from_primfunc(func, max_n_bufs=2, log_scale=True)
+    assert logarithms.shape == (1, 110)
+    assert logarithms[0, -2] == 2
