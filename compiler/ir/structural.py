@@ -127,6 +127,8 @@ class _Matcher:
             return self._same_sequence(a, b)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return self._same_mapping(a, b)
+        if isinstance(a, str) and isinstance(b, str):
+            return a == b
         if type(a) is not type(b):
             return False
         match a:

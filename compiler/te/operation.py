@@ -66,9 +66,9 @@ def compute(
     """A tensor of `shape` whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     The axes are named after `fcompute`'s parameters; `*args` take `varargs_names`, or i0, i1, ...
-    A tuple result makes several tensors of the same shape and axes, returned as a list. Raises IRError,
-    with the user's line, when the parameters do not fit the rank, the result is no expression, or a
-    reduction stands inside another expression.
+    Several values make several tensors of the same shape and axes, returned as a tuple. Raises IRError, with
+    the user's line, when the parameters do not fit the rank, the result is no expression, or a reduction stands
+    inside another expression.
     """
     span = caller_span()
     dims = as_shape(shape, f"compute {name!r}")
@@ -87,7 +87,7 @@ def compute(
         body = tuple(_as_body(r) for r in (result if several else (result,)))
     _check_body(body, name, span)
     op = ComputeOp(name, chosen(tag), dict(attrs or {}), span, axes, body)
-    return [op.output(i) for i in range(op.num_outputs)] if several else op.output(0)
+    return tuple(op.output(i) for i in range(op.num_outputs)) if op.num_outputs > 1 else op.output(0)
 
 
 def _short_call(fcompute: Callable[..., Any], dims: Sequence[PrimExpr]) -> tuple[IntrinCall, list[Var]] | None:

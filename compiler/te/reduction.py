@@ -104,8 +104,6 @@ class Reducer:
         for item in axes:
             if not isinstance(item, IterVar) or item.iter_type is not IterType.COMM_REDUCE:
                 raise IRError(f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + here())
-        if not axes:
-            raise IRError(f"{self.__name__} needs at least one axis" + here())
         for number, item in enumerate(axes):
             if any(item is other for other in axes[:number]):
                 raise IRError(f"{self.__name__} is given axis {item.var.name!r} twice" + here())

@@ -15,6 +15,7 @@ from compiler.tir.nodes.operators import operator
 
 __all__ = [
     "add",
+    "as_condition",
     "as_expr",
     "as_int",
     "binary",
@@ -150,11 +151,25 @@ def div(a: Any, b: Any) -> PrimExpr:
             "'/' on integers is ambiguous",
             hint="use // (floordiv), tir.truncdiv, or cast to float first",
         )
+    if is_const(y, 0):
+        raise IRError(f"Div of {x!r} by zero")
     folded = _fold_unit(n.Div, x, y)
     return n.Div(x, y) if folded is None else folded
 
 
+def _refuse_float(name: str, *operands: Any) -> None:
+    """Raise IRError where an operand of a division of integers is a float."""
+    for operand in operands:
+        dtype = "float32" if isinstance(operand, float) else str(getattr(operand, "dtype", "int32"))
+        if parse_dtype(dtype).is_float:
+            raise IRError(
+                f"{name} divides integers, got {operand!r} of {dtype}",
+                hint="of floats: tir.floor(a / b), and a - tir.floor(a / b) * b",
+            )
+
+
 def truncdiv(a: Any, b: Any) -> PrimExpr:
+    _refuse_float("truncdiv", a, b)
     return binary(n.Div, a, b)
 
 
@@ -164,11 +179,15 @@ def truncmod(a: Any, b: Any) -> PrimExpr:
 
 @operator
 def floordiv(a: Any, b: Any) -> PrimExpr:
+    """The quotient of integers, rounded down."""
+    _refuse_float("floordiv", a, b)
     return binary(n.FloorDiv, a, b)
 
 
 @operator
 def floormod(a: Any, b: Any) -> PrimExpr:
+    """The remainder of `floordiv`."""
+    _refuse_float("floormod", a, b)
     return binary(n.FloorMod, a, b)
 
 
@@ -245,23 +264,31 @@ def not_equal(a: Any, b: Any) -> Any:
     return n.NE(x, y)
 
 
+def as_condition(value: Any, what: str) -> PrimExpr:
+    """`value` as an expression. Raises IRError where it is no bool."""
+    expr = as_expr(value)
+    if not expr.dtype.startswith("bool"):
+        raise IRError(f"{what} needs a condition of bool, got {expr!r} of {expr.dtype}", hint="compare it: x != 0")
+    return expr
+
+
 def logical_and(*conditions: Any) -> PrimExpr:
     """Logical and; true without conditions."""
     result = const(True)
     for condition in conditions:
-        result = binary(n.And, result, condition)
+        result = binary(n.And, result, as_condition(condition, "all"))
     return result
 
 
 def logical_or(*conditions: Any) -> PrimExpr:
     result = const(False)
     for condition in conditions:
-        result = binary(n.Or, result, condition)
+        result = binary(n.Or, result, as_condition(condition, "any"))
     return result
 
 
 def logical_not(a: Any) -> PrimExpr:
-    expr = as_expr(a)
+    expr = as_condition(a, "not")
     if isinstance(expr, n.IntImm):
         return const(not expr.value)
     return expr.a if isinstance(expr, n.Not) else n.Not(expr)
@@ -282,6 +309,8 @@ def max_value(dtype: str) -> PrimExpr:
         return const(_FLOAT_MAX[element_of(dtype)], dtype)
     if parsed.code == "bool":
         return const(True, dtype)
+    if parsed.code == "handle":
+        raise IRError("addresses have no greatest value")
     return const((1 << (parsed.bits - (1 if parsed.is_signed else 0))) - 1, dtype)
 
 

@@ -50,7 +50,10 @@ def decoded_node(entry: list[Any], made: list[Any]) -> Any:
         case ["node", str(kind), dict(parts)]:
             cls = _CLASSES[kind]
             known = {part.name for part in _parts(cls)}
-            return cls(**{name: _plain(made[place]) for name, place in parts.items() if name in known})
+            given = {name: _plain(made[place]) for name, place in parts.items() if name in known}
+            if given.get("shape", given.get("values")) is not None:
+                given.pop("ndim", None)  # of a StructInfo: its shape says it
+            return cls(**given)
     raise ValueError(entry[:1])
 
 

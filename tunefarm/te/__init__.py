@@ -4,9 +4,36 @@ from typing import TYPE_CHECKING
 
 from compiler.faces.hybrid.script import HybridOp
 from compiler.faces.te_schedule import verify_compute
+from compiler.faces.tir_ops import (
+    abs,
+    all,
+    any,
+    ceil,
+    ceildiv,
+    const,
+    div,
+    floor,
+    floordiv,
+    floormod,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    max_value,
+    min_value,
+    nearbyint,
+    power,
+    round,
+    trunc,
+    truncdiv,
+    truncmod,
+)
 from compiler.te.extern import ExternOp, extern
 from compiler.te.gradient import gradient
-from compiler.te.operation import compute, const, size_var, thread_axis, var
+from compiler.te.operation import compute, size_var, thread_axis, var
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.scan import ScanOp, scan
 from compiler.te.schedule.schedule import Schedule, create_schedule
@@ -15,33 +42,22 @@ from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, Tens
 from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from compiler.tir.composed import acosh, asinh, atanh, logaddexp
 from compiler.tir.intrin.intrin import (
-    abs,
     acos,
     asin,
     atan,
-    ceil,
     cos,
     cosh,
     erf,
     exp,
     exp2,
     exp10,
-    floor,
     fma,
     fmod,
-    if_then_else,
-    isfinite,
-    isinf,
-    isnan,
-    likely,
     log,
     log1p,
     log2,
     log10,
-    nearbyint,
     popcount,
-    power,
-    round,
     rsqrt,
     sigmoid,
     sin,
@@ -49,34 +65,11 @@ from compiler.tir.intrin.intrin import (
     sqrt,
     tan,
     tanh,
-    trunc,
 )
 from compiler.tir.nodes import CommReducer, Reduce
-from compiler.tir.ops import (
-    add,
-    ceildiv,
-    div,
-    floordiv,
-    floormod,
-    max_value,
-    min_value,
-    truncdiv,
-    truncmod,
-)
-from compiler.tir.ops import floordiv as indexdiv
-from compiler.tir.ops import floormod as indexmod
-from compiler.tir.ops import (
-    logical_and as all,
-)
-from compiler.tir.ops import (
-    logical_or as any,
-)
-from compiler.tir.ops import (
-    mul as multiply,
-)
-from compiler.tir.ops import (
-    sub as subtract,
-)
+from compiler.tir.ops import add
+from compiler.tir.ops import mul as multiply
+from compiler.tir.ops import sub as subtract
 from tunefarm.compatibility import refusing
 from tunefarm.te import hybrid, operation, schedule, tag, tensor, tensor_intrin
 from tunefarm.te.prim_func import create_prim_func

@@ -4,12 +4,50 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.arith.index_map import IndexMap
 from compiler.errors import ScheduleError
+from compiler.faces.tir_ops import (
+    abs,
+    all,
+    any,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    ceildiv,
+    const,
+    div,
+    floor,
+    floordiv,
+    floormod,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    max_value,
+    min_value,
+    nearbyint,
+    pow,
+    power,
+    reinterpret,
+    round,
+    shift_left,
+    shift_right,
+    stmt_list,
+    stmt_seq,
+    trunc,
+    truncdiv,
+    truncmod,
+)
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.faces.tir_schedule.state import BlockDependenceInfo, BlockScope, ScheduleState, StmtSRef
 from compiler.faces.tir_schedule.trace import Trace
 from compiler.schedule.core.schedule import apply_trace
 from compiler.te.reduction import comm_reducer, max, min, sum
-from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
+from compiler.tir.composed import acosh, asinh, atanh, logaddexp
 from compiler.tir.intrin.foreign import address_of, call_llvm_intrin, call_llvm_pure_intrin, call_pure_extern
 from compiler.tir.intrin.gpu import (
     atomic_add,
@@ -22,19 +60,13 @@ from compiler.tir.intrin.gpu import (
     tvm_warp_shuffle_xor,
 )
 from compiler.tir.intrin.intrin import (
-    abs,
     acos,
     asin,
     atan,
     atan2,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
     call_extern,
     call_intrin,
     call_packed,
-    ceil,
     clz,
     copysign,
     cos,
@@ -43,26 +75,16 @@ from compiler.tir.intrin.intrin import (
     exp,
     exp2,
     exp10,
-    floor,
     fma,
     fmod,
     hypot,
-    if_then_else,
-    isfinite,
-    isinf,
-    isnan,
     ldexp,
-    likely,
     log,
     log1p,
     log2,
     log10,
-    nearbyint,
     nextafter,
     popcount,
-    power,
-    reinterpret,
-    round,
     rsqrt,
     sigmoid,
     sin,
@@ -70,11 +92,7 @@ from compiler.tir.intrin.intrin import (
     sqrt,
     tan,
     tanh,
-    trunc,
 )
-from compiler.tir.intrin.intrin import left_shift as shift_left
-from compiler.tir.intrin.intrin import power as pow
-from compiler.tir.intrin.intrin import right_shift as shift_right
 from compiler.tir.intrin.ptx import ptx_commit_group, ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_wait_group
 from compiler.tir.intrin.ptx_warpgroup import (
     ptx_cp_async_bulk_tensor,
@@ -150,27 +168,8 @@ from compiler.tir.nodes import (
     decl_buffer,
 )
 from compiler.tir.ops import as_expr as convert
-from compiler.tir.ops import (
-    ceildiv,
-    const,
-    div,
-    floordiv,
-    floormod,
-    logical_and,
-    logical_not,
-    logical_or,
-    max_value,
-    min_value,
-    truncdiv,
-    truncmod,
-)
-from compiler.tir.ops import floordiv as indexdiv
-from compiler.tir.ops import floormod as indexmod
-from compiler.tir.ops import logical_and as all
-from compiler.tir.ops import logical_or as any
+from compiler.tir.ops import logical_and, logical_not, logical_or
 from compiler.tir.text import vocabulary
-from compiler.tir.visit import seq as stmt_list
-from compiler.tir.visit import seq as stmt_seq
 from tunefarm.compatibility import refusing
 from tunefarm.tir import (
     analysis,

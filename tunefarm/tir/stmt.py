@@ -1,5 +1,6 @@
 """Statements."""
 
+from compiler.faces.tir_ops import stmt_seq
 from compiler.tir.nodes import (
     Allocate,
     AssertStmt,
@@ -19,7 +20,6 @@ from compiler.tir.nodes import (
     Stmt,
     While,
 )
-from compiler.tir.visit import seq as stmt_seq
 
 __all__ = [
     "Allocate",

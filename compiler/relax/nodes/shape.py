@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from compiler.arith.linear import same_expr
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
-from compiler.ir.base import Span
+from compiler.ir.base import Node, Span
+from compiler.ir.visit import map_value
 from compiler.relax.nodes.base import BaseCheckResult, Expr, StructInfo
 from compiler.relax.nodes.dims import (
     dims,
@@ -113,10 +114,17 @@ class ShapeStructInfo(StructInfo):
         if self.values is None:
             check_ndim(self.ndim, "ShapeStructInfo")
             return
+        if self.ndim != -1:
+            raise IRError(f"ShapeStructInfo is given both values and ndim={self.ndim}", hint="give values or ndim")
         values = dims(_sequence(self.values, "ShapeStructInfo"), "a value of ShapeStructInfo")
-        if self.ndim not in (-1, len(values)):
-            raise IRError(f"ShapeStructInfo of {len(values)} values has ndim={self.ndim}", hint="give values or ndim")
         set_fields(self, values=values, ndim=len(values))
+
+    def child_list(self) -> list[Node]:
+        return list(self.values or ())
+
+    def map_children(self, f: Callable[[Node], Node]) -> ShapeStructInfo:
+        values = map_value(self.values, f)
+        return self if values is self.values else ShapeStructInfo(values, span=self.span)  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -57,14 +57,24 @@ class TensorStructInfo(StructInfo):
         if self.shape is None:
             check_ndim(self.ndim, "TensorStructInfo")
             return
-        given = self.ndim
+        if self.ndim != -1:
+            raise IRError(f"a tensor is given both a shape and ndim={self.ndim}", hint="give shape or ndim, not both")
         shape = self.shape if isinstance(self.shape, Expr) else ShapeExpr(_as_list(self.shape))
         info = info_of(shape)
         if not isinstance(info, ShapeStructInfo):
             raise IRError(f"the shape of a tensor is {describe(shape)}, a {info or 'value of unknown kind'}")
-        if given not in (-1, info.ndim):
-            raise IRError(f"a tensor of shape {shape!r} has ndim={given}", hint="give shape or ndim, not both")
         set_fields(self, shape=shape, ndim=info.ndim)
+
+    def child_list(self) -> list[Node]:
+        return [] if self.shape is None else [self.shape]
+
+    def map_children(self, f: Callable[[Node], Node]) -> TensorStructInfo:
+        if self.shape is None:
+            return self
+        shape = f(self.shape)
+        if shape is self.shape:
+            return self
+        return TensorStructInfo(shape, self.dtype, self.vdevice, span=self.span)  # type: ignore[arg-type]
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:

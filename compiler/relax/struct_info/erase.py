@@ -39,10 +39,14 @@ def erase(info: StructInfo, dim_of: DimOf, expr_of: ExprOf = lambda var: None) -
             return TensorStructInfo(ShapeExpr(dims), info.dtype, info.vdevice, -1, info.span)
         case TensorStructInfo(shape=Var() as held):
             kept = expr_of(held)
-            return info if kept is held else TensorStructInfo(kept, info.dtype, info.vdevice, info.ndim, info.span)
+            if kept is held:
+                return info
+            return TensorStructInfo(kept, info.dtype, info.vdevice, info.ndim if kept is None else -1, info.span)
         case ShapeStructInfo() if info.values is not None:
             dims = _dims(info.values, dim_of)
-            return info if dims is info.values else ShapeStructInfo(dims, info.ndim, info.span)
+            if dims is info.values:
+                return info
+            return ShapeStructInfo(dims, info.ndim if dims is None else -1, info.span)
         case PrimStructInfo() if info.value is not None:
             found = _dims((info.value,), dim_of)
             if found is not None and found[0] is info.value:

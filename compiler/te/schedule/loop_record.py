@@ -28,7 +28,7 @@ from compiler.te.tensor import Operation, Tensor
 from compiler.te.tensor_intrin import TensorIntrin
 from compiler.te.where import caller_span, here
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, IterType, IterVar, Range, Var
+from compiler.tir.nodes import ForKind, IntImm, IterType, IterVar, Range, Var
 
 _ALONG_A_SCAN = ("compute_at", "store_at", "unroll", "pragma")
 
@@ -113,7 +113,8 @@ class LoopRecord:
         parent = self.leaves[position]
         outer = IterVar(None, Var(f"{parent.var.name}.outer", parent.dtype), parent.iter_type)
         inner = IterVar(None, Var(f"{parent.var.name}.inner", parent.dtype), parent.iter_type)
-        by_factor, by_parts = (parts, None) if nparts is None else (None, parts)
+        size = IntImm("int32", parts)
+        by_factor, by_parts = (size, None) if nparts is None else (None, size)
         relation = Split(parent, outer, inner, by_factor, by_parts, caller_span(), disable_predication)
         self._derive(relation, slice(position, position + 1), [outer, inner])
         return outer, inner

@@ -177,7 +177,7 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
-            parts = [None, step.factor] if step.nparts is None else [step.nparts, None]
+            parts = [None, ops.as_int(step.factor)] if step.nparts is None else [ops.as_int(step.nparts), None]
             loops[step.outer], loops[step.inner] = engine.split(
                 loops.pop(step.parent), parts, disable_predication=step.disable_predication
             )

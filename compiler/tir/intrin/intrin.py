@@ -132,7 +132,21 @@ def _float_unary(name: str) -> Callable[[Any], PrimExpr]:
 exp, exp2, exp10, log, log2, log10, log1p = map(_float_unary, FLOAT_UNARY[:7])
 sqrt, rsqrt, tanh, sigmoid, erf = map(_float_unary, FLOAT_UNARY[7:12])
 sin, cos, tan, sinh, cosh, asin, acos, atan = map(_float_unary, FLOAT_UNARY[12:20])
-floor, ceil, round, trunc, nearbyint = map(_float_unary, FLOAT_UNARY[20:25])
+
+
+def _rounding(name: str) -> Callable[[Any], PrimExpr]:
+    of_float = _float_unary(name)
+
+    def build(x: Any) -> PrimExpr:
+        expr = ops.as_expr(x)
+        return of_float(expr) if parse_dtype(expr.dtype).is_float else expr
+
+    build.__name__ = name
+    build.__doc__ = f"Elementwise {name}; an integer is what it is."
+    return build
+
+
+floor, ceil, round, trunc, nearbyint = map(_rounding, FLOAT_UNARY[20:25])
 
 
 def abs(x: Any) -> PrimExpr:
@@ -145,9 +159,10 @@ def abs(x: Any) -> PrimExpr:
 
 
 def power(x: Any, y: Any) -> PrimExpr:
+    """x to the power y, of floats."""
     a, b = ops.match_types(x, y)
     if not parse_dtype(a.dtype).is_float:
-        a, b = ops.cast("float32", a), ops.cast("float32", b)
+        raise IRError(f"power needs floats, got {a!r} of {a.dtype}", hint='convert it: .astype("float32")')
     return call("tir.pow", a.dtype, a, b)
 
 
@@ -234,7 +249,7 @@ def reinterpret(dtype: str, x: Any) -> PrimExpr:
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     """`true_value` where `condition`, else `false_value`; only the taken side is evaluated."""
     t, f = ops.match_types(true_value, false_value)
-    cond = ops.as_expr(condition)
+    cond = ops.as_condition(condition, "if_then_else")
     if isinstance(cond, n.IntImm):
         return t if cond.value else f
     return call("tir.if_then_else", t.dtype, cond, t, f)
@@ -261,6 +276,8 @@ def _bitwise(name: str) -> Callable[[Any, Any], PrimExpr]:
         parsed = parse_dtype(x.dtype)
         if parsed.is_float or parsed.code == "handle":
             raise IRError(f"{name} needs integers, got {x.dtype}")
+        if name.startswith("shift") and isinstance(y, n.IntImm) and not 0 <= y.value < parsed.bits:
+            raise IRError(f"{name} of {x!r} by {y.value} bits: {x.dtype} has {parsed.bits}")
         if parsed.code == "bool" and name in ("bitwise_and", "bitwise_or"):
             return ops.binary(n.And if name == "bitwise_and" else n.Or, x, y)
         return call(f"tir.{name}", x.dtype, x, y)
@@ -278,4 +295,6 @@ bitwise_xor = operator(_bitwise("bitwise_xor"), "bitwise_xor")
 @operator
 def bitwise_not(a: Any) -> PrimExpr:
     expr = ops.as_expr(a)
+    if parse_dtype(expr.dtype).is_float:
+        raise IRError(f"the operator ~ needs an integer, got {expr!r} of {expr.dtype}")
     return ops.logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from compiler.dtype import parse_dtype
+from compiler.errors import IRError
 from compiler.ir.base import Node, Span, Symbol
 from compiler.ir.printed import Printed
 from compiler.tir.nodes.base import PrimExpr, set_fields
@@ -20,6 +22,10 @@ class Var(PrimExpr, Symbol):
     dtype: str = "int32"
     span: Span | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not isinstance(self.dtype, str):
+            raise IRError(f"a variable has a name and a dtype, got {self.name!r} and {self.dtype!r}")
+
     def traits(self) -> tuple[str, ...]:
         return (self.dtype,)
 
@@ -32,9 +38,26 @@ class SizeVar(Var):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IntImm(PrimExpr):
+    """An integer constant. Raises IRError for a dtype that is no integer's, and for a value that it does not hold."""
+
     dtype: str
     value: int
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        value = self.value
+        if type(value) is int and -(1 << 31) <= value < 1 << 31 and self.dtype in ("int32", "int64"):
+            return
+        parsed = parse_dtype(self.dtype)
+        if parsed.code not in ("int", "uint", "bool") or parsed.lanes != 1:
+            raise IRError(f"an integer constant of {self.dtype}", hint="tir.const makes constants of any dtype")
+        if not hasattr(value, "__index__"):
+            raise IRError(f"an integer constant has an integer value, not {value!r}")
+        bits = 1 if parsed.code == "bool" else parsed.bits - parsed.is_signed
+        if not -(1 << bits if parsed.is_signed else 0) <= value < 1 << bits:
+            raise IRError(f"{value} exceeds the range of {self.dtype}")
+        if type(value) is not int:
+            set_fields(self, value=value.__index__())
 
     def __int__(self) -> int:
         return self.value
@@ -46,6 +69,18 @@ class IntImm(PrimExpr):
         return bool(self.value)
 
 
+_set_dtype, _set_value, _set_span = (vars(IntImm)[name].__set__ for name in IntImm.__dataclass_fields__)
+
+
+def unchecked_int(dtype: str, value: int) -> IntImm:
+    """Return `IntImm(dtype, value)` for a value known to fit, in a third of the time: it checks nothing."""
+    node: IntImm = object.__new__(IntImm)
+    _set_dtype(node, dtype)
+    _set_value(node, value)
+    _set_span(node, None)
+    return node
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FloatImm(PrimExpr):
     dtype: str
@@ -53,6 +88,9 @@ class FloatImm(PrimExpr):
     span: Span | None = None
 
     def __post_init__(self) -> None:
+        parsed = parse_dtype(self.dtype)
+        if not parsed.is_float or parsed.lanes != 1:
+            raise IRError(f"a float constant of {self.dtype}", hint="tir.const makes constants of any dtype")
         if type(self.value) is not float:  # an int would be printed, and compared, as one
             object.__setattr__(self, "value", float(self.value))
 
@@ -65,6 +103,17 @@ class StringImm(PrimExpr):
     value: str
     span: Span | None = None
     dtype: str = field(default="handle", init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, str):
+            raise IRError(f"a StringImm holds a text, not {self.value!r}")
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, str | StringImm):
+            return self.value == str(getattr(other, "value", other))
+        return PrimExpr.__eq__(self, other)
+
+    __hash__ = PrimExpr.__hash__
 
 
 def same_constant(a: PrimExpr, b: PrimExpr) -> bool:
@@ -105,6 +154,12 @@ class ForKind(enum.Enum):
         """The field's number."""
         return list(ForKind).index(self)
 
+    @classmethod
+    def _missing_(cls, value: object) -> ForKind | None:
+        """Return the kind of a number."""
+        known = list(cls)
+        return known[value] if isinstance(value, int) and 0 <= value < len(known) else None
+
 
 class IterType(enum.IntEnum):
     """How an iteration variable may be ordered; the numbers are TVM's."""
@@ -131,6 +186,14 @@ _KIND_OF_LOOP = {
     IterType.VECTORIZED: ForKind.VECTORIZED,
     IterType.PARALLELIZED: ForKind.PARALLEL,
 }
+
+
+def _iter_type(given: object) -> IterType:
+    try:
+        return IterType(given)
+    except ValueError:
+        known = ", ".join(f"{int(kind)} ({kind.name})" for kind in IterType)
+        raise IRError(f"there is no kind {given!r} of iteration variables", hint=f"the kinds are {known}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -161,6 +224,8 @@ class IterVar(ExprOps, Printed, Node):
     def __post_init__(self) -> None:
         if isinstance(self.var, str):
             set_fields(self, var=Var(self.var))
+        if type(self.iter_type) is not IterType:
+            set_fields(self, iter_type=_iter_type(self.iter_type))
         if isinstance(self.dom, tuple | list):
             low, end = self.dom
             set_fields(self, dom=Range(IntImm("int32", low), IntImm("int32", end - low)))

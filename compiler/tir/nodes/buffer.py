@@ -20,6 +20,15 @@ from compiler.tir.nodes.expr import BufferLoad, Call, Ramp
 _ACCESS = {"r": 1, "w": 2, "rw": 3, "wr": 3}
 
 
+class StorageScope(str):
+    """The name of a kind of memory. Calling it gives the name: programs for TVM write `buffer.scope()`."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Buffer(Printed, Symbol):
     """A typed, shaped view of memory. Two buffers are the same only if they are the same object.
@@ -43,6 +52,10 @@ class Buffer(Printed, Symbol):
     span: Span | None = None
     offset_factor: int = 0
 
+    def __post_init__(self) -> None:
+        if type(self.scope) is not StorageScope:
+            set_fields(self, scope=StorageScope(self.scope))
+
     def traits(self) -> tuple[Any, ...]:
         return self.dtype, self.scope, self.data_alignment, self.offset_factor
 
@@ -57,14 +70,28 @@ class Buffer(Printed, Symbol):
         return self.data, *(e for e in (*self.shape, *self.strides, *offset) if isinstance(e, Var))
 
     def __getitem__(self, indices: Any) -> BufferLoad:
+        """The element at the indices; with slices among them, the region."""
         items = indices if isinstance(indices, tuple) else (indices,)
-        self._check_rank(items)
+        self.check_rank(items)
+        if any(isinstance(item, slice) for item in items):
+            return BufferRegion(self, tuple(map(self._range_at, range(len(items)), items)))  # type: ignore[return-value]
         return BufferLoad(self, as_exprs(items))
+
+    def _range_at(self, dimension: int, index: Any) -> Range:
+        """The part of a dimension that an index, or a slice, stands for."""
+        if not isinstance(index, slice):
+            low = as_expr(index)
+            return Range(low, IntImm(low.dtype, 1))
+        if index.step not in (None, 1):
+            raise IRError(f"buffer {self.name!r}: a region has no steps, got {index}", hint="an index may be a Ramp")
+        low = as_expr(0 if index.start is None else index.start)
+        end = self.shape[dimension] if index.stop is None else as_expr(index.stop)
+        return Range(low, end - low)
 
     def __repr__(self) -> str:
         return f"Buffer({self.name}, {self.shape}, {self.dtype}, {self.scope})"
 
-    def _check_rank(self, indices: Sequence[Any]) -> None:
+    def check_rank(self, indices: Sequence[Any]) -> None:
         if len(indices) != len(self.shape):
             raise IRError(f"buffer {self.name} has {len(self.shape)} dimensions, indexed with {len(indices)}")
 
@@ -79,7 +106,7 @@ class Buffer(Printed, Symbol):
 
     def _vector_at(self, begin: Any, dtype: str) -> tuple[PrimExpr, ...]:
         indices = as_exprs(begin)
-        self._check_rank(indices)
+        self.check_rank(indices)
         lanes, own = lanes_of(dtype), lanes_of(self.dtype)
         if element_of(dtype) != element_of(self.dtype) or lanes % own:
             raise IRError(f"buffer {self.name} holds {self.dtype}: it has no elements of {dtype}")
@@ -102,7 +129,7 @@ class Buffer(Printed, Symbol):
     def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
         """Where an element lies behind `data`, counted in elements: one number, as memory here is flat."""
         items = as_exprs(indices)
-        self._check_rank(items)
+        self.check_rank(items)
         total = as_expr(0) if self.elem_offset is None else self.elem_offset
         for index, step in zip(items, self.steps()):
             total = total + index * step
@@ -221,6 +248,12 @@ def decl_buffer(
     axis separators and buffer types, which have no meaning on flat memory.
     """
     dims = as_exprs(shape)
+    if not isinstance(name, str):
+        raise IRError(f"the name of a buffer is a text, not {name!r}")
+    if isinstance(shape, str):
+        raise IRError(f"buffer {name!r}: a shape is made of numbers, got the text {shape!r}")
+    if data is not None and data.dtype != "handle":
+        raise IRError(f"buffer {name!r} is given {data!r} of {data.dtype} as its data, not a handle")
     kind = "float32" if dtype is None else dtype
     parse_dtype(kind)
     if axis_separators or buffer_type not in ("", "default"):

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.dtype import DType, element_of, parse_dtype, with_lanes
+from compiler.dtype import DType, element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import Span
-from compiler.tir.nodes.axis import FloatImm, IntImm, StringImm
+from compiler.tir.nodes.axis import FloatImm, IntImm, StringImm, unchecked_int
 from compiler.tir.nodes.base import PrimExpr
 from compiler.tir.nodes.operators import operator
 
@@ -29,6 +29,8 @@ class Cast(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "value")
+        if lanes_of(self.dtype) != lanes_of(self.value.dtype):
+            raise IRError(f"cannot cast {self.value.dtype} to {self.dtype}: the lane counts differ")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,7 +46,16 @@ class Broadcast(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "value")
+        check_lanes(self.lanes, "Broadcast", self.value)
         object.__setattr__(self, "dtype", with_lanes(self.value.dtype, self.lanes))
+
+
+def check_lanes(lanes: object, what: str, scalar: PrimExpr) -> None:
+    """Raise IRError unless `lanes` is a number of lanes that makes a vector, and `scalar` one value."""
+    if lanes_of(scalar.dtype) != 1:
+        raise IRError(f"a {what} is made of a scalar, got {scalar!r} of {scalar.dtype}")
+    if not isinstance(lanes, int) or lanes < 2:
+        raise IRError(f"a {what} has at least two lanes, got {lanes!r}")
 
 
 def to_exprs(node: object, *fields: str) -> None:
@@ -80,7 +91,7 @@ def const(value: bool | int | float, dtype: str | None = None, span: object = No
     """Make a constant. The default dtype is bool for bool, int32 (or int64 if needed) for int, float32 for float, and
     its own for a numpy number. `span` is ignored; accepted for compatibility with TVM."""
     if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
-        return IntImm(dtype or "int32", value)  # as nearly all are
+        return unchecked_int(dtype or "int32", value)  # as nearly all are
     if dtype is None:
         dtype = _dtype_of(value)
     parsed = parse_dtype(dtype)

@@ -13,7 +13,7 @@ from compiler.ir.printed import Printed
 from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import IntImm, IterVar, Var, same_constant
 from compiler.tir.nodes.base import PrimExpr, set_fields
-from compiler.tir.nodes.convert import match_types, to_exprs, to_tuples
+from compiler.tir.nodes.convert import cast, check_lanes, match_types, to_exprs, to_tuples
 
 if TYPE_CHECKING:
     from compiler.tir.nodes.buffer import Buffer
@@ -52,6 +52,15 @@ def unchecked_binary(cls: type[BinaryOp], a: PrimExpr, b: PrimExpr, dtype: str) 
     _set_span(node, None)
     _set_dtype(node, dtype)
     return node
+
+
+def _bools(node: PrimExpr, operand: PrimExpr) -> str:
+    """The dtype of an operand that must be a bool. Raises IRError where it is none."""
+    if not operand.dtype.startswith("bool"):
+        raise IRError(
+            f"{type(node).__name__} of {operand!r}, which is {operand.dtype}, not bool", hint="compare it: x != 0"
+        )
+    return operand.dtype
 
 
 class NumberOp(BinaryOp):
@@ -149,13 +158,20 @@ class GE(CmpOp):
     __slots__ = ()
 
 
-class And(BinaryOp):
+class _LogicOp(BinaryOp):
+    __slots__ = ()
+
+    def _result_dtype(self) -> str:
+        return _bools(self, self.a)
+
+
+class And(_LogicOp):
     """Logical and of booleans; both sides may be evaluated."""
 
     __slots__ = ()
 
 
-class Or(BinaryOp):
+class Or(_LogicOp):
     __slots__ = ()
 
 
@@ -169,7 +185,7 @@ class Not(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "a")
-        object.__setattr__(self, "dtype", self.a.dtype)
+        object.__setattr__(self, "dtype", _bools(self, self.a))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -213,6 +229,9 @@ class Ramp(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "base", "stride")
+        check_lanes(self.lanes, "Ramp", self.base)
+        if self.stride.dtype != self.base.dtype:
+            set_fields(self, stride=cast(self.base.dtype, self.stride))
         object.__setattr__(self, "dtype", with_lanes(self.base.dtype, self.lanes))
 
 
@@ -269,6 +288,8 @@ class Let(PrimExpr):
 
     def __post_init__(self) -> None:
         to_exprs(self, "value", "body")
+        if self.value.dtype != self.var.dtype:
+            raise IRError(f"Let: {self.var.name!r} is {self.var.dtype}, its value {self.value.dtype}")
         object.__setattr__(self, "dtype", self.body.dtype)
 
 
@@ -309,6 +330,7 @@ class BufferLoad(PrimExpr):
 
     def __post_init__(self) -> None:
         to_tuples(self, "indices")
+        self.buffer.check_rank(self.indices)
         lanes = parse_dtype(self.indices[-1].dtype).lanes if self.indices else 1
         buffer_lanes = parse_dtype(self.buffer.dtype).lanes
         object.__setattr__(self, "dtype", with_lanes(self.buffer.dtype, lanes * buffer_lanes))

@@ -88,6 +88,21 @@ class ExprOps:
     def __xor__(self, other: object) -> PrimExpr:
         return _build["bitwise_xor"](self, other)
 
+    def __rlshift__(self, other: object) -> PrimExpr:
+        return _build["left_shift"](other, self)
+
+    def __rrshift__(self, other: object) -> PrimExpr:
+        return _build["right_shift"](other, self)
+
+    def __rand__(self, other: object) -> PrimExpr:
+        return _build["bitwise_and"](other, self)
+
+    def __ror__(self, other: object) -> PrimExpr:
+        return _build["bitwise_or"](other, self)
+
+    def __rxor__(self, other: object) -> PrimExpr:
+        return _build["bitwise_xor"](other, self)
+
     def __invert__(self) -> PrimExpr:
         return _build["bitwise_not"](self)
 

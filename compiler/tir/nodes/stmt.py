@@ -139,6 +139,8 @@ class SeqStmt(Stmt):
                 raise IRError(
                     f"SeqStmt holds statements, got {type(stmt).__name__}", hint="wrap an expression in tir.Evaluate"
                 )
+        if len(self.seq) < 2:
+            raise IRError(f"SeqStmt holds two statements or more, got {len(self.seq)}", hint="tir.stmt_seq joins any")
 
     def __len__(self) -> int:
         return len(self.seq)

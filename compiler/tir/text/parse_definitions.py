@@ -122,9 +122,15 @@ def launch_thread(p: TirParser, call: ast.Call, name: str) -> Item:
 
 
 def _let_stmt(p: TirParser, call: ast.Call, name: str) -> Item:
-    if len(call.args) != 1:
-        p.fail(call, "T.LetStmt takes a value")
-    return let(p, call, call, name, p.expr(call.args[0]))
+    args, named = p.arguments(call)
+    var = named.get("var")
+    if len(args) != 1 or not (var is None or isinstance(var, n.Var)):
+        p.fail(call, "T.LetStmt takes a value, and a variable as var=")
+    given = ops.as_expr(args[0])
+    if var is None:
+        return let(p, call, call, name, given)
+    p.scope.define(name, var)
+    return lambda rest: n.LetStmt(var, given, rest, p.span(call))
 
 
 DEFINITIONS: dict[str, Callable[[TirParser, ast.Call, str], Item]] = {

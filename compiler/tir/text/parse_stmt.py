@@ -70,6 +70,8 @@ def _for(p: TirParser, node: ast.For) -> Stmt:
     for key in ("start", "stop", "end"):
         if key in named:
             args.append(named.pop(key))
+    if kind == "thread_binding" and thread is None and args and isinstance(args[-1], str):
+        thread = args.pop()
     if named or not 1 <= len(args) <= 2:
         p.fail(call, "a loop is over (stop) or (start, stop)", "a step other than 1: multiply the variable")
     if (thread is not None) != (kind == "thread_binding"):

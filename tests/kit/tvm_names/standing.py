@@ -37,7 +37,7 @@ NOTES = {
     ),
     "tir.Block": "a block uses its own axes only: one that reads the loops around it is refused (`block-isolation`)",
     "tir.Buffer": (
-        "`scope` is a property, not a method; a buffer has one address, so texts with `axis_separators` are refused"
+        "`scope` is a text that may be called; a buffer has one address, so texts with `axis_separators` are refused"
     ),
     "target.Target": (
         "an unknown name among `features` raises AttributeError, where TVM gives None; "

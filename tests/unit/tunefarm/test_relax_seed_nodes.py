@@ -307,7 +307,9 @@ def test_struct_info() -> None:
     assert relax.PrimStructInfo(value=3).dtype == "int64"
     for wrong in (
         lambda: relax.ShapeStructInfo([2], ndim=3),
+        lambda: relax.ShapeStructInfo([2], ndim=1),
         lambda: Tensor((2,), ndim=3),
+        lambda: Tensor((2,), ndim=1),
         lambda: relax.FuncStructInfo.opaque_func(ret=F32, derive_func=lambda call, builder: F32),
     ):
         with pytest.raises(ValueError, match=r"both|values or ndim"):

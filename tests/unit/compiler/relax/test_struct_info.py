@@ -67,6 +67,8 @@ def test_defaults_and_texts() -> None:
     "bad",
     [
         lambda: TensorStructInfo((2, 3), ndim=3),
+        lambda: TensorStructInfo((2, 3), ndim=2),
+        lambda: ShapeStructInfo((2, 3), 2),
         lambda: TensorStructInfo(ndim=-2),
         lambda: TensorStructInfo((2,), "float33"),
         lambda: TensorStructInfo(4),

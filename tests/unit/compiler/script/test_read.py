@@ -281,3 +281,28 @@ def test_spans_say_where():
     assert span.source == __file__
     with open(__file__) as lines:
         assert lines.readlines()[span.line - 1].strip().startswith("C[vi, vj]")
+
+
+def test_a_let_of_a_variable_made_before() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32")):
+    x = T.int32()
+    with T.LetStmt(5, var=x):
+        A[x] = T.float32(1)
+""")
+    (let,) = find(func, n.LetStmt)
+    (store,) = find(func, n.BufferStore)
+    assert store.indices == (let.var,)
+
+
+@pytest.mark.parametrize("loop", ['16, "threadIdx.x"', '0, 16, "threadIdx.x"', '16, thread="threadIdx.x"'])
+def test_a_thread_is_named_by_place_too(loop: str) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32")):
+    for i in T.thread_binding({loop}):
+        A[i] = T.float32(1)
+""")
+    (found,) = find(func, n.For)
+    assert (found.thread_binding.thread_tag, found.extent.value) == ("threadIdx.x", 16)

@@ -66,8 +66,8 @@ def test_split_names_types_and_relation() -> None:
     assert names(stage.all_iter_vars) == ["i", "j", "k", "i.outer", "i.inner", "k.outer", "k.inner"]
     first, second = stage.relations
     assert isinstance(first, Split)
-    assert (first.parent, first.factor, first.nparts) == (i, 4, None)
-    assert (second.factor, second.nparts) == (None, 3)
+    assert (first.parent, first.factor.value, first.nparts) == (i, 4, None)
+    assert (second.factor, second.nparts.value) == (None, 3)
 
 
 def test_tile_and_fuse() -> None:
