@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from math import gcd
+from typing import ClassVar
 
-from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer as _Analyzer
+from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -50,6 +51,17 @@ class IntervalSet:
         return False
 
 
+def _type_range(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer type; the infinities for another."""
+    parsed = parse_dtype(dtype)
+    if parsed.code == "bool":
+        return 0, 1
+    if not parsed.is_int or parsed.bits >= 64:
+        return (0 if parsed.code == "uint" else _NEG_INF), _POS_INF
+    bits = parsed.bits - parsed.is_signed
+    return (-(1 << bits) if parsed.is_signed else 0), (1 << bits) - 1
+
+
 class Analyzer:
     """Knows the ranges of variables; simplifies and proves under them."""
 
@@ -79,7 +91,10 @@ class Analyzer:
         return self._core.simplify(expr)
 
     def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
-        low, high = self._core.const_int_bound(expr)
+        value = ops.as_expr(expr)
+        if value.dtype not in ("int32", "int64"):
+            return ConstIntBound(*_type_range(value.dtype))
+        low, high = self._core.const_int_bound(value)
         return ConstIntBound(_NEG_INF if low is None else low, _POS_INF if high is None else high)
 
     def const_int_bound_is_bound(self, var: n.Var) -> bool:
@@ -87,6 +102,14 @@ class Analyzer:
         return (low, high) != _Analyzer().const_int_bound(var)
 
     def modular_set(self, expr: PrimExpr | int) -> ModularSet:
+        return self._modular_set(ops.as_expr(expr))
+
+    def _modular_set(self, expr: PrimExpr) -> ModularSet:
+        match expr:
+            case n.Min(a=a, b=b) | n.Max(a=a, b=b) | n.Select(true_value=a, false_value=b):
+                one, other = self._modular_set(a), self._modular_set(b)
+                coeff = gcd(one.coeff, other.coeff, one.base - other.base)
+                return ModularSet(coeff, one.base % coeff if coeff else one.base)
         return ModularSet(*self._core.modular_set(expr))
 
     def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
@@ -116,12 +139,3 @@ class Analyzer:
         """Within the block, `constraint` is known to hold."""
         with self._core.constraint(constraint):
             yield
-
-
-def detect_linear_equation(expr: Any, var_list: list[n.Var]) -> list[PrimExpr]:
-    """Give the factors of the variables in `expr` and what is left; an empty list where it is not linear."""
-    found = as_affine(_Analyzer().simplify(expr), var_list)
-    if found is None:
-        return []
-    factors, rest = found
-    return [*(ops.const(factor) for factor in factors), rest]

@@ -120,4 +120,4 @@ def stmt_list(stmt: Stmt) -> list[Stmt]:
     """The statements of a sequence; one statement alone is the only one."""
     if not isinstance(stmt, SeqStmt):
         return [stmt]
-    return [part for inner in stmt for part in stmt_list(inner)]
+    return [part for inner in stmt.seq for part in stmt_list(inner)]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from compiler.faces.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, detect_linear_equation
+from compiler.faces.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet
 from compiler.faces.int_sets import (
     IntSet,
     estimate_region_lower_bound,
@@ -20,6 +20,7 @@ from compiler.faces.iter_map import (
     iter_map_to_expr,
     normalize_iter_map_to_expr,
 )
+from compiler.faces.linear_bounds import deduce_bound, detect_clip_bound, detect_linear_equation
 from tunefarm.arith import analyzer
 from tunefarm.compatibility import refusing
 
@@ -35,6 +36,8 @@ __all__ = [
     "IterSumExpr",
     "ModularSet",
     "analyzer",
+    "deduce_bound",
+    "detect_clip_bound",
     "detect_iter_map",
     "detect_linear_equation",
     "estimate_region_lower_bound",

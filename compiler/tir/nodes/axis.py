@@ -190,7 +190,7 @@ _KIND_OF_LOOP = {
 
 def _iter_type(given: object) -> IterType:
     try:
-        return IterType(given)
+        return IterType(given)  # type: ignore[arg-type]
     except ValueError:
         known = ", ".join(f"{int(kind)} ({kind.name})" for kind in IterType)
         raise IRError(f"there is no kind {given!r} of iteration variables", hint=f"the kinds are {known}") from None

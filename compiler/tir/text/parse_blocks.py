@@ -61,6 +61,8 @@ def block(p: TirParser, call: ast.Call, inside: Callable[[], Stmt]) -> Stmt:
     body = inside()
     parts = p.parts.pop()
     reads, writes = parts.reads, parts.writes
+    if args == ["root"] and not parts.iter_vars and all(outer.is_function for outer in p.parts):
+        reads, writes = reads or (), writes or ()  # the block around a whole function accesses nothing itself
     made = n.Block(
         tuple(parts.iter_vars), reads or (), writes or (), args[0] if args else "", body, parts.init,
         tuple(parts.allocated), tuple(parts.matched), parts.annotations, p.span(call),

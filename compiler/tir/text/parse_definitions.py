@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from math import prod
 
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -11,6 +12,7 @@ from compiler.tir.nodes import Stmt
 from compiler.tir.text import parse_buffers as buffers
 from compiler.tir.text.parse_blocks import AXES
 from compiler.tir.text.parse_expr import TirParser
+from compiler.tir.visit import seq
 
 # A statement; one that holds all statements behind it; or nothing but names.
 Item = Stmt | Callable[[Stmt], Stmt] | None
@@ -103,6 +105,30 @@ def _allocate(p: TirParser, call: ast.Call, name: str) -> Item:
     )
 
 
+def _allocate_const(p: TirParser, call: ast.Call, name: str) -> Item:
+    """C = T.allocate_const([1, 2], "int32", [2]): memory that is filled where it is made."""
+    args, named = p.arguments(call)
+    keys = ("data", "dtype", "extents")
+    given = {**dict(zip(keys, args)), **named}
+    given.pop("annotations", None)
+    lists = (given.get("data"), given.get("extents"))
+    if set(given) != set(keys) or not all(isinstance(value, list | tuple) for value in lists):
+        p.fail(call, "T.allocate_const takes a list of values, a dtype and extents")
+    sizes = tuple(map(ops.as_expr, given["extents"]))
+    known = [ops.as_int(size) for size in sizes]
+    if None in known or prod(known) != len(given["data"]):  # type: ignore[arg-type]
+        p.fail(call, f"T.allocate_const is given {len(given['data'])} values for the extents {given['extents']}")
+    buffer = n.decl_buffer((len(given["data"]),), given["dtype"], name)
+    p.scope.define(name, buffer.data)
+    stores = [
+        n.BufferStore(buffer, ops.cast(buffer.dtype, value), (ops.const(place),), None, p.span(call))
+        for place, value in enumerate(given["data"])
+    ]
+    return lambda rest: n.Allocate(
+        buffer.data, buffer.dtype, sizes, ops.const(True), seq(*stores, rest), buffer.scope, {}, p.span(call)
+    )
+
+
 def _env_thread(p: TirParser, call: ast.Call, name: str) -> None:
     tag = p.constant(call.args[0] if call.args else call, str, "a thread")
     p.scope.define(name, n.IterVar(None, n.Var(name, "int32", p.span(call)), n.IterType.THREAD_INDEX, tag))
@@ -141,6 +167,7 @@ DEFINITIONS: dict[str, Callable[[TirParser, ast.Call, str], Item]] = {
     "buffer_decl": _declare,
     "decl_buffer": _decl_buffer,
     "allocate": _allocate,
+    "allocate_const": _allocate_const,
     "env_thread": _env_thread,
     "launch_thread": launch_thread,
     "LetStmt": _let_stmt,

@@ -16,6 +16,7 @@ from compiler.script.source import Source
 from compiler.tir import hooks, ops
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.buffer import StorageScope
 from compiler.tir.text import vocabulary
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -32,6 +33,14 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitOr: vocabulary.lookup("bitwise_or"),
     ast.BitXor: vocabulary.lookup("bitwise_xor"),
 }
+_INTEGERS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: ops.add,
+    ast.Sub: ops.sub,
+    ast.Mult: ops.mul,
+    ast.FloorDiv: ops.floordiv,
+    ast.Mod: ops.floormod,
+}
+"""What operators do with two integer constants: nodes of such are written as calls, `T.Add(1, 2)`."""
 _COMPARE: dict[type[ast.cmpop], type[n.BinaryOp]] = {
     ast.Eq: n.EQ,
     ast.NotEq: n.NE,
@@ -140,6 +149,9 @@ class TirParser(Parser):
         return vocabulary.lookup("bitwise_not")(operand)
 
     def binary(self, node: ast.BinOp, a: Any, b: Any) -> Any:
+        fold = _INTEGERS.get(type(node.op))
+        if fold is not None and ops.as_int(a) is not None and ops.as_int(b) is not None:
+            return fold(a, b)
         return _BINARY[type(node.op)](a, b)
 
     def compare(self, node: ast.Compare, op: ast.cmpop, a: Any, b: Any) -> Any:
@@ -160,13 +172,15 @@ class TirParser(Parser):
         return None
 
     def attribute(self, node: ast.Attribute, owner: Any) -> Any:
-        if isinstance(owner, n.Buffer) and node.attr == "vload":
-            return partial(_vload, owner)
+        if isinstance(owner, n.Buffer) and node.attr in _BUFFER_METHODS:
+            return partial(_BUFFER_METHODS[node.attr], owner)
         return super().attribute(node, owner)
 
     def may_call(self, node: ast.Attribute, callee: Any) -> bool:
         if isinstance(callee, partial):
-            return callee.func is _vload
+            return callee.func in _BUFFER_METHODS.values()
+        if isinstance(callee, StorageScope):
+            return True
         return node.attr == "astype" and isinstance(self.value(node.value), PrimExpr)
 
     def function_of_module(self, node: ast.Attribute, module: ModuleName) -> Any:
@@ -214,9 +228,18 @@ class TirParser(Parser):
         return body
 
 
-def _vload(buffer: n.Buffer, indices: Any, predicate: Any = None) -> PrimExpr:
+def _vload(buffer: n.Buffer, indices: Any, dtype: str | None = None, predicate: Any = None) -> PrimExpr:
+    if dtype is not None:
+        return buffer.vload(indices, dtype, None if predicate is None else ops.as_expr(predicate))
     items = indices if isinstance(indices, tuple | list) else (indices,)
     return n.BufferLoad(buffer, tuple(map(ops.as_expr, items)), None if predicate is None else ops.as_expr(predicate))
+
+
+_BUFFER_METHODS: dict[str, Callable[..., Any]] = {
+    "vload": _vload,
+    "access_ptr": n.Buffer.access_ptr,
+    "offset_of": n.Buffer.offset_of,
+}
 
 
 def extent(low: PrimExpr, high: PrimExpr) -> PrimExpr:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.dtype import lanes_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.ir_builder import closed
@@ -66,7 +67,8 @@ def _for(p: TirParser, node: ast.For) -> Stmt:
     if len(names) != 1:
         p.fail(node.target, f"one loop has one variable, not {len(names)}", "use T.grid for a nest")
     args, named = p.arguments(call)
-    thread, annotations = named.pop("thread", None), named.pop("annotations", None)
+    thread, notes = named.pop("thread", None), named.pop("annotations", None)
+    annotations = {key: _truth(value) for key, value in (notes or {}).items()}
     for key in ("start", "stop", "end"):
         if key in named:
             args.append(named.pop(key))
@@ -79,7 +81,7 @@ def _for(p: TirParser, node: ast.For) -> Stmt:
     low, high = ops.match_types(args[0] if len(args) == 2 else 0, args[-1])
     dom = n.Range(low, extent(low, high))
     binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), n.IterType.THREAD_INDEX, thread)
-    return _loop(p, node, names[0], dom, LOOPS.get(kind, ForKind.SERIAL), binding, annotations or {},
+    return _loop(p, node, names[0], dom, LOOPS.get(kind, ForKind.SERIAL), binding, annotations,
                  lambda: body(p, node.body))  # fmt: skip
 
 
@@ -257,7 +259,10 @@ def _vstore(p: TirParser, call: ast.Call, buffer: Any) -> Stmt:
     mask = args[2] if len(args) == 3 else named.get("predicate")
     indices = args[0] if isinstance(args[0], tuple | list) else (args[0],)
     where = None if mask is None else ops.as_expr(mask)
-    return n.BufferStore(buffer, ops.as_expr(args[1]), tuple(map(ops.as_expr, indices)), where, p.span(call))
+    given, places = ops.as_expr(args[1]), tuple(map(ops.as_expr, indices))
+    if where is None and places and lanes_of(places[-1].dtype) == 1:
+        return buffer.vstore(places, given)  # as many elements as the value has lanes
+    return n.BufferStore(buffer, given, places, where, p.span(call))
 
 
 def _evaluate(p: TirParser, call: ast.Call) -> Item:

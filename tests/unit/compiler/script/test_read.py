@@ -306,3 +306,56 @@ def main(A: T.Buffer((16,), "float32")):
 """)
     (found,) = find(func, n.For)
     assert (found.thread_binding.thread_tag, found.extent.value) == ("threadIdx.x", 16)
+
+
+def test_methods_of_buffers() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    T.evaluate(T.call_extern("int32", "f", A.access_ptr("r"), B.access_ptr("w", offset=4)))
+    B[T.Ramp(0, 1, 4)] = A.vload([0], "float32x4")
+    for i in T.serial(A.shape[0] // 2, annotations={"x": T.bool(True)}):
+        B[i] = A[A.offset_of([i])[0]]
+""")
+    reads, writes = [call for call in find(func, n.Call) if call.op.name == "tir.tvm_access_ptr"]
+    assert [int(arg) for arg in reads.args[2:]] == [0, 16, 1]
+    assert [int(arg) for arg in writes.args[2:]] == [4, 12, 2]
+    (loop,) = find(func, n.For)
+    assert (loop.extent.value, loop.annotations) == (8, {"x": True})
+    assert find(func, n.BufferStore)[0].value.dtype == "float32x4"
+
+
+def test_constant_memory_is_filled_where_it_is_made() -> None:
+    func = from_source("""
+@T.prim_func
+def main(B: T.Buffer((3,), "float32")):
+    C = T.allocate_const([1, 2.5, -3], "float32", [3])
+    c = T.Buffer((3,), data=C)
+    for i in range(3):
+        B[i] = c[i] * T.float32(2)
+""")
+    out = np.zeros(3, "float32")
+    run(func, [out])
+    np.testing.assert_array_equal(out, [2, 5, -6])
+    with pytest.raises(IRError, match="2 values for the extents"):
+        from_source("""
+@T.prim_func
+def main(B: T.Buffer((3,), "float32")):
+    C = T.allocate_const([1, 2], "float32", [3])
+    B[0] = T.float32(1)
+""")
+
+
+def test_a_root_block_says_nothing_of_accesses() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32")):
+    with T.block("root"):
+        for i in range(16):
+            with T.block("A"):
+                vi = T.axis.spatial(16, i)
+                A[vi] = T.float32(1)
+""")
+    root, inner = find(func, n.Block)
+    assert (root.reads, root.writes) == ((), ())
+    assert len(inner.writes) == 1

@@ -30,7 +30,10 @@ def element(function, shape=(4,)):
         (element(lambda i: A[i]), "tensor 'A' has 2 dimensions, indexed with 1"),
         (element(lambda i: A[i * 1.0, 0]), "index 0 of tensor 'A' must be an integer, got float32"),
         (element(lambda i: 1.0 if A[i, 0] > 0 else 2.0), "a symbolic expression has no truth value"),
-        (element(lambda i: te.if_then_else(A[i, 0], 1.0, 2.0)), "if_then_else needs a condition of bool, got A[i, 0] of float32"),
+        (
+            element(lambda i: te.if_then_else(A[i, 0], 1.0, 2.0)),
+            "if_then_else needs a condition of bool, got A[i, 0] of float32",
+        ),
         (element(lambda i: B[i] / 2), "'/' on integers is ambiguous"),
         (element(lambda i: A + i), "in te.compute"),
         (element(lambda i: None), "the function returned nothing"),
