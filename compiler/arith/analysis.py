@@ -39,9 +39,18 @@ def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
 
 
 def undefined_vars(node: Node, defs: Sequence[n.Var] = ()) -> list[n.Var]:
-    """Variables used under `node` and defined neither there nor in `defs`, in order of first use."""
+    """Variables used under `node` and defined neither there nor in `defs`, in order of first use; with them the data of
+    the buffers that are read or written."""
+    own = {inner.buffer_var for inner in walk(node) if isinstance(inner, n.Allocate)}
+    own |= {buffer.data for inner in walk(node) if isinstance(inner, n.Block) for buffer in inner.alloc_buffers}
     free = free_vars(node) - set(defs)
-    return list(dict.fromkeys(var for var in walk(node) if isinstance(var, n.Var) and var in free))
+    found: dict[n.Var, None] = {}
+    for inner in walk(node):
+        if isinstance(inner, n.BufferLoad | n.BufferStore) and inner.buffer.data not in {*own, *defs}:
+            found[inner.buffer.data] = None
+        elif isinstance(inner, n.Var) and inner in free:
+            found[inner] = None
+    return list(found)
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:

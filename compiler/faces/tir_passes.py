@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.ir.base import Node
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal
 from compiler.ir.transform.passes import Pass, module_pass
 from compiler.ir.visit import transform, walk
 from compiler.tir import nodes as n
@@ -31,7 +32,8 @@ def AnnotateEntryFunc() -> Pass:
 
 
 def RemoveNoOp() -> Pass:
-    """Make the pass that takes statements without effect away, and the loops and conditions that hold nothing else."""
+    """Make the pass that takes statements without effect away: stores of what is there, loops of no step, and the loops
+    and conditions that hold nothing else."""
     return _everywhere("tir.RemoveNoOp", _simpler)
 
 
@@ -59,6 +61,10 @@ def _simpler(node: Node) -> Node:
     match node:
         case n.Evaluate(value=value) if not _has_effects(value):
             return _NOTHING
+        case n.For(extent=n.IntImm(value=count)) if count < 1:
+            return _NOTHING
+        case n.BufferStore(value=n.BufferLoad() as value) if node.predicate is None and _is_same_place(node, value):
+            return _NOTHING
         case n.For(body=body) | n.While(body=body) | n.LetStmt(body=body) | n.Allocate(body=body) if _is_nothing(body):
             return _NOTHING
         case n.IfThenElse():
@@ -70,6 +76,11 @@ def _simpler(node: Node) -> Node:
             kept = [stmt for stmt in node.seq if not _is_nothing(stmt)]
             return _NOTHING if not kept else kept[0] if len(kept) == 1 else n.SeqStmt(tuple(kept))
     return node
+
+
+def _is_same_place(store: n.BufferStore, load: n.BufferLoad) -> bool:
+    same = store.buffer is load.buffer and load.predicate is None
+    return same and structural_equal(store.indices, load.indices) and not any(map(_has_effects, load.indices))
 
 
 def _is_nothing(stmt: Node) -> bool:

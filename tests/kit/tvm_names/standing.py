@@ -39,6 +39,17 @@ NOTES = {
     "tir.Buffer": (
         "`scope` is a text that may be called; a buffer has one address, so texts with `axis_separators` are refused"
     ),
+    "tir.PrimExpr": (
+        "a Python number takes the dtype of the expression beside it: TVM widens float16 beside 1.0, and int8 beside 1"
+    ),
+    "tir.transform.UnrollLoop": "it marks the loops; code generation writes their bodies out",
+    "tir.transform.LowerInitBlock": "the init gets loops of its own before those of the reduction, where it can",
+    "tir.transform.ConvertBlocksToOpaque": "a block that allocates nothing becomes its body at once",
+    "tir.transform.PlanAndUpdateBufferAllocationLocation": (
+        "the block that it makes is called `alloc_…` and lists no accesses"
+    ),
+    "tir.transform.VectorizeLoop": "conditions become masks of lanes; TVM makes scalar loops of them",
+    "tir.transform.Simplify": "sums and products of floats stay: x * 0.0 is not 0 for an infinite x",
     "target.Target": (
         "an unknown name among `features` raises AttributeError, where TVM gives None; "
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "

@@ -31,6 +31,9 @@ def passed(made, lines: str, params: str = A):
         ("for i in range(4):\n    A[i] = 1\n    T.evaluate(i + 1)", "for i in range(4):\n    A[i] = 1"),
         ('T.evaluate(T.call_extern("int32", "work", 1))', 'T.evaluate(T.call_extern("int32", "work", 1))'),
         ("for i in range(4):\n    T.evaluate(i)", "T.evaluate(0)"),
+        ("for i in range(0):\n    A[i] = 2\nA[0] = 1", "A[0] = 1"),
+        ("for i in range(4):\n    A[i + 1] = A[i + 1]\nA[0] = 1", "A[0] = 1"),
+        ("for i in range(4):\n    A[i + 1] = A[i]", "for i in range(4):\n    A[i + 1] = A[i]"),
     ],
 )
 def test_statements_without_effect_go(lines, left):
@@ -102,3 +105,13 @@ def test_a_split_keeps_its_loops_in_the_predicate():
 def test_a_render_level_that_is_none():
     with pytest.raises(ValueError, match="error_render_level is one of"):
         tir.Schedule(product(), error_render_level="loud")
+
+
+def test_undefined_variables_are_those_of_buffers_too():
+    func = read("for i in range(16):\n    A[i] = 1")
+    data = func.buffer_map[func.params[0]].data
+    assert tir.analysis.undefined_vars(func.body, []) == [data]
+    assert tir.analysis.undefined_vars(func.body, [data]) == []
+    assert tir.analysis.undefined_vars(func.body.body, [data]) == [func.body.loop_var]
+    inner = read('C = T.allocate([4], "int32", "global")\nc = T.Buffer((4,), "int32", data=C)\nc[0] = 1')
+    assert tir.analysis.undefined_vars(inner.body, []) == []
