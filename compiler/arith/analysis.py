@@ -39,8 +39,10 @@ def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
 
 
 def undefined_vars(node: Node, defs: Sequence[n.Var] = ()) -> list[n.Var]:
-    """Variables used under `node` and defined neither there nor in `defs`, in order of first use; with them the data of
-    the buffers that are read or written."""
+    """Variables used under `node` and defined neither there nor in `defs`, in order of first use.
+
+    The data of a buffer that is read or written counts as used.
+    """
     own = {inner.buffer_var for inner in walk(node) if isinstance(inner, n.Allocate)}
     own |= {buffer.data for inner in walk(node) if isinstance(inner, n.Block) for buffer in inner.alloc_buffers}
     free = free_vars(node) - set(defs)

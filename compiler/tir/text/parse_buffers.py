@@ -35,6 +35,8 @@ def from_arguments(
         p.fail(node, "a buffer needs a shape")
     if given.get("axis_separators"):
         p.fail(node, "buffers have no axis separators: memory is flat here", "leave axis_separators out, or empty")
+    if given.get("buffer_type", "") not in ("", "default"):
+        p.fail(node, "buffers have no type: none is broadcast here", "leave buffer_type out, and give the shape")
     dtype = given.get("dtype", "float32")
     dtype = dtype.dtype if isinstance(dtype, TypeName) else dtype
     with p.source.at(node):

@@ -1,4 +1,4 @@
-"""What programs for TVM rely on in `te`: which shape results have."""
+"""Programs for TVM rely on the shape of what `te` returns."""
 
 from __future__ import annotations
 

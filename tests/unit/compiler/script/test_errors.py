@@ -73,6 +73,7 @@ def test_the_place_is_shown():
         ("B = T.alloc_buffer((3,), 'float31')", "unknown dtype 'float31'"),
         ("B = T.alloc_buffer((3,), size=1)", "a buffer has no argument 'size'"),
         ("B = T.alloc_buffer((3, 4), axis_separators=[1])", "buffers have no axis separators"),
+        ('B = T.alloc_buffer((3, 4), buffer_type="auto")', "buffers have no type"),
         ("T.evaluate(T.call_packed(3))", "the name of a registered function"),
         ("T.evaluate(T.Call('int32', 'tir.no_such', n))", "there is no operator 'tir.no_such'"),
         ("T.func_attr(3)", "attributes are a dict"),

@@ -335,7 +335,7 @@ def main(B: T.Buffer((3,), "float32")):
         B[i] = c[i] * T.float32(2)
 """)
     out = np.zeros(3, "float32")
-    run(func, [out])
+    run(func, out)
     np.testing.assert_array_equal(out, [2, 5, -6])
     with pytest.raises(IRError, match="2 values for the extents"):
         from_source("""
