@@ -37,7 +37,8 @@ NOTES = {
     ),
     "tir.Block": "a block uses its own axes only: one that reads the loops around it is refused (`block-isolation`)",
     "tir.Buffer": (
-        "`scope` is a text that may be called; a buffer has one address, so `axis_separators` and a `buffer_type` are refused"
+        "`scope` is a text that may be called; a buffer has one address, so `axis_separators` and a `buffer_type` are "
+        "refused"
     ),
     "tir.PrimExpr": (
         "a Python number takes the dtype of the expression beside it: TVM widens float16 beside 1.0, and int8 beside 1"
