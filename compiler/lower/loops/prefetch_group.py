@@ -29,7 +29,8 @@ from compiler.tir.visit import free_vars, substitute
 NEXT_GROUP = "group"
 """A distance of `software_prefetch`."""
 
-_MOST_LINES = 3  # in a step: where more are needed, memory is read all the time, and its own prefetchers see that
+_MOST_LINES = 3  # in a step, or
+_LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
 _FASTER = 2  # than if all steps shared what is to be fetched
 _L2 = 2  # locality, as LLVM counts it
@@ -91,7 +92,7 @@ class _Group:
         size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
         share, line = -(-size // self.steps) * _FASTER, line_elements(read.buffer)
         lines = -(-share // line)
-        if lines > _MOST_LINES:
+        if lines > max(_MOST_LINES, read.factors[len(self.stepped) - 1] // line // _LEAST_USES):
             return []
         following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, 1)})
         before = self.steps * share * (_FASTER - 1) // _FASTER

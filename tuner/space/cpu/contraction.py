@@ -17,7 +17,7 @@ from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import Axis, BlockAccess, BlockInfo
-from tuner.space.cpu.elementwise import vectorize_tail
+from tuner.space.cpu.elementwise import scatter_tail, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.kept_tiles import keep_tiles
 from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen
@@ -110,7 +110,7 @@ class ContractionShape:
     `pixels`); `filled`: zeros after the last make whole vectors of them. `unfolded`: every so many elements of an
     image's row are packed as neighbours. `ahead`: layout-free operands are packed
     whole, ahead of all calls. `kept`: sums and the rows' operand lie in the order of tiles while rows of `streams` are
-    read.
+    read. `across`: channels lie along vectors, and results are written across memory (see `channels`).
     """
 
     rows_outer: bool
@@ -124,6 +124,7 @@ class ContractionShape:
     ahead: bool = False
     streams: tuple[int, ...] = ()
     kept: bool = False
+    across: bool = False
 
     @property
     def blocked(self) -> bool:
@@ -139,6 +140,7 @@ class ContractionShape:
         return (
             order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
             + ("+fill" if self.filled else "") + ("+unfold" if self.unfolded else "") + ("+ahead" if self.ahead else "")
+            + ("+across" if self.across else "")
         )  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
     bands = recorder.choose("bands", offered).rv if len(offered := _bands(work)) > 1 else None
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows, bands)
-    batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not shape.unfolded)
+    batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not (shape.unfolded or shape.across))
     reduce_loops, unrolled = _split_reduction(sch, recorder, work, loops)
     nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
@@ -204,6 +206,8 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     elif bands is not None:
         parallel = [*batch, v_outer, *m_chunk] if _columns_count_for_more(work) else [*batch, *m_chunk, v_outer]
         inside = [*blocked, *m_outer, v_panel]
+    elif shape.across:  # all pixels use a group of filters before the next one comes
+        parallel, inside = [v_outer], [*batch, *blocked, *m_outer, v_panel]
     else:
         parallel = [*batch, v_outer]
         inside = [*blocked, *m_chunk, *m_outer, v_panel]
@@ -217,7 +221,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
     if shape.ahead and shape.pack and reduce_loops[0] not in unrolled:
         sch.annotate(reduce_loops[0], SOFTWARE_PREFETCH, NEXT_GROUP)
-    vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
+    (scatter_tail if shape.across else vectorize_tail)(sch, writer, lanes, depth=1 + len(inside))
 
 
 def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
@@ -317,7 +321,7 @@ def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, E
 def _bands(work: ContractionWork) -> tuple[int, ...]:
     """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
     shape, m, threads = work.shape, work.roles.m, work.hardware.threads
-    in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded)
+    in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded or shape.across)
     if m is None or threads == 1 or not in_panels:
         return ()
     return tuple(b for b in _BANDS if b <= min(2 * threads, m.extent // _LEAST_BAND))

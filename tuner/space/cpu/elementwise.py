@@ -76,3 +76,13 @@ def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> Non
     sch.vectorize(inner)
     for loop in [*loops[:-1], outer]:
         sch.unroll(loop)
+
+
+def scatter_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
+    """The loops below `depth` of a block that writes across memory unrolled, the channels' in vectors."""
+    *around, f, y, x = sch.get_loops(block)[depth:]
+    outer, lane = sch.split(f, [None, lanes])
+    sch.reorder(*around, y, x, outer, lane)
+    sch.vectorize(lane)
+    for loop in (*around, y, x, outer):
+        sch.unroll(loop)

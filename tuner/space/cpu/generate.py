@@ -16,6 +16,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import tile_sketch, tile_unit_for
+from tuner.space.cpu.channels import channel_roles, channels_last, leaves_vectors_empty
 from tuner.space.cpu.contraction import (
     ContractionShape,
     ContractionWork,
@@ -162,7 +163,10 @@ def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
         shapes = [replace(s, unfolded=s.pack) for s in shapes if not s.padded and (both or not s.pack_rows)]
     elif flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
-    return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
+    made = [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
+    if _is_free(func, main, roles.scalar_operand) and leaves_vectors_empty(main, roles, hardware):
+        made.append(ContractionShape(rows_outer=False, pack=True, ahead=True, across=True))
+    return made
 
 
 def _shapes(
@@ -282,6 +286,8 @@ def _contraction(
     sch, name = Schedule(func), view.main.name
     view.inline(sch)
     recorder = Recorder(sch, begin)
+    if shape.across:
+        channels_last(sch, name)
     flat = _flattened(sch, name, shape, hardware) if shape.flat else None
     grown = shape.padded or shape.filled
     if grown and not _pad(sch, name, shape, hardware):
@@ -295,7 +301,7 @@ def _contraction(
         flatten_consumer(sch, name)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
-    roles = assign_roles(main)
+    roles = channel_roles(main) if shape.across else assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
     making = columns if flat is not None and flat.by_pixels else unfolded
     made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
@@ -303,6 +309,8 @@ def _contraction(
         made_by[unpacking.output.buffer.name] = unpacking.name
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
+    if shape.across:
+        [epilogue] = (b.name for b in consumers(main, blocks))
     alone = [b for b in blocks if _fills(b, main) and consumers(b, blocks) == (main,)]
     parted = [] if grown or shape.deep else [b for b in alone if _is_parted(main, b)]
     padding = parted[0].name if parted else None

@@ -196,6 +196,7 @@ class Judge:
         else:
             extent, tile = self.roles.v.extent, self._width(values)
         others = math.prod(a.extent for a in self.roles.others) // values.get("block", 1) * values.get("bands", 1)
+        others = 1 if self.shape.across else others
         whole, rest = divmod(extent, tile)
         return float(balance(whole * others, others if rest else 0, rest / tile, self.hardware.threads))
 

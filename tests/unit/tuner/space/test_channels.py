@@ -1,0 +1,84 @@
+"""Convolutions of small images with channels along vectors: where they are offered, and that they are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import topi
+from compiler.driver.pipeline import lower_func
+from compiler.interp.interpreter import run
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir.nodes import PrimFunc
+from tuner.space.generate import generate
+
+WIDE, NARROW = (
+    Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=2") for cpu in ("skylake-avx512", "znver3")
+)
+NAME = "panels+pack+ahead+across"
+
+
+def convolution(size: int, kernel: int, stride: int, channels: int = 6, filters: int = 32, stages: bool = False):
+    x = placeholder((1, channels, size, size), name="X")
+    w = placeholder((filters, channels, kernel, kernel), name="W")
+    out = topi.nn.conv2d_nchw(x, w, stride=stride, padding=kernel // 2, dilation=1)
+    if not stages:
+        return create_prim_func([x, w, out]).with_attr(LAYOUT_FREE, [1])
+    bias = placeholder((1, filters, 1, 1), name="Bias")
+    other = placeholder(out.shape, name="Other")
+    end = topi.nn.relu(topi.add(topi.add(out, bias), other))
+    return create_prim_func([x, w, bias, other, end]).with_attr(LAYOUT_FREE, [1])
+
+
+def names(func: PrimFunc, target: Target) -> set[str]:
+    return {sketch.name for sketch in generate(func, target)}
+
+
+@pytest.mark.parametrize(("size", "stride", "offered"), [(7, 1, True), (14, 2, True), (14, 1, False), (8, 1, False)])
+def test_images_that_leave_vectors_empty_have_channels_along_them(size, stride, offered):
+    assert (NAME in names(convolution(size, 1, stride), WIDE)) is offered
+
+
+def test_filters_that_are_not_known_or_fill_no_vectors_have_not():
+    known = convolution(7, 1, 1)
+    assert NAME not in names(PrimFunc(known.params, known.body, known.buffer_map), WIDE)
+    assert NAME not in names(convolution(7, 1, 1, filters=24), WIDE)
+    assert NAME not in names(known, NARROW), "vectors without masks are written across memory element by element"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("size", "kernel", "stride", "stages"), [
+    (7, 1, 1, False), (7, 3, 1, True), (14, 3, 2, False), (13, 1, 2, True), (5, 3, 1, False),
+])  # fmt: skip
+def test_results_are_those_of_the_function(size, kernel, stride, stages, seed):
+    rng = np.random.default_rng(seed)
+    func = convolution(size, kernel, stride, int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 3)), stages)
+    [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
+    point = sketch.random(rng)
+    assert point is not None
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    parts = split_layout_rewrite(scheduled)
+    assert parts is not None, "filters are packed ahead"
+    shapes = [tuple(int(s) for s in b.shape) for b in func.buffer_map.values()]
+    given = [rng.standard_normal(shape).astype("float32") for shape in shapes[:-1]]
+    wanted, got = np.zeros(shapes[-1], "float32"), np.zeros(shapes[-1], "float32")
+    run(lower_func(func, 512), *given, wanted)
+    run(lower_func(scheduled, 512), *given, got)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_next_group_of_filters_is_asked_for_though_a_step_reads_many_lines():
+    """A step reads 9 vectors for each tile of columns, and 7 rows of pixels use them."""
+    func = convolution(7, 3, 1, channels=16, filters=64)
+    [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
+    wanted = {"rows": 7, "vectors": 2, "panel": 1}
+    point = [d.values.index(wanted[d.name]) for d in sketch.decisions]
+    parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+    assert parts is not None
+    text = lower_func(parts[1], 512).script()
+    assert text.count("T.prefetch") == 6  # two lines in seven for one use, twice that in half of the steps
