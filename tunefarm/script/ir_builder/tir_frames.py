@@ -86,6 +86,8 @@ class BlockFrame(Frame):
 
     def close(self, builder: IRBuilder) -> None:
         reads, writes = self.accesses.get("reads"), self.accesses.get("writes")
+        if self.name == "root" and not self.axes and builder.frames and isinstance(builder.frames[-1], PrimFuncFrame):
+            reads, writes = reads or (), writes or ()  # the block around a whole function accesses nothing itself
         parts = self.init, tuple(self.allocated), tuple(self.matched), self.annotations
         made = n.Block(tuple(self.axes), reads or (), writes or (), self.name, closed(self.items), *parts)
         if reads is None or writes is None:
