@@ -126,7 +126,8 @@ _X86_CPUS: dict[str, tuple[str, ...]] = {
     "znver5": (*_ZNVER4, "avx512vp2intersect", "avxvnni"),
 }
 _SLOW_BFLOAT16 = ("sapphirerapids", "emeraldrapids")
-"""One `vdpbf16ps` of 512 bits in two cycles, measured: half as many products as two float32 `vfmadd` a cycle."""
+"""One `vdpbf16ps` of 512 bits in two cycles: half as many products as two float32 `vfmadd` a cycle. Measured on Emerald
+Rapids, and taken to hold for Sapphire Rapids."""
 _ARM_CPUS: dict[str, tuple[str, ...]] = {
     "cortex-a53": (),
     "cortex-a57": (),

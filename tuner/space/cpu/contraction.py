@@ -20,7 +20,7 @@ from tuner.space.analysis import Axis, BlockAccess, BlockInfo
 from tuner.space.cpu.elementwise import scatter_tail, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.kept_tiles import keep_tiles
-from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen
+from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen, widened_copy
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 
@@ -446,20 +446,16 @@ def _widened_for_many(work: ContractionWork) -> bool:
 
 def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, lanes: int, ahead: bool) -> None:
     """Let `block` read an operand from a buffer of the numbers that are computed with. It is the one that a block fills
-    here for it alone, else a copy."""
-    index = sch.read_index(block, operand.buffer.name)
+    here for it alone, and that is no result of the function, else a copy."""
+    assert operand.used_as is not None
     makers = [m for m in sch.get_producers(block) if sch.get(m).writes[0].buffer.same_as(operand.buffer)]
-    if len(makers) == 1 and len(sch.get_consumers(makers[0])) == 1:
+    result = operand.buffer in sch.func.buffer_map.values()
+    if len(makers) == 1 and len(sch.get_consumers(makers[0])) == 1 and not result:
         widen(sch, makers[0], operand)
         return
-    copy = sch.cache_read(block, index, "global")
-    widen(sch, copy, operand)
+    copy = widened_copy(sch, block, operand, operand.used_as, lanes)
     if ahead:
         ahead_of_time(sch, copy)
-    *outer, last = sch.get_loops(copy)
-    _, lane = sch.split(last, [None, lanes])
-    sch.vectorize(lane)
-    sch.parallel(fuse_all(sch, outer))
 
 
 def _into_registers(

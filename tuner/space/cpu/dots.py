@@ -26,7 +26,7 @@ from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, epilog
 from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
-from tuner.space.cpu.panels import ahead_of_time, panel_dim
+from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -225,8 +225,8 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     sch.reorder(*around, *window, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     _pack(sch, block, work, unit)
-    if unit.held not in (None, work.scalar.buffer.dtype):
-        _widen_rows(sch, block, work.scalar, unit)
+    if unit.held is not None and unit.held != work.scalar.buffer.dtype:
+        widened_copy(sch, block, work.scalar, unit.held, 2 * unit.lanes)
     parallel = around[: len(batch) + 1]
     sch.parallel(fuse_all(sch, parallel))
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
@@ -262,14 +262,3 @@ def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:
     sch.reorder(v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
     sch.unroll(k_group)
     sch.parallel(v_outer)
-
-
-def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, unit: Unit) -> None:
-    """The scalar operand as it lies, in the dtype that the instruction takes."""
-    assert unit.held is not None
-    copy = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
-    sch.unsafe_set_dtype(copy, 0, unit.held)
-    *outer, last = sch.get_loops(copy)
-    _, lane = sch.split(last, [None, 2 * unit.lanes])
-    sch.vectorize(lane)
-    sch.parallel(fuse_all(sch, outer))

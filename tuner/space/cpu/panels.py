@@ -21,6 +21,7 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.ops import add, const, mul
 from tuner.space.analysis import BlockAccess
+from tuner.space.loops import fuse_all
 
 _LINE = 64  # bytes of the cache
 
@@ -95,6 +96,17 @@ def widen(sch: Schedule, copy: BlockRV, access: BlockAccess) -> None:
     """Let a copy of narrow numbers hold what they are computed with: they are converted once, not for each product."""
     if access.used_as is not None:
         sch.unsafe_set_dtype(copy, 0, access.used_as)
+
+
+def widened_copy(sch: Schedule, block: BlockRV, operand: BlockAccess, dtype: str, lanes: int) -> BlockRV:
+    """Let `block` read a copy of an operand as it lies, in `dtype`. All threads make it. Return the copying block."""
+    copy = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
+    sch.unsafe_set_dtype(copy, 0, dtype)
+    *outer, last = sch.get_loops(copy)
+    _, lane = sch.split(last, [None, lanes])
+    sch.vectorize(lane)
+    sch.parallel(fuse_all(sch, outer))
+    return copy
 
 
 def copy_region(sch: Schedule, block: BlockRV, access: BlockAccess, at: LoopRV, lanes: int) -> None:

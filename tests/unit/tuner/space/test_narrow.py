@@ -11,6 +11,9 @@ from compiler.interp.interpreter import run
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
+from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.prim_func import create_prim_func
+from compiler.te.reduction import sum as te_sum
 from tests.kit.compiler.narrow_products import numbers, operands, product
 from tuner.space.generate import generate
 
@@ -57,6 +60,18 @@ def test_rows_that_are_used_often_are_converted_once(rows, columns, once):
     out = np.zeros((rows, columns), "float32")
     run(lower_func(scheduled, 128), *held, out)
     np.testing.assert_allclose(out, numbers(held[0]) @ numbers(held[1]), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_that_are_a_result_keep_their_dtype():
+    x, y = placeholder((64, 8), name="X"), placeholder((8, 128), "bfloat16", name="Y")
+    rows, k = compute((64, 8), lambda i, j: x[i, j].astype("bfloat16"), name="R"), reduce_axis((0, 8), name="k")
+    out = compute(
+        (64, 128), lambda i, j: te_sum(rows[i, k].astype("float32") * y[k, j].astype("float32"), axis=k), name="C"
+    )
+    func = create_prim_func([x, y, rows, out])
+    [sketch] = [s for s in generate(func, PLAIN) if s.name == "panels+pack"]
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(sketch.random(np.random.default_rng(0))))).func
+    assert [buffer.dtype for buffer in scheduled.buffer_map.values()] == ["float32", "bfloat16", "bfloat16", "float32"]
 
 
 def test_a_widened_buffer_is_cast_back_where_its_own_dtype_counts():
