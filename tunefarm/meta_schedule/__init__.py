@@ -24,19 +24,19 @@ from tunefarm.meta_schedule import (
 )
 from tunefarm.meta_schedule.utils import derived_object, is_meta_schedule_enabled
 from tuner.faces.meta_schedule.builder import Builder
-from tuner.faces.meta_schedule.cost_model import CostModel
-from tuner.faces.meta_schedule.database import Database
-from tuner.faces.meta_schedule.feature_extractor import FeatureExtractor
+from tuner.faces.meta_schedule.cost_models.cost_model import CostModel
+from tuner.faces.meta_schedule.cost_models.feature_extractor import FeatureExtractor
+from tuner.faces.meta_schedule.databases.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
-from tuner.faces.meta_schedule.mutator import Mutator
-from tuner.faces.meta_schedule.postproc import Postproc
 from tuner.faces.meta_schedule.profiler import Profiler
 from tuner.faces.meta_schedule.record import MeasureCandidate
 from tuner.faces.meta_schedule.relax_integration import ExtractedTask, compile_relax, extract_tasks, tune_relax
 from tuner.faces.meta_schedule.runner import Runner
-from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
-from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.spaces.mutator import Mutator
+from tuner.faces.meta_schedule.spaces.postproc import Postproc
+from tuner.faces.meta_schedule.spaces.schedule_rule import ScheduleRule
+from tuner.faces.meta_schedule.spaces.space_generator import SpaceGenerator
 from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
 from tuner.faces.meta_schedule.tune import tune_tasks, tune_tir
 from tuner.faces.meta_schedule.tune_context import TuneContext

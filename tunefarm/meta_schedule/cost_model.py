@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.cost_model import CostModel, PyCostModel, RandomModel, XGBModel
-from tuner.faces.meta_schedule.learned_speeds import FeatureGroup, XGBConfig, max_curve
+from tuner.faces.meta_schedule.cost_models.cost_model import CostModel, PyCostModel, RandomModel, XGBModel
+from tuner.faces.meta_schedule.cost_models.learned_speeds import FeatureGroup, XGBConfig, max_curve
 
 create = CostModel.create
 

@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.database import (
+from tuner.faces.meta_schedule.databases.database import (
     Database,
     MemoryDatabase,
     OrderedUnionDatabase,
     ScheduleFnDatabase,
     UnionDatabase,
 )
-from tuner.faces.meta_schedule.json_database import JSONDatabase
+from tuner.faces.meta_schedule.databases.json_database import JSONDatabase
+from tuner.faces.meta_schedule.databases.sql_database import SQLDatabase
 from tuner.faces.meta_schedule.record import TuningRecord, Workload
-from tuner.faces.meta_schedule.sql_database import SQLDatabase
 
 PyDatabase = Database
 create = Database.create

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.feature_extractor import (
+from tuner.faces.meta_schedule.cost_models.feature_extractor import (
     FeatureExtractor,
     PerStoreFeature,
     PyFeatureExtractor,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.mutator import (
+from tuner.faces.meta_schedule.spaces.mutator import (
     MutateComputeLocation,
     MutateParallel,
     MutateTileSize,

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.gpu_postproc import RewriteUnboundBlock, VerifyGPUCode
-from tuner.faces.meta_schedule.postproc import (
+from tuner.faces.meta_schedule.spaces.postproc import (
     DisallowDynamicLoop,
     Postproc,
     PyPostproc,
     RewriteParallelVectorizeUnroll,
     RewriteReductionBlock,
+    RewriteUnboundBlock,
+    VerifyGPUCode,
 )
 
 create = Postproc.create

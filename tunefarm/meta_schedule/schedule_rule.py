@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.schedule_rule import (
+from tuner.faces.meta_schedule.spaces.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
     AutoInline,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.space_generator import (
+from tuner.faces.meta_schedule.spaces.space_generator import (
     PostOrderApply,
     PySpaceGenerator,
     ScheduleFn,

@@ -4,7 +4,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.databases.database import Database
 from tuner.faces.meta_schedule.tune import tune_tasks, tune_tir
 
 

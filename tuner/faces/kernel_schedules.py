@@ -14,7 +14,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.text.print_func import workload_key
-from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.databases.database import Database
 from tuner.search.draft_cache import DraftCache, default_folder
 from tuner.search.drafted import drafted
 from tuner.search.drafting import drafted_traces

@@ -9,8 +9,8 @@ from compiler.ir.module import IRModule
 from compiler.relax.transform.tuning.kernel_tuner import KernelTuner
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.faces.meta_schedule.database import Database
-from tuner.faces.meta_schedule.json_database import JSONDatabase
+from tuner.faces.meta_schedule.databases.database import Database
+from tuner.faces.meta_schedule.databases.json_database import JSONDatabase
 from tuner.faces.meta_schedule.tune import tune_tir
 from tuner.search.drafted import drafted
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from compiler.schedule.core.trace import Trace
 from tuner.faces.meta_schedule.builder import BuilderInput, BuilderResult
-from tuner.faces.meta_schedule.mutator import PyMutator
 from tuner.faces.meta_schedule.own_measuring import PyBuilder, PyRunner
 from tuner.faces.meta_schedule.runner import RunnerFuture, RunnerInput, RunnerResult
+from tuner.faces.meta_schedule.spaces.mutator import PyMutator
 
 __all__ = ["DummyBuilder", "DummyMutator", "DummyRunner"]
 

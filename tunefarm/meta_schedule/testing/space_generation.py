@@ -11,8 +11,8 @@ from compiler.ir.structural import structural_equal
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
-from tuner.faces.meta_schedule.space_generator import PostOrderApply
+from tuner.faces.meta_schedule.spaces.schedule_rule import ScheduleRule
+from tuner.faces.meta_schedule.spaces.space_generator import PostOrderApply
 from tuner.faces.meta_schedule.tune_context import TuneContext
 
 __all__ = ["check_sketches", "generate_design_space", "get_rules", "print_sketches", "structural_equal_no_gs"]

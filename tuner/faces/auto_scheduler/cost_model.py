@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.loop_state import LoopState
-from tuner.faces.autotvm.boosted_trees import Array, BoostedTrees
+from tuner.faces.common.boosted_trees import Array, BoostedTrees
 from tuner.model.features import NAMES, SketchFeatures
 from tuner.records.lookup.keys import candidate_digest
 from tuner.search.base import Candidate

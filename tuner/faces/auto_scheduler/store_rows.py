@@ -15,7 +15,7 @@ from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.record import RecordReader
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.state import State
-from tuner.faces.meta_schedule.feature_extractor import PerStoreFeature
+from tuner.faces.common.feature_rows import FeatureRows
 from tuner.model.types import Floats, Ints
 
 MOST_BUFFERS = 5
@@ -47,16 +47,16 @@ def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
 def get_per_store_features_from_states(
     states: Sequence[State | LoopState], task: SearchTask, max_n_bufs: int | None = None
 ) -> list[Floats]:
-    """Return the rows of each state's program: see `meta_schedule.feature_extractor.PerStoreFeature`."""
-    extractor = PerStoreFeature(buffers_per_store=max_n_bufs or MOST_BUFFERS)
-    return [extractor.rows(_program(task, state)) for state in states]
+    """Return the rows of each state's program: see `FeatureRows`."""
+    maker = FeatureRows(max_n_bufs or MOST_BUFFERS)
+    return [maker.rows(_program(task, state)) for state in states]
 
 
 def features_from_primfunc(
     func: PrimFunc, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
 ) -> Floats:
     """Return the rows of a scheduled function; counts are plain numbers, unless they are to be logarithms."""
-    rows = PerStoreFeature(max_n_bufs or MOST_BUFFERS, cache_line_bytes=cache_line_bytes).rows(func)
+    rows = FeatureRows(max_n_bufs or MOST_BUFFERS, cache_line_bytes=cache_line_bytes).rows(func)
     if log_scale:
         return rows
     names = get_per_store_feature_names(max_n_bufs)

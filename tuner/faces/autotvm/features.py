@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.faces.autotvm.boosted_trees import Array, Ints
 from tuner.faces.autotvm.entities import Entity, OtherOptionEntity, SplitEntity
 from tuner.faces.autotvm.space import ConfigEntity, ConfigSpace, numbers
+from tuner.faces.common.boosted_trees import Array, Ints
 
 
 class FeatureTable:

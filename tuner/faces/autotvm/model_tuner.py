@@ -1,6 +1,6 @@
 """The tuner with a model of costs: boosted trees on the knobs' values, asked for the best of many configs at once.
 
-Named as in TVM after the library that it uses; the trees are our own (`tuner.faces.autotvm.boosted_trees`).
+Named as in TVM after the library that it uses; the trees are our own (`tuner.faces.common.boosted_trees`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tuner.faces.autotvm.boosted_trees import Array, BoostedTrees, Ints
 from tuner.faces.autotvm.dispatch_context import Workload
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.features import FeatureTable
 from tuner.faces.autotvm.index_tuners import RandomTuner
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.task import Task
+from tuner.faces.common.boosted_trees import Array, BoostedTrees, Ints
 
 _LEAST = 8  # measured configs before a model is fitted
 _ALL = 1 << 14  # a space up to this size is scored whole

@@ -139,4 +139,3 @@ def run_through_rpc(
     done = time.time()
     time.sleep(cooldown_interval)
     return MeasureResult(costs, error_no, done - start + build_result.time_cost, done)
-

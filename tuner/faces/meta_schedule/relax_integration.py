@@ -14,12 +14,12 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.builder import Builder
-from tuner.faces.meta_schedule.cost_model import CostModel
-from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.cost_models.cost_model import CostModel
+from tuner.faces.meta_schedule.databases.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
 from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
-from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.spaces.space_generator import SpaceGenerator
 from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
 from tuner.faces.meta_schedule.tune import tune_tasks
 from tuner.faces.meta_schedule.tune_context import TuneContext

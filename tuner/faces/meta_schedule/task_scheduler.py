@@ -11,8 +11,8 @@ from tuner.faces.meta_schedule.tasks_run import run_tasks
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.builder import Builder
-    from tuner.faces.meta_schedule.cost_model import CostModel
-    from tuner.faces.meta_schedule.database import Database
+    from tuner.faces.meta_schedule.cost_models.cost_model import CostModel
+    from tuner.faces.meta_schedule.databases.database import Database
     from tuner.faces.meta_schedule.measure_callback import MeasureCallback
     from tuner.faces.meta_schedule.runner import Runner
     from tuner.faces.meta_schedule.tune_context import TuneContext

@@ -15,7 +15,7 @@ from tuner.errors import TuningError
 from tuner.faces.meta_schedule.record import MeasureCandidate, entry
 from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
-from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.spaces.space_generator import SpaceGenerator
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask
 

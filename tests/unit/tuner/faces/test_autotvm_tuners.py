@@ -10,7 +10,7 @@ import pytest
 from tests.kit.tuner.autotvm_templates import matmul_task, records
 from tunefarm import autotvm
 from tunefarm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
-from tuner.faces.autotvm.boosted_trees import BoostedTrees
+from tuner.faces.common.boosted_trees import BoostedTrees
 
 TUNERS = [GridSearchTuner, RandomTuner, GATuner, XGBTuner]
 

@@ -13,16 +13,16 @@ from tests.kit.compiler.schedules import workloads as w
 from tests.kit.threads import in_threads
 from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.database import (
+from tuner.faces.meta_schedule.databases.database import (
     Database,
     MemoryDatabase,
     OrderedUnionDatabase,
     ScheduleFnDatabase,
     UnionDatabase,
 )
-from tuner.faces.meta_schedule.json_database import JSONDatabase
+from tuner.faces.meta_schedule.databases.json_database import JSONDatabase
+from tuner.faces.meta_schedule.databases.sql_database import SQLDatabase
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload
-from tuner.faces.meta_schedule.sql_database import SQLDatabase
 
 ZEN = Target("llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
 V3 = Target("llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")

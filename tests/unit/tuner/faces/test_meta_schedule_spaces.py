@@ -15,16 +15,17 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tests.kit.compiler.schedules import workloads as w
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.mutator import (
+from tuner.faces.meta_schedule.runner import RPCConfig, RPCRunner, Runner
+from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
+from tuner.faces.meta_schedule.spaces.mutator import (
     MutateComputeLocation,
     MutateParallel,
     MutateTileSize,
     MutateUnroll,
     Mutator,
 )
-from tuner.faces.meta_schedule.postproc import DisallowDynamicLoop, Postproc
-from tuner.faces.meta_schedule.runner import RPCConfig, RPCRunner, Runner
-from tuner.faces.meta_schedule.schedule_rule import (
+from tuner.faces.meta_schedule.spaces.postproc import DisallowDynamicLoop, Postproc
+from tuner.faces.meta_schedule.spaces.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
     AutoInline,
@@ -35,8 +36,12 @@ from tuner.faces.meta_schedule.schedule_rule import (
     ReuseType,
     ScheduleRule,
 )
-from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
-from tuner.faces.meta_schedule.space_generator import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
+from tuner.faces.meta_schedule.spaces.space_generator import (
+    PostOrderApply,
+    ScheduleFn,
+    SpaceGenerator,
+    SpaceGeneratorUnion,
+)
 from tuner.faces.meta_schedule.tasks_run import guide_of
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.space.traced import TracedSketch, random_decisions, traced

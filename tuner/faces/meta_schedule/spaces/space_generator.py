@@ -17,10 +17,10 @@ from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.errors import TuningError, UnknownKindError
-from tuner.faces.meta_schedule.mutator import Mutator
-from tuner.faces.meta_schedule.postproc import Postproc
 from tuner.faces.meta_schedule.record import entry
-from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
+from tuner.faces.meta_schedule.spaces.mutator import Mutator
+from tuner.faces.meta_schedule.spaces.postproc import Postproc
+from tuner.faces.meta_schedule.spaces.schedule_rule import ScheduleRule
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.space.traced import traced

@@ -12,7 +12,7 @@ from compiler.target.target import Target
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.machine.user_name import user_name
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.database import Database, Equality, counted
+from tuner.faces.meta_schedule.databases.database import Database, Equality, counted
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState, Trial

@@ -15,9 +15,9 @@ from compiler.errors import ScheduleError
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError, UnknownKindError
-from tuner.faces.autotvm.boosted_trees import BoostedTrees
-from tuner.faces.meta_schedule.feature_extractor import FeatureExtractor
-from tuner.faces.meta_schedule.learned_speeds import FAILED_S, FeatureGroup, LearnedSpeeds, XGBConfig
+from tuner.faces.common.boosted_trees import BoostedTrees
+from tuner.faces.meta_schedule.cost_models.feature_extractor import FeatureExtractor
+from tuner.faces.meta_schedule.cost_models.learned_speeds import FAILED_S, FeatureGroup, LearnedSpeeds, XGBConfig
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate, Workload
 from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.model.guide import Guide

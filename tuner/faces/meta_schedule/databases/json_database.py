@@ -23,7 +23,7 @@ from tuner.errors import TuningError
 from tuner.faces.common import tvm_database
 from tuner.faces.common.tvm_graph import ForeignError
 from tuner.faces.common.tvm_trace import replay
-from tuner.faces.meta_schedule.database import Database, Equality, MemoryDatabase
+from tuner.faces.meta_schedule.databases.database import Database, Equality, MemoryDatabase
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.errors import TuningError
-from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds
-from tuner.faces.meta_schedule.target_kinds import require_cpu
+from tuner.faces.meta_schedule.spaces.block_loops import is_spatial, loop_kinds
+from tuner.faces.meta_schedule.spaces.target_kinds import require_cpu
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
 from compiler.schedule.primitives.sampling import divisors
-from tuner.faces.meta_schedule.target_kinds import require_cpu
+from tuner.faces.meta_schedule.spaces.target_kinds import require_cpu
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.tune_context import TuneContext

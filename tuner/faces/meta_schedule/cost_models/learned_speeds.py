@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tuner.errors import TuningError
-from tuner.faces.autotvm.boosted_trees import BoostedTrees, BoostOptions
+from tuner.faces.common.boosted_trees import BoostedTrees, BoostOptions
 from tuner.model.types import Floats
 
 FAILED_S = 1e10

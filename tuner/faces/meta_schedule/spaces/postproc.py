@@ -8,17 +8,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from compiler.errors import ScheduleError
+from compiler.driver.build import lower
+from compiler.errors import ScheduleError, TunefarmError
+from compiler.faces.tir_analysis import verify_gpu_code
+from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.default_gpu import bind_blocks
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars
-from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds, realize_of
-from tuner.faces.meta_schedule.target_kinds import require_cpu
+from tuner.faces.meta_schedule.spaces.block_loops import is_spatial, loop_kinds, realize_of
+from tuner.faces.meta_schedule.spaces.target_kinds import require_cpu
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.tune_context import TuneContext
+
+_LIMITS = ("max_shared_memory_per_block", "max_threads_per_block", "max_local_memory_per_block")
 
 
 class Postproc(ABC):
@@ -169,3 +176,32 @@ class RewriteReductionBlock(Postproc):
 def _with_init(sch: Schedule, done: set[str]) -> str | None:
     blocks = (node for node in walk(sch.func.body) if isinstance(node, n.Block))
     return next((b.name_hint for b in blocks if b.init is not None and b.name_hint not in done), None)
+
+
+class RewriteUnboundBlock(Postproc):
+    """Gives the blocks that are in no loop of threads blocks and threads. `max_threadblocks` is kept for its name: a
+    block of threads has as many as the target allows, and there are as many as that takes."""
+
+    def __init__(self, max_threadblocks: int = 256) -> None:
+        self.max_threadblocks = max_threadblocks
+
+    def apply(self, sch: Schedule) -> bool:
+        bind_blocks(sch, self.target.max_num_threads)
+        return True
+
+
+class VerifyGPUCode(Postproc):
+    """Gives up candidates that use more of a block of threads than the target has, or that cannot be lowered."""
+
+    def apply(self, sch: Schedule) -> bool:
+        try:
+            lowered = lower(IRModule({"main": sch.func}))
+        except TunefarmError:
+            return False
+        limits = _limits(self.target)
+        return all(verify_gpu_code(func, limits) for func in lowered.functions.values() if isinstance(func, n.PrimFunc))
+
+
+def _limits(target: Target) -> dict[str, int]:
+    found = {name: target.attrs[name] for name in _LIMITS if name in target.attrs}
+    return {"max_threads_per_block": target.max_num_threads, **found}

@@ -1,0 +1,1 @@
+"""Cost models and the features that they learn from."""

@@ -1,0 +1,1 @@
+"""Databases of tuning records: in memory, in JSON files, in the SQL store."""

@@ -1,0 +1,1 @@
+"""Design spaces: schedule rules, postprocessors, mutators, and the generators that use them."""
