@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.dtype import element_of, parse_dtype
 from compiler.errors import IRError
@@ -35,34 +35,46 @@ def _spanned(build: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     return spanned
 
 
-abs = _spanned(intrin.abs)
-bitwise_and = _spanned(intrin.bitwise_and)
-bitwise_not = _spanned(intrin.bitwise_not)
-bitwise_or = _spanned(intrin.bitwise_or)
-bitwise_xor = _spanned(intrin.bitwise_xor)
-ceil = _spanned(intrin.ceil)
-ceildiv = _spanned(ops.ceildiv)
-div = _spanned(ops.div)
-floor = _spanned(intrin.floor)
-floordiv = indexdiv = _spanned(ops.floordiv)
-floormod = indexmod = _spanned(ops.floormod)
-if_then_else = _spanned(intrin.if_then_else)
-infinity = _spanned(composed.infinity)
-isfinite = _spanned(intrin.isfinite)
-isinf = _spanned(intrin.isinf)
-isnan = _spanned(intrin.isnan)
-likely = _spanned(intrin.likely)
-max_value = _spanned(ops.max_value)
-min_value = _spanned(ops.min_value)
-nearbyint = _spanned(intrin.nearbyint)
-power = pow = _spanned(intrin.power)
-reinterpret = _spanned(intrin.reinterpret)
-round = _spanned(intrin.round)
-shift_left = _spanned(intrin.left_shift)
-shift_right = _spanned(intrin.right_shift)
-trunc = _spanned(intrin.trunc)
-truncdiv = _spanned(ops.truncdiv)
-truncmod = _spanned(ops.truncmod)
+_SPANNED: dict[str, Callable[..., PrimExpr]] = {
+    "abs": intrin.abs,
+    "bitwise_and": intrin.bitwise_and,
+    "bitwise_not": intrin.bitwise_not,
+    "bitwise_or": intrin.bitwise_or,
+    "bitwise_xor": intrin.bitwise_xor,
+    "ceil": intrin.ceil,
+    "ceildiv": ops.ceildiv,
+    "div": ops.div,
+    "floor": intrin.floor,
+    "floordiv": ops.floordiv,
+    "floormod": ops.floormod,
+    "if_then_else": intrin.if_then_else,
+    "indexdiv": ops.floordiv,
+    "indexmod": ops.floormod,
+    "infinity": composed.infinity,
+    "isfinite": intrin.isfinite,
+    "isinf": intrin.isinf,
+    "isnan": intrin.isnan,
+    "likely": intrin.likely,
+    "max_value": ops.max_value,
+    "min_value": ops.min_value,
+    "nearbyint": intrin.nearbyint,
+    "pow": intrin.power,
+    "power": intrin.power,
+    "reinterpret": intrin.reinterpret,
+    "round": intrin.round,
+    "shift_left": intrin.left_shift,
+    "shift_right": intrin.right_shift,
+    "trunc": intrin.trunc,
+    "truncdiv": ops.truncdiv,
+    "truncmod": ops.truncmod,
+}
+"""Functions of this module by their names in TVM, and the ones of ours that they are with a `span`."""
+
+globals().update({name: _spanned(build) for name, build in _SPANNED.items()})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., PrimExpr]: ...
 
 
 def all(*args: Any, span: object = None) -> PrimExpr:

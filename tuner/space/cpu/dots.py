@@ -12,7 +12,7 @@ Where the instruction takes wider numbers than the operands are (bytes as int16)
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from compiler.dtype import parse_dtype
@@ -42,35 +42,41 @@ _PANEL_BYTES = 1 << 19  # half of a second-level cache
 _AGAIN = 8.0
 
 
+def _always(cpu: str, features: frozenset[str]) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Unit:
-    """An instruction's tensor intrinsic, the feature it needs, its number of sums and their dtype, its group, and the
-    dtypes that the scalar and the vector operand may have. `held`: the dtype that the instruction takes."""
+    """A tensor intrinsic for one instruction, the CPU features that it needs, and the numbers that it takes."""
 
     intrin: str
-    feature: str
-    lanes: int
-    group: int
-    sums: str
-    scalar: tuple[str, ...]
-    vector: tuple[str, ...]
-    held: str | None = None
-    beside: str = ""  # a feature that is needed, too
+    features: frozenset[str]
+    lanes: int  # sums
+    group: int  # products that go into a sum
+    sums: str  # their dtype
+    scalar: tuple[str, ...]  # dtypes that the operand for all lanes may have
+    vector: tuple[str, ...]  # and those of the operand along vectors
+    held: str | None = None  # the dtype that the instruction takes, where the operands may be narrower
+    is_fast: Callable[[str, frozenset[str]], bool] = _always  # on a CPU that has the features
 
     def is_available(self, target: Target) -> bool:
         """Whether a CPU has the instruction, and it is the fast way there."""
-        has = self.feature in target.features and (not self.beside or self.beside in target.features)
-        return has and (self.feature != "avx512bf16" or multiplies_pairs_fast(target.mcpu, target.features))
+        return self.features <= target.features and self.is_fast(target.mcpu, target.features)
 
 
-_INT16 = ("int16", *_BYTES)
+def _needs(*features: str) -> frozenset[str]:
+    return frozenset(features)
+
+
+_BF16, _INT16 = ("bfloat16",), ("int16", *_BYTES)
 UNITS = (  # the faster first
-    Unit("dot_16x4_vnni", "avx512vnni", 16, 4, "int32", ("uint8",), ("int8",)),
-    Unit("dot_8x4_vnni", "avxvnni", 8, 4, "int32", ("uint8",), ("int8",)),
-    Unit("dot_8x4_vnni", "avx512vnni", 8, 4, "int32", ("uint8",), ("int8",), beside="avx512vl"),
-    Unit("dot_16x2_bf16", "avx512bf16", 16, 2, "float32", ("bfloat16",), ("bfloat16",)),
-    Unit("dot_16x2_int16", "avx512bw", 16, 2, "int32", _INT16, _INT16, "int16"),
-    Unit("dot_8x2_int16", "avx2", 8, 2, "int32", _INT16, _INT16, "int16"),
+    Unit("dot_16x4_vnni", _needs("avx512vnni"), 16, 4, "int32", ("uint8",), ("int8",)),
+    Unit("dot_8x4_vnni", _needs("avxvnni"), 8, 4, "int32", ("uint8",), ("int8",)),
+    Unit("dot_8x4_vnni", _needs("avx512vnni", "avx512vl"), 8, 4, "int32", ("uint8",), ("int8",)),
+    Unit("dot_16x2_bf16", _needs("avx512bf16"), 16, 2, "float32", _BF16, _BF16, is_fast=multiplies_pairs_fast),
+    Unit("dot_16x2_int16", _needs("avx512bw"), 16, 2, "int32", _INT16, _INT16, "int16"),
+    Unit("dot_8x2_int16", _needs("avx2"), 8, 2, "int32", _INT16, _INT16, "int16"),
 )
 
 
