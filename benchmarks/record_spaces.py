@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from recorded_spaces import DATA, RecordedSpace, draw_points, path_of, thinned, write
+from recorded_spaces import DATA, RecordedSpace, draw_points, path_of, task_of, thinned, write
 
 from compiler.target.target import Target
 from tuner.build.process_builder import LocalBuilder
@@ -38,7 +38,6 @@ from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
 from tuner.space.generate import generate
-from tuner.task import TuningTask
 
 WORKLOADS = (
     "matmul:64,64,64", "matmul:128,128,128", "matmul:192,192,192", "matmul:100,75,130", "matmul:256,64,512",
@@ -53,6 +52,11 @@ DRAWN = (
     "conv2d:1,192,56,56,64,1,1,1,0", "conv2d:1,384,28,28,128,1,1,1,0", "conv2d:1,768,14,14,512,1,1,1,0",
 )  # fmt: skip
 """Workloads that no small product stands for."""
+PACKED_AHEAD = (
+    "conv2d:1,192,28,28,192,3,3,2,1", "conv2d:1,384,28,28,512,1,1,2,0", "conv2d:1,384,7,7,384,3,3",
+    "conv2d:1,1024,7,7,384,1,1,1,0", "conv2d:1,448,14,14,384,1,1,1,0", "conv2d:1,96,28,28,96,3,3",
+)  # fmt: skip
+"""Convolutions drawn from, too, with their filters packed ahead of all calls, as those of a model are."""
 _CALLS = 60
 _DRAWN_CALLS = 12
 _SLOW = 1e9  # operations of a workload whose slow points would take most of the time
@@ -75,7 +79,8 @@ def record(
     workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int, drawn: bool
 ) -> RecordedSpace:
     """The workload's space, or at most `most` points of it, measured."""
-    task = TuningTask.from_spec(workload, target)
+    weights = (1,) if workload in PACKED_AHEAD else ()
+    task = task_of(workload, target, weights)
     full = generate(task.func, task.target)
     share, calls = most // len(full), _DRAWN_CALLS if drawn else _CALLS
     thin = [(sketch, draw_points(sketch, share)) if drawn else thinned(sketch, share) for sketch in full]
@@ -101,7 +106,7 @@ def record(
         "machine": processor(),
         "how": f"benchmarks/record_spaces.py, least of {calls} calls, one thread",
     }
-    return RecordedSpace(workload, str(target), about, tuple(sketches), costs)
+    return RecordedSpace(workload, str(target), about, tuple(sketches), costs, weights)
 
 
 def processor() -> str:
@@ -120,7 +125,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="also what is recorded already")
     args = parser.parse_args()
     target = Target(f"{Target.host()} -num-cores=1")
-    paths = {w: path_of(w, target, args.data, drawn=w in DRAWN) for w in args.only or (*WORKLOADS, *DRAWN)}
+    large = (*DRAWN, *PACKED_AHEAD)
+    paths = {w: path_of(w, target, args.data, drawn=w in large) for w in args.only or (*WORKLOADS, *large)}
     missing = [workload for workload, path in paths.items() if args.again or not path.exists()]
     print(f"{target_family(target)}: {len(missing)} of {len(paths)} workloads to record", file=sys.stderr)
     if not missing:
@@ -133,7 +139,7 @@ def main() -> None:
     try:
         for number, workload in enumerate(missing, start=1):
             began = time.monotonic()
-            drawn = workload in DRAWN
+            drawn = workload in large
             space = record(workload, target, fleet, builder, args.drawn_points if drawn else args.points, drawn)
             write(space, paths[workload])
             failed = sum(cost is None for cost in space.costs.values())

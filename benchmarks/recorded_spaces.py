@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -35,17 +36,19 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RecordedSpace:
-    """`costs` in seconds, None where the point failed. The sketches allow the recorded points and no others."""
+    """`costs` in seconds, None where the point failed. The sketches allow the recorded points and no others. `weights`
+    are the positions of arguments that may be packed ahead of all calls."""
 
     workload: str
     target: str
     about: dict[str, Any]
     sketches: tuple[Sketch, ...]
     costs: dict[tuple[str, tuple[int, ...]], float | None]
+    weights: tuple[int, ...] = ()
 
     @cached_property
     def task(self) -> TuningTask:
-        return TuningTask.from_spec(self.workload, Target(self.target))
+        return task_of(self.workload, Target(self.target), self.weights)
 
     @property
     def made(self) -> str:
@@ -66,6 +69,12 @@ class RecordedSpace:
         failed = MeasureResult(failure=FailureKind.LAUNCH, text="it failed when the space was recorded")
         untuned = {UNTUNED: MeasureResult(costs=(10 * max(cost for cost in self.costs.values() if cost is not None),))}
         return untuned | {c.digest: failed if t is None else MeasureResult(costs=(t,)) for c, t in self.candidates}
+
+
+def task_of(workload: str, target: Target, weights: Sequence[int] = ()) -> TuningTask:
+    """The task of a workload, the arguments at positions `weights` of which are the same at every call."""
+    task = TuningTask.from_spec(workload, target)
+    return replace(task, func=task.func.with_attr(LAYOUT_FREE, tuple(weights))) if weights else task
 
 
 def families(data: Path = DATA) -> tuple[str, ...]:
@@ -90,7 +99,8 @@ def path_of(workload: str, target: Target, data: Path = DATA, drawn: bool = Fals
 def write(space: RecordedSpace, path: Path) -> None:
     """One file, the same bytes for the same space."""
     head = {"format": "tunefarm.space", "version": VERSION, "workload": space.workload, "target": space.target}
-    lines: list[Any] = [{**head, "about": space.about}]
+    weights = {"weights": list(space.weights)} if space.weights else {}
+    lines: list[Any] = [{**head, **weights, "about": space.about}]
     for sketch in space.sketches:
         decisions = [[d.name, list(d.values)] for d in sketch.decisions]
         lines.append({"sketch": sketch.name, "decisions": decisions, "trace": json.loads(sketch.trace.to_json())})
@@ -111,7 +121,8 @@ def read(path: Path) -> RecordedSpace:
     for place, point, cost in (line for line in lines if isinstance(line, list)):
         costs[drawn[place]["sketch"], tuple(point)] = None if cost is None else cost * 1e-6
     sketches = tuple(_sketch(entry, costs) for entry in drawn)
-    return RecordedSpace(head["workload"], head["target"], head["about"], sketches, costs)
+    weights = tuple(head.get("weights", ()))
+    return RecordedSpace(head["workload"], head["target"], head["about"], sketches, costs, weights)
 
 
 def _sketch(entry: dict[str, Any], costs: dict[tuple[str, tuple[int, ...]], float | None]) -> Sketch:

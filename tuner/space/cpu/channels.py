@@ -6,7 +6,8 @@
         out[f, y, x] = C[y, x, f]                written across memory, once a tile
 
 The 49 pixels of a network's last layers fill three vectors of 16 numbers and a sixteenth of a fourth, which takes as
-long as a whole one. Channels come in whole vectors.
+long as a whole one. Channels come in whole vectors. Of an image read with a stride, a vector of pixels takes two loads
+and a shuffle; one pixel for all lanes takes what it takes of any image.
 """
 
 from __future__ import annotations
@@ -19,26 +20,32 @@ from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.panels import panel_dim
+from tuner.space.cpu.pixels import has_gaps
 
-_MOST_FILLED = 0.9  # of vectors of pixels: what is written across memory takes some time, too
+_ACROSS = 48  # products of a vector that take as long as results written, and a residual read, across memory
+_APART = 1.3  # what pixels that lie apart take of what neighbours take, where windows overlap
 _LEAST_VECTORS = 2  # of channels
 
 
-def leaves_vectors_empty(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether a convolution's pixels leave vectors empty that its channels fill. Only vectors with masks are written
-    across memory by one instruction."""
+def channels_fill_more(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
+    """Whether channels fill vectors of a convolution better than its pixels: those leave lanes empty, or lie apart in
+    the image. Only vectors with masks are written across memory by one instruction."""
     if not has_masks(hardware, info.output.buffer.dtype) or roles.m is None or roles.scalar_operand is None:
         return False
     dims = info.output.axes_by_dim
     plain = len(dims) == 4 and all(len(dim) == 1 for dim in dims) and len(info.inputs) == 2
     if not plain or dims[1] != {roles.m.position} or dims[3] != {roles.v.position}:
         return False
-    pixels = math.prod(info.axes[position].extent for dim in dims[2:] for position in dim)
-    filled = pixels / (-(-pixels // hardware.lanes) * hardware.lanes)
     filters = info.inputs[roles.scalar_operand]
     whole = roles.m.extent % hardware.lanes == 0 and roles.m.extent >= _LEAST_VECTORS * hardware.lanes
     alone = not {position for dim in dims[2:] for position in dim} & filters.axes
-    return filled < _MOST_FILLED and whole and alone and panel_dim(filters, roles.m.position) is not None
+    if not whole or not alone or panel_dim(filters, roles.m.position) is None:
+        return False
+    pixels = math.prod(info.axes[position].extent for dim in dims[2:] for position in dim)
+    filled = pixels / (-(-pixels // hardware.lanes) * hardware.lanes)
+    windows = has_gaps(info, roles) and len([a for a in info.reduced if a.extent > 1]) > 1
+    depth = math.prod(a.extent for a in info.reduced)
+    return (_APART if windows else 1.0) / filled > 1 + _ACROSS / depth
 
 
 def channels_last(sch: Schedule, name: str) -> None:

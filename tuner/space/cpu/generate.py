@@ -16,7 +16,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import tile_sketch, tile_unit_for
-from tuner.space.cpu.channels import channel_roles, channels_last, leaves_vectors_empty
+from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
 from tuner.space.cpu.contraction import (
     ContractionShape,
     ContractionWork,
@@ -164,7 +164,7 @@ def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
     elif flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
     made = [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
-    if _is_free(func, main, roles.scalar_operand) and leaves_vectors_empty(main, roles, hardware):
+    if _is_free(func, main, roles.scalar_operand) and channels_fill_more(main, roles, hardware):
         made.append(ContractionShape(rows_outer=False, pack=True, ahead=True, across=True))
     return made
 

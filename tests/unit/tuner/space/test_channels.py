@@ -15,6 +15,7 @@ from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from tuner.space.cpu import channels as channels_module
 from tuner.space.generate import generate
 
 WIDE, NARROW = (
@@ -39,15 +40,28 @@ def names(func: PrimFunc, target: Target) -> set[str]:
     return {sketch.name for sketch in generate(func, target)}
 
 
-@pytest.mark.parametrize(("size", "stride", "offered"), [(7, 1, True), (14, 2, True), (14, 1, False), (8, 1, False)])
-def test_images_that_leave_vectors_empty_have_channels_along_them(size, stride, offered):
-    assert (NAME in names(convolution(size, 1, stride), WIDE)) is offered
+@pytest.fixture
+def shallow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results cost nothing to write across memory, so that few channels are enough."""
+    monkeypatch.setattr(channels_module, "_ACROSS", 0)
+
+
+@pytest.mark.parametrize(("size", "kernel", "stride", "channels", "offered"), [
+    (7, 1, 1, 256, True), (14, 1, 2, 256, True), (7, 1, 1, 64, False),
+    (14, 1, 1, 1024, True), (14, 1, 1, 256, False), (8, 1, 1, 1024, False),
+    (28, 3, 2, 64, True), (56, 1, 2, 512, False),
+])  # fmt: skip
+def test_images_that_leave_vectors_empty_or_are_read_apart_have_channels_along_them(
+    size, kernel, stride, channels, offered
+):
+    assert (NAME in names(convolution(size, kernel, stride, channels), WIDE)) is offered
 
 
 def test_filters_that_are_not_known_or_fill_no_vectors_have_not():
-    known = convolution(7, 1, 1)
+    known = convolution(7, 1, 1, 256)
+    assert NAME in names(known, WIDE)
     assert NAME not in names(PrimFunc(known.params, known.body, known.buffer_map), WIDE)
-    assert NAME not in names(convolution(7, 1, 1, filters=24), WIDE)
+    assert NAME not in names(convolution(7, 1, 1, 256, filters=24), WIDE)
     assert NAME not in names(known, NARROW), "vectors without masks are written across memory element by element"
 
 
@@ -55,7 +69,7 @@ def test_filters_that_are_not_known_or_fill_no_vectors_have_not():
 @pytest.mark.parametrize(("size", "kernel", "stride", "stages"), [
     (7, 1, 1, False), (7, 3, 1, True), (14, 3, 2, False), (13, 1, 2, True), (5, 3, 1, False),
 ])  # fmt: skip
-def test_results_are_those_of_the_function(size, kernel, stride, stages, seed):
+def test_results_are_those_of_the_function(size, kernel, stride, stages, seed, shallow):
     rng = np.random.default_rng(seed)
     func = convolution(size, kernel, stride, int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 3)), stages)
     [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
@@ -72,7 +86,7 @@ def test_results_are_those_of_the_function(size, kernel, stride, stages, seed):
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_the_next_group_of_filters_is_asked_for_though_a_step_reads_many_lines():
+def test_the_next_group_of_filters_is_asked_for_though_a_step_reads_many_lines(shallow):
     """A step reads 9 vectors for each tile of columns, and 7 rows of pixels use them."""
     func = convolution(7, 3, 1, channels=16, filters=64)
     [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
