@@ -72,6 +72,17 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     return None if made is None else made.func
 
 
+def draft_of(func: n.PrimFunc, target: Target) -> Trace | None:
+    """The trace that an untuned build schedules a kernel by; None where it picks none."""
+    if not target.is_cpu:
+        return None
+    chosen = _with_cores(target)
+    if (workload_key(func), str(chosen)) not in _picked:
+        _pick(func, target)
+    trace = _picked[workload_key(func), str(chosen)]
+    return None if trace is None else Trace.from_json(trace)
+
+
 def _keep(key: str, target: Target, trace: str | None) -> None:
     while len(_picked) >= _KEPT:
         del _picked[next(iter(_picked))]

@@ -164,6 +164,17 @@ def recorded_items(records: Iterable[Mapping[str, Any]], store: RecordStore | No
     return tuple(found)
 
 
+def recorded_models(records: Iterable[Mapping[str, Any]]) -> tuple[ModelSource, ...]:
+    """The models in files that a recorded run tunes kernels of. Raises SpecError where a file cannot be read."""
+    found = {}
+    for record in records:
+        path = Path(record.get("file", ""))
+        if "model" in record or is_model(path):
+            text = f"{path}:{record['model']}" if "model" in record else str(path)
+            found[text, str(record.get("sizes"))] = model_source(text, record.get("sizes"))
+    return tuple(found.values())
+
+
 def _unchanged(record: Mapping[str, Any]) -> Path:
     path = Path(record["file"])
     if not path.is_file():

@@ -59,7 +59,7 @@ def model_kernels(
 
 
 def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
-    """The kernels worth tuning of a model with symbolic dimensions, as families. `unscheduled` made the module."""
+    """The kernels worth tuning whose sizes are known. `unscheduled` made the module."""
     calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelKernel] = {}
     work: dict[str, float] = {}
@@ -79,6 +79,16 @@ def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
             found[key] = replace(before, names=(*before.names, *called), weight=before.weight + count)
             work[key] = each * found[key].weight
     return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
+
+
+def parts_of_calls(module: IRModule) -> dict[str, tuple[str, ...]]:
+    """The keys of the kernels that each function of the graph is scheduled as, by its name. `unscheduled` made the
+    module."""
+    return {
+        gvar.name_hint: tuple(map(workload_key, separate_kernels(func)))
+        for gvar, func in module.functions_items()
+        if isinstance(func, n.PrimFunc) and _is_static(func)
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from tunefarm.cli.tuning.display import WhileRead, beginning, make_display, mode
 from tunefarm.cli.tuning.failures import all_failed
 from tunefarm.cli.tuning.family import family_table, keep_families
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.cli.tuning.tuned_models import guard_models
 from tunefarm.settings import Settings
 from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder
@@ -37,8 +38,9 @@ from tuner.families.family import FamilySpec
 from tuner.families.plan import TRIALS as FAMILY_TRIALS
 from tuner.families.record import FamilyRecord
 from tuner.kernels.family_jobs import asked_families, asked_sizes
-from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job
+from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job, recorded_models
 from tuner.kernels.kernel import CKernel
+from tuner.kernels.model_guard import GuardedModel
 from tuner.kernels.model_version import version_of
 from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
@@ -80,11 +82,13 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 snapshot = _run(searches, fleet, builder, recorder, options, given)
             ended = store.runs.get(recorder.run_id)
             why = all_failed(ended, store.runs.failures(ended.id), given["db"])
+            models = recorded_models(options.workloads)
+            guards = guard_models(store, ended, models, job.items, options, fleet)
         records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
     if ended.state is RunState.OUT_OF_QUOTA:
         again = _resume_command(ended.id, given)
         click.echo(f"stopped: {ended.message}. When there are more hours, go on with: {again}", err=True)
-    _print(snapshot, ended.state, searches, records, why, given["as_json"])
+    _print(snapshot, ended.state, searches, records, guards, why, given["as_json"])
 
 
 def _asked_job(words: Sequence[str], given: dict[str, Any]) -> KernelJob:
@@ -240,11 +244,14 @@ def _print(
     state: RunState,
     searches: Sequence[TaskSearch],
     families: Sequence[FamilyRecord],
+    guards: Mapping[str, GuardedModel],
     why: Sequence[str],
     as_json: bool,
 ) -> None:
     if as_json:
         told = {"state": str(state), **_as_json(snapshot, searches)}
+        if guards:
+            told["whole_models"] = [{"name": name, **guard.to_json()} for name, guard in guards.items()]
         click.echo(json.dumps({**told, "families": [f.to_json() for f in families]} if families else told))
     else:
         console().print(summary_table(snapshot))
@@ -253,6 +260,8 @@ def _print(
         for search in searches:
             if text := beginning(search):
                 click.echo(f"{search.task.name}: {text}")
+        for name, guard in guards.items():
+            click.echo(f"{name}: {guard.text()}")
     for line in why:
         click.echo(line, err=True)
     errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +14,9 @@ from compiler.relax.nodes import Function
 from compiler.runtime.vm.vm_executable import VMExecutable
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
+from tuner.devices.fleet import Fleet
 from tuner.errors import TuningError
+from tuner.faces.kernel_schedules import KERNEL_SCHEDULES, draft_of
 from tuner.faces.meta_schedule.builder import Builder
 from tuner.faces.meta_schedule.cost_models.cost_model import CostModel
 from tuner.faces.meta_schedule.databases.database import Database
@@ -24,6 +28,9 @@ from tuner.faces.meta_schedule.task_scheduler import TaskScheduler
 from tuner.faces.meta_schedule.tune import tune_tasks
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.kernels.model import model_kernels
+from tuner.kernels.model_guard import GuardedModel, guarded
+
+_log = logging.getLogger("tunefarm.meta_schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +114,10 @@ def tune_relax(
     """Tune the kernels of a model for at most `max_trials_global` trials, and return the database.
 
     Trials go where they should save the model the most time. `op_names` chooses kernels whose name contains one of
-    them. Builds inside of `with database:` use what was found, and so does `compile_relax`. Raises what `tune_tasks`
-    raises, and TuningError when there is no kernel to tune.
+    them. Builds inside of `with database:` use what was found, and so does `compile_relax`. At last the tuned model and
+    the untuned one run in turns on a device of the runner. Kernels that tuning made slower in the model are given back
+    (`Database.give_back`), all of them where the model is no faster. Raises what `tune_tasks` raises, and TuningError
+    when there is no kernel to tune.
     """
     tasks = extract_tasks(mod, target, params, module_equality)
     if op_names is not None:
@@ -116,7 +125,8 @@ def tune_relax(
     if not tasks:
         raise TuningError("the model has no kernel to tune", hint="shapes must be known; op_names are parts of names")
     contexts, weights = extracted_tasks_to_tune_contexts(tasks, work_dir, space, strategy, num_tuning_cores, seed)
-    return tune_tasks(
+    made_runner = Runner.create(runner) if isinstance(runner, str) else runner
+    kept = tune_tasks(
         tasks=contexts,
         task_weights=weights,
         work_dir=work_dir,
@@ -124,13 +134,31 @@ def tune_relax(
         max_trials_per_task=max_trials_per_task,
         num_trials_per_iter=num_trials_per_iter,
         builder=builder,
-        runner=runner,
+        runner=made_runner,
         database=database,
         cost_model=cost_model,
         measure_callbacks=measure_callbacks,
         task_scheduler=task_scheduler,
         module_equality=module_equality,
     )
+    with closing(made_runner.fleet()) as fleet:
+        guard_database(kept, mod, Target(target).resolved(), params, fleet)
+    return kept
+
+
+def guard_database(
+    database: Database, mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None, fleet: Fleet
+) -> GuardedModel | None:
+    """Give back the records of kernels that are slower in the model than their untuned schedules, on a device of
+    `fleet`; returns the comparison, None where there was none."""
+    with database:
+        found = guarded(mod, target, params, KERNEL_SCHEDULES.find, fleet)
+    for kernel in found.given_back if found else ():
+        own = IRModule({"main": kernel.func.with_attr("global_symbol", "main")})
+        database.give_back(own, target, draft_of(kernel.func, target))
+    if found is not None:
+        _log.info("%s", found.text())
+    return found
 
 
 def compile_relax(

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, false, insert, select, text, update
+from sqlalchemy import Connection, and_, bindparam, false, insert, select, text, update
 
-from tuner.records.db.schema import BestConfigRow, DeviceRow, TrialRow, TuningKeyRow
+from tuner.records.db.schema import DeviceRow, TrialRow, TuningKeyRow
 from tuner.records.db.schema_farm import DeviceEventRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import RecordNotFound
@@ -85,17 +85,7 @@ def _doubt(connection: Connection, device_id: int, since: datetime, until: datet
     eligible = false() if suspect else _SOUND
     connection.execute(update(TrialRow).where(*changed).values(suspect=suspect, eligible=eligible))
     for key in keys:
-        _elect_again(connection, key)
-
-
-def _elect_again(connection: Connection, key: int) -> None:
-    """The best of a key from scratch: its present one may rest on what is in doubt now."""
-    before = connection.scalar(select(BestConfigRow.candidate_id).where(BestConfigRow.key_id == key))
-    left = select(TrialRow.id).where(TrialRow.key_id == key, text("trials.eligible")).limit(1)
-    if connection.scalar(left) is not None:
-        incumbent.elect_best(connection, key, before)
-    else:
-        connection.execute(delete(BestConfigRow).where(BestConfigRow.key_id == key))
+        incumbent.elect_again(connection, key)
 
 
 def _to_event(row: AnyRow) -> DeviceEvent:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import Connection, Row, TextClause, bindparam, insert, select, text, update
+from sqlalchemy import Connection, Row, TextClause, bindparam, delete, insert, select, text, update
 
 from tuner.goals import Goal
 from tuner.records.db.schema import BestConfigRow, TrialRow
@@ -77,6 +77,16 @@ def elect_best(connection: Connection, key_id: int, incumbent: int | None, final
         connection.execute(insert(BestConfigRow).values(key_id=key_id, **values))
     else:
         connection.execute(update(BestConfigRow).where(BestConfigRow.key_id == key_id).values(**values))
+
+
+def elect_again(connection: Connection, key_id: int) -> None:
+    """Choose the best of a tuning key from scratch: its present one may rest on trials that are no longer eligible."""
+    before = connection.scalar(select(BestConfigRow.candidate_id).where(BestConfigRow.key_id == key_id))
+    left = select(TrialRow.id).where(TrialRow.key_id == key_id, text("trials.eligible")).limit(1)
+    if connection.scalar(left) is not None:
+        elect_best(connection, key_id, before)
+    else:
+        connection.execute(delete(BestConfigRow).where(BestConfigRow.key_id == key_id))
 
 
 def of_key(key_id: int) -> TextClause:

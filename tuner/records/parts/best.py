@@ -15,6 +15,7 @@ from tuner.records.lookup.changes import ChangeWatch
 from tuner.records.lookup.near import NearConfigs
 from tuner.records.lookup.remembered import RememberedLookups
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
+from tuner.records.runs import give_back
 
 
 class BestRecords(StorePart):
@@ -80,6 +81,15 @@ class BestRecords(StorePart):
             if found.keys() >= set(workload_keys):
                 return found
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
+
+    def give_back(self, workload_key: str, target: str, device_class: str, keep: Collection[str] = ()) -> int:
+        """Elect no candidate of a workload there by the trials so far, but for those `keep`, by digest. Returns how many
+        trials that are.
+
+        Its fastest candidates were slower in their model than what `keep` names. Later trials count again. The results
+        of runs follow. Raises TargetError.
+        """
+        return self._write(lambda c: give_back.give_back(c, workload_key, target, device_class, keep))
 
     def watch(self) -> ChangeWatch:
         """Tells whether the answer to any lookup may have changed. One for all who ask, closed with the store."""

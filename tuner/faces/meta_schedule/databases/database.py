@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from compiler.faces.tir_schedule.schedule import Schedule
 from compiler.ir.module import IRModule
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tuner.errors import NumberError, TuningError, UnknownKindError
 from tuner.faces.meta_schedule.record import TuningRecord, Workload
@@ -61,7 +62,8 @@ class Database(ABC):
     @abstractmethod
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         """Return the `top_k` fastest records with a time, fastest first. A record without any step of a schedule, which
-        is the function as written, is left out. Raises a ValueError for a negative `top_k`."""
+        is the function as written, is left out, and so are those given back. Raises a ValueError for a negative
+        `top_k`."""
 
     @abstractmethod
     def get_all_tuning_records(self) -> list[TuningRecord]:
@@ -69,6 +71,13 @@ class Database(ABC):
 
     def __len__(self) -> int:
         return len(self.get_all_tuning_records())
+
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+        """Choose no record of `mod` on `target` that is there now, but for those with the trace `keep`: in its model
+        they were slower than that. Later records count again.
+
+        A kind of your own overrides this; else its queries answer as before.
+        """
 
     # -- what they all have
 
@@ -182,6 +191,7 @@ class MemoryDatabase(Database):
         super().__init__(module_equality)
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
+        self._given_back: set[int] = set()  # places of records
         self._standing: dict[tuple[str, str, str], list[TuningRecord]] = {}  # of each workload, trace and target
 
     def has_workload(self, mod: IRModule) -> bool:
@@ -207,8 +217,25 @@ class MemoryDatabase(Database):
             standing.append(record)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        timed = [r for r in self._records if r.workload.key == workload.key and r.run_secs and r.trace.steps]
+        own = (r for place, r in enumerate(self._records) if place not in self._given_back)
+        timed = [r for r in own if r.workload.key == workload.key and r.run_secs and r.trace.steps]
         return sorted(timed, key=lambda r: r.mean)[: counted(top_k)]
+
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+        kept = None if keep is None else keep.to_json()
+        self._leave_out(Workload(mod).key, str(target), kept, len(self._records))
+
+    def _leave_out(self, workload: str, target: str, keep: str | None, count: int) -> None:
+        """Give the records of a workload and a target back that are among the first `count`."""
+        slower = {
+            place
+            for place, record in enumerate(self._records[:count])
+            if record.workload.key == workload and str(record.target) == target and record.trace.to_json() != keep
+        }
+        self._given_back |= slower
+        gone = {id(self._records[place]) for place in slower}
+        for standing in self._standing.values():
+            standing[:] = [record for record in standing if id(record) not in gone]
 
     def standing_records(self, workload: Workload) -> list[TuningRecord]:
         found = [
@@ -254,6 +281,10 @@ class UnionDatabase(Database):
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return [record for database in self.databases for record in database.get_all_tuning_records()]
+
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+        for database in self.databases:
+            database.give_back(mod, target, keep)
 
 
 class OrderedUnionDatabase(UnionDatabase):

@@ -4,6 +4,9 @@ Lines are written as Apache TVM writes them, so that either reads what the other
 hold is written as TVMScript, and a trace with a step of our own in our own form; TVM does not read such files.
 Lines are appended under a lock, so several processes may share the files; another one's lines are seen when
 the database is opened again.
+
+A third file exists only where records were given back (`Database.give_back`). A line of it is a workload's number, a
+target, the trace that is kept or null, and the number of records up to which others are left out. TVM does not read it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from typing import Any, TypeVar
 from compiler.errors import ScheduleError, TunefarmError
 from compiler.ir.module import IRModule
 from compiler.schedule.core.field_trace import FieldTraceError
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.faces.common import tvm_database
 from tuner.faces.common.tvm_graph import ForeignError
@@ -31,7 +36,8 @@ _log = logging.getLogger("tunefarm.meta_schedule")
 
 
 class JSONDatabase(MemoryDatabase):
-    """Records in `path_workload` and `path_tuning_record`, by default in the folder `work_dir`.
+    """Records in `path_workload` and `path_tuning_record`, by default in the folder `work_dir`. Which of them were given
+    back stands beside `path_tuning_record`, in a file of its name that ends in `.given_back.json`.
 
     Missing files are made, unless `allow_missing` is False. A damaged line raises TuningError that names it.
     """
@@ -49,6 +55,7 @@ class JSONDatabase(MemoryDatabase):
         folder = Path(work_dir) if work_dir is not None else None
         self._workload_file = _path(path_workload, folder, "database_workload.json", "path_workload")
         self._record_file = _path(path_tuning_record, folder, "database_tuning_record.json", "path_tuning_record")
+        self._back_file = self._record_file.with_suffix(".given_back.json")
         for path in (self._workload_file, self._record_file):
             _make(path, allow_missing)
         self._numbers: dict[str, int] = {}
@@ -75,6 +82,13 @@ class JSONDatabase(MemoryDatabase):
         super().commit_tuning_record(record)
         _append(self._record_file, [self._numbers[record.workload.key], _record_line(record)])
 
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+        super().give_back(mod, target, keep)
+        number = self._numbers.get(Workload(mod).key)
+        if number is not None:
+            count = len(self._record_file.read_bytes().splitlines())
+            _append(self._back_file, [number, str(target), None if keep is None else keep.to_json(), count])
+
     def _append_workload(self, workload: Workload) -> int:
         """The workload's number: its line, which another process may have written meanwhile."""
         with self._workload_file.open("r+b") as file:
@@ -93,11 +107,16 @@ class JSONDatabase(MemoryDatabase):
             workloads.append(workload)
             self._workloads.setdefault(workload.key, workload)
             self._numbers.setdefault(workload.key, len(workloads) - 1)
+        counts = [0]  # of records after each line
         for place, data in _lines(self._record_file):
             try:
                 self._keep(_read(place, partial(_record, data, workloads)))
             except _LeftOut as left:
                 _log.warning("%s is left out: %s", place, left)
+            counts.append(len(self._records))
+        for place, data in _lines(self._back_file) if self._back_file.exists() else ():
+            number, target, keep, lines = _read(place, partial(_given_back, data, len(workloads)))
+            self._leave_out(workloads[number].key, target, keep, counts[min(lines, len(counts) - 1)])
 
 
 class _LeftOut(Exception):
@@ -158,6 +177,13 @@ def _record(data: Any, workloads: list[Workload]) -> TuningRecord:
         case [int(number), _]:
             raise TuningError(f"there is no workload {number}")
     raise TuningError("a line is a workload's number and a record")
+
+
+def _given_back(data: Any, workloads: int) -> tuple[int, str, str | None, int]:
+    match data:
+        case [int(number), str(target), str() | None as keep, int(lines)] if 0 <= number < workloads and lines >= 0:
+            return number, target, keep, lines
+    raise TuningError("a line is a workload's number, a target, a trace or null, and a number of records")
 
 
 def _path(given: str | None, folder: Path | None, name: str, option: str) -> Path:

@@ -98,6 +98,10 @@ class SQLDatabase(Database):
                 found.append(_to_record(trial, known[trial.workload_key]))
         return found
 
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+        kept = () if keep is None else (candidate_digest(keep.to_json()),)
+        self._store.best.give_back(Workload(mod).key, str(target), self._own_fingerprint().device_class, kept)
+
     def __len__(self) -> int:
         return sum(run.trials - run.failed for run in self._store.runs.newest(limit=1000))
 
@@ -128,9 +132,12 @@ class SQLDatabase(Database):
             self._tasks[where] = run.tasks[0].id
         return self._tasks[where]
 
+    def _own_fingerprint(self) -> Fingerprint:
+        return self._fingerprint or local_fingerprint()
+
     def _device_id(self) -> int:
         if self._device is None:
-            fingerprint = self._fingerprint or local_fingerprint()
+            fingerprint = self._own_fingerprint()
             self._device = self._store.devices.upsert(
                 NewDevice(
                     name=f"{socket.gethostname()}/meta_schedule",
