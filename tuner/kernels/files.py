@@ -169,7 +169,7 @@ def recorded_models(records: Iterable[Mapping[str, Any]]) -> tuple[ModelSource, 
     found = {}
     for record in records:
         path = Path(record.get("file", ""))
-        if "model" in record or is_model(path):
+        if "file" in record and ("model" in record or is_model(path)):
             text = f"{path}:{record['model']}" if "model" in record else str(path)
             found[text, str(record.get("sizes"))] = model_source(text, record.get("sizes"))
     return tuple(found.values())

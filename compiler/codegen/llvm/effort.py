@@ -38,6 +38,15 @@ def effort_of(functions: Mapping[str, n.PrimFunc]) -> Effort:
     return Effort.FULL if heavy else Effort.LIGHT
 
 
+def by_effort(functions: Mapping[str, n.PrimFunc]) -> dict[Effort, dict[str, n.PrimFunc]]:
+    """Sort the functions of a module by what each needs, those that pack operands ahead into LIGHT."""
+    found: dict[Effort, dict[str, n.PrimFunc]] = {}
+    for name, func in functions.items():
+        needs = Effort.LIGHT if name.endswith(PREPACK) else effort_for(func)
+        found.setdefault(needs, {})[name] = func
+    return found
+
+
 def effort_for(func: n.PrimFunc) -> Effort:
     """Return FULL if much of the work is in innermost loops that LLVM can improve."""
     local = {s.buffer_var for s in walk_stmts(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}

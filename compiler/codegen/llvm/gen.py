@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,11 +59,19 @@ class CodegenOptions:
 
 
 class ModuleText:
-    """The functions and declarations of one LLVM module. `symbols`: what its functions are called, by their names."""
+    """The functions and declarations of one LLVM module. `symbols`: what functions are called, by their names. Those
+    in `elsewhere` are in another module, those in `shared` are called from one."""
 
-    def __init__(self, options: CodegenOptions, symbols: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        options: CodegenOptions,
+        symbols: Mapping[str, str] | None = None,
+        elsewhere: Set[str] = frozenset(),
+        shared: Set[str] = frozenset(),
+    ) -> None:
         self.options = options
         self.symbols = symbols or {}
+        self.elsewhere, self.shared = elsewhere, shared
         self.constants = 0  # of a model, whose addresses are in a table
         self.functions: list[str] = []
         self.globals: list[str] = []

@@ -23,7 +23,10 @@ def function_call(g: Gen, call: n.Call) -> str:
     symbol = g.module.symbols.get(call.op.name_hint)
     if symbol is None or g.module.options.device is not None:
         raise CodegenError(f"{g.symbol} calls {call.op.name_hint}, which is no function of the module beside it")
-    given = ", ".join(f"{llvm_type(arg.dtype)} {_argument(g, arg)}" for arg in call.args)
+    types = [llvm_type(arg.dtype) for arg in call.args]
+    if symbol in g.module.elsewhere:
+        g.module.declare(f'@"{symbol}.run"', f'hidden i32 @"{symbol}.run"({", ".join(types)})')
+    given = ", ".join(f"{type_} {_argument(g, arg)}" for type_, arg in zip(types, call.args, strict=True))
     code = g.w.inline(f'call i32 @"{symbol}.run"({given}) noinline')
     g.w.loaded.clear()
     g.w.fail_unless(g.w.inline(f"icmp eq i32 {code}, 0"), code)

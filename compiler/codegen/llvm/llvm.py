@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, assert_never
 
@@ -59,6 +60,19 @@ def compile_text(text: str, target: Target, effort: Effort = Effort.FULL) -> byt
         return bytes(_machine(target).emit_object(_optimised(text, target, effort)))
 
 
+def compile_together(texts: Sequence[tuple[str, Effort]], target: Target) -> bytes:
+    """Compile several modules, each with its own effort, to one object; they may call each other's functions."""
+    with _lock:
+        context = llvm.create_context()
+        first, *others = [_optimised(text, target, effort, context) for text, effort in texts]
+        try:
+            for other in others:
+                first.link_in(other)
+        except RuntimeError as error:
+            raise CodegenError(f"LLVM could not link parts of a module: {error}") from None
+        return bytes(_machine(target).emit_object(first))
+
+
 def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> str:
     """Compile as `compile_text` does, and return the assembly."""
     with _lock:
@@ -81,8 +95,8 @@ def _machine_for(triple: str, cpu: str) -> Any:
     return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
 
 
-def _optimised(text: str, target: Target, effort: Effort) -> Any:
-    module = _parse(text, target)
+def _optimised(text: str, target: Target, effort: Effort, context: Any = None) -> Any:
+    module = _parsed(text, _machine(target), context)
     match effort:
         case Effort.LIGHT:
             _optimise_lightly(module, _machine(target))
@@ -93,14 +107,10 @@ def _optimised(text: str, target: Target, effort: Effort) -> Any:
     return module
 
 
-def _parse(text: str, target: Target) -> Any:
-    return _parsed(text, _machine(target))
-
-
-def _parsed(text: str, machine: Any) -> Any:
+def _parsed(text: str, machine: Any, context: Any = None) -> Any:
     try:
         # a context of its own: the global one would keep every type and constant ever seen
-        module = llvm.parse_assembly(text, context=llvm.create_context())
+        module = llvm.parse_assembly(text, context=context or llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM refused the generated code: {error}", detail={"ll": text}) from None

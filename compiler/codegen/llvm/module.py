@@ -8,7 +8,7 @@ failed assertion. Variables that the shapes of the arguments bind follow the arg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from compiler.codegen.llvm import expr, intrinsics, memory  # noqa: F401  (they register their emitters)
@@ -18,6 +18,7 @@ from compiler.codegen.llvm.stmt import emit
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter
 from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar
 from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.shape_vars import shape_vars
@@ -40,11 +41,16 @@ class LLVMParameter:
 
 
 def llvm_text(
-    functions: Mapping[str, n.PrimFunc], options: CodegenOptions, symbols: Mapping[str, str] | None = None
+    functions: Mapping[str, n.PrimFunc],
+    options: CodegenOptions,
+    symbols: Mapping[str, str] | None = None,
+    shared: Set[str] = frozenset(),
 ) -> str:
     """LLVM IR of lowered functions by symbol, for one module. `symbols` are those of the functions that are called, by
-    their names in the IR. Raises CodegenError where there is no code for a construct."""
-    module = ModuleText(options, symbols)
+    their names in the IR; those that are not in `functions` are in a module that this one is linked with. `shared` are
+    the symbols that such a module calls. Raises CodegenError where there is no code for a construct."""
+    elsewhere = frozenset((symbols or {}).values()) - functions.keys()
+    module = ModuleText(options, symbols, elsewhere, shared)
     module.constants = max((int(func.attrs.get(GRAPH_CONSTANTS, 0)) for func in functions.values()), default=0)
     for symbol, func in functions.items():
         _kernel(module, symbol, func)
@@ -52,6 +58,13 @@ def llvm_text(
     if options.vector_bits >= 512:
         attributes += f' "prefer-vector-width"="{options.vector_bits}"'
     return module.text(attributes)
+
+
+def called_symbols(func: n.PrimFunc, symbols: Mapping[str, str]) -> frozenset[str]:
+    """The symbols of the functions beside it that a lowered function calls."""
+    called = (node.op for node in walk(func.body) if isinstance(node, n.Call))
+    names = {op.name_hint for op in called if isinstance(op, GlobalVar)}
+    return frozenset(symbols[name] for name in names if name in symbols)
 
 
 def parameters(func: n.PrimFunc) -> list[LLVMParameter]:
@@ -90,7 +103,8 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
     texts = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)]
-    w = FunctionWriter(f'define internal i32 @"{symbol}.run"({", ".join(texts)})')
+    linkage = "hidden" if symbol in module.shared else "internal"
+    w = FunctionWriter(f'define {linkage} i32 @"{symbol}.run"({", ".join(texts)})')
     g = Gen(module, w, LinearForms(), symbol, noalias)
     for position, param in enumerate(params):
         bind_parameter(g, param, f"%arg{position}")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from compiler.artifact import Artifact
 from compiler.codegen.llvm.cpu_names import check_names
-from compiler.codegen.llvm.effort import Effort, effort_of
-from compiler.codegen.llvm.llvm import assembly_text, compile_text, options_for
-from compiler.codegen.llvm.module import llvm_text
+from compiler.codegen.llvm.effort import Effort, by_effort, effort_of
+from compiler.codegen.llvm.llvm import assembly_text, compile_text, compile_together, options_for
+from compiler.codegen.llvm.module import called_symbols, llvm_text
 from compiler.driver.backend import KEPT_BY_BUILDS, Backend, Lowered
 from compiler.errors import ArtifactError
 from compiler.runtime.core.code.cpu_function import Code
@@ -48,15 +48,19 @@ class LLVMBackend(Backend):
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         module, target, effort = lowered.module, lowered.target, _effort(lowered)
-        functions = {lowered.symbols[g]: f for g, f in n.prim_funcs(module).items()}
-        text = llvm_text(functions, options_for(target), {g.name_hint: s for g, s in lowered.symbols.items()})
-        blobs = {"object": compile_text(text, target, effort)}
+        blobs: dict[str, bytes] = {}
+        if effort is Effort.FULL and not {"ll", "asm"} & set(keep):
+            blobs["object"] = compile_together(_texts(lowered), target)
+        else:
+            functions = {lowered.symbols[g]: f for g, f in n.prim_funcs(module).items()}
+            text = llvm_text(functions, options_for(target), _names(lowered))
+            blobs["object"] = compile_text(text, target, effort)
+            if "ll" in keep:
+                blobs["ll"] = text.encode()
+            if "asm" in keep:
+                blobs["asm"] = assembly_text(text, target, effort).encode()
         if "tir" in keep:
             blobs["tir"] = module.script().encode()
-        if "ll" in keep:
-            blobs["ll"] = text.encode()
-        if "asm" in keep:
-            blobs["asm"] = assembly_text(text, target, effort).encode()
         return Artifact(str(target), tuple(sorted(target.features)), lowered.entries, blobs, lowered.meta)
 
     def build(self, lowered: Lowered) -> BuiltModule:
@@ -66,6 +70,24 @@ class LLVMBackend(Backend):
             return BuiltModule(artifact, load_code(artifact), effort)
         except ArtifactError as error:
             return BuiltModule(artifact, NotLoaded(error), effort)
+
+
+def _names(lowered: Lowered) -> dict[str, str]:
+    return {name.name_hint: symbol for name, symbol in lowered.symbols.items()}
+
+
+def _texts(lowered: Lowered) -> list[tuple[str, Effort]]:
+    """The module's functions as LLVM modules, one for each effort: one function that needs LLVM's full pipeline is no
+    reason to run it for all."""
+    symbols, options = _names(lowered), options_for(lowered.target)
+    funcs = {name.name_hint: func for name, func in n.prim_funcs(lowered.module).items()}
+    parts = by_effort(funcs)
+    called = {effort: {s for f in part.values() for s in called_symbols(f, symbols)} for effort, part in parts.items()}
+    found = []
+    for effort, part in parts.items():
+        shared = frozenset(s for other, calls in called.items() if other is not effort for s in calls)
+        found.append((llvm_text({symbols[name]: f for name, f in part.items()}, options, symbols, shared), effort))
+    return found
 
 
 def _effort(lowered: Lowered) -> Effort:

@@ -58,7 +58,10 @@ def test_kernels_of_a_model_are_tasks_weighted_by_their_calls(model: Path) -> No
 
 def test_a_tuned_model_is_built_checked_and_run(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     db = str(tmp_path / "farm.db")
-    assert exit_code("tune", str(model), "--trials", "2", "--quiet", "--db", db) == 0
+    tuned = run_cli(capfd, "tune", str(model), "--trials", "2", "--quiet", "--json", "--db", db)
+    assert tuned.code == 0, tuned.text
+    compared = json.loads(tuned.out).get("whole_models", [])  # none where the drafts stayed
+    assert all(guard["name"] == model.stem and guard["untuned_s"] > 0 for guard in compared)
     with RecordStore.open(db) as store, running_app(store) as address:
 
         def build(*args: str) -> Outcome:

@@ -21,8 +21,13 @@ from tuner.records.store import RecordStore
 
 
 def guard_models(
-    store: RecordStore, run: Run, models: Sequence[ModelSource], items: Sequence[Item], options: RunOptions, fleet: Fleet
-) -> dict[str, GuardedModel]:  # fmt: skip
+    store: RecordStore,
+    run: Run,
+    models: Sequence[ModelSource],
+    items: Sequence[Item],
+    options: RunOptions,
+    fleet: Fleet,
+) -> dict[str, GuardedModel]:
     """Compare the models that the run tuned whole with their untuned builds, on a device of `fleet`.
 
     Returns the comparisons by the models' names. A run that did not finish, or that made energy small, has none.

@@ -155,7 +155,8 @@ def guard_database(
         found = guarded(mod, target, params, KERNEL_SCHEDULES.find, fleet)
     for kernel in found.given_back if found else ():
         own = IRModule({"main": kernel.func.with_attr("global_symbol", "main")})
-        database.give_back(own, target, draft_of(kernel.func, target))
+        if not database.give_back(own, target, draft_of(kernel.func, target)):
+            _log.warning("a %s keeps its records of %s, which is slower", type(database).__name__, kernel.name)
     if found is not None:
         _log.info("%s", found.text())
     return found

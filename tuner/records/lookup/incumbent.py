@@ -1,19 +1,28 @@
-"""Keeping `best_configs` true as trials arrive, within the transaction that adds them."""
+"""Keeping `best_configs` true as trials arrive, and as they are taken out of elections, within that transaction."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import Connection, Row, TextClause, bindparam, delete, insert, select, text, update
+from sqlalchemy import Connection, Row, TextClause, bindparam, delete, false, insert, select, text, update
 
 from tuner.goals import Goal
-from tuner.records.db.schema import BestConfigRow, TrialRow
+from tuner.records.db.schema import (
+    BestConfigRow,
+    CandidateRow,
+    DeviceClassRow,
+    RunTaskRow,
+    TargetRow,
+    TrialRow,
+    TuningKeyRow,
+    WorkloadRow,
+)
 from tuner.records.db.types import utcnow
 from tuner.records.lookup.best import Evidence, elect
 from tuner.records.model import TrialPurpose
-from tuner.records.runs import catalog
+from tuner.records.runs import catalog, results
 
 CONTENDERS = 32
 """How many of the lowest single measurements are looked at, by all their samples, when a best is elected."""
@@ -87,6 +96,41 @@ def elect_again(connection: Connection, key_id: int) -> None:
         elect_best(connection, key_id, before)
     else:
         connection.execute(delete(BestConfigRow).where(BestConfigRow.key_id == key_id))
+
+
+def give_back(
+    connection: Connection, workload_key: str, target: str, device_class: str, keep: Collection[str]
+) -> int:  # fmt: skip
+    """Take the trials of a workload there out of elections, but for the candidates `keep`; returns their number.
+
+    The best configs and the results of runs follow.
+    """
+    keys = sorted(
+        connection.scalars(
+            select(TuningKeyRow.id)
+            .join(WorkloadRow, WorkloadRow.id == TuningKeyRow.workload_id)
+            .join(TargetRow, TargetRow.id == TuningKeyRow.target_id)
+            .join(DeviceClassRow, DeviceClassRow.id == TuningKeyRow.device_class_id)
+            .where(
+                WorkloadRow.key == workload_key,
+                TargetRow.text == str(catalog.parse_target(target)),
+                DeviceClassRow.name == device_class,
+            )
+        )
+    )
+    catalog.lock_keys(connection, keys)
+    kept = select(CandidateRow.id).where(CandidateRow.digest.in_(list(keep)))
+    slower = (TrialRow.key_id.in_(keys), text("trials.eligible"), TrialRow.candidate_id.not_in(kept))
+    tasks = connection.scalars(select(TrialRow.task_id).where(*slower).distinct()).all()
+    count = connection.execute(update(TrialRow).where(*slower).values(eligible=false())).rowcount
+    for key in keys:
+        elect_again(connection, key)
+    for task in sorted(tasks):
+        run: int = connection.execute(select(RunTaskRow.run_id).where(RunTaskRow.id == task)).scalar_one()
+        result = results.final_result(connection, run, task)
+        if result is not None:
+            connection.execute(update(RunTaskRow).where(RunTaskRow.id == task).values(best_cost=result.cost))
+    return int(count)
 
 
 def of_key(key_id: int) -> TextClause:

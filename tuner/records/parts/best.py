@@ -10,12 +10,11 @@ from tuner.goals import Goal
 from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.database import asking, reading
 from tuner.records.errors import InvalidRecord
-from tuner.records.lookup import lookup, near
+from tuner.records.lookup import incumbent, lookup, near
 from tuner.records.lookup.changes import ChangeWatch
 from tuner.records.lookup.near import NearConfigs
 from tuner.records.lookup.remembered import RememberedLookups
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
-from tuner.records.runs import give_back
 
 
 class BestRecords(StorePart):
@@ -83,13 +82,12 @@ class BestRecords(StorePart):
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
 
     def give_back(self, workload_key: str, target: str, device_class: str, keep: Collection[str] = ()) -> int:
-        """Elect no candidate of a workload there by the trials so far, but for those `keep`, by digest. Returns how many
-        trials that are.
+        """Take a workload's trials there out of elections, but for those of candidates `keep`. Returns their number.
 
-        Its fastest candidates were slower in their model than what `keep` names. Later trials count again. The results
-        of runs follow. Raises TargetError.
+        For candidates that were fastest alone, and in their model slower than what `keep` names, by digest. Later
+        trials count again. The results of runs follow. Raises TargetError.
         """
-        return self._write(lambda c: give_back.give_back(c, workload_key, target, device_class, keep))
+        return self._write(lambda c: incumbent.give_back(c, workload_key, target, device_class, keep))
 
     def watch(self) -> ChangeWatch:
         """Tells whether the answer to any lookup may have changed. One for all who ask, closed with the store."""

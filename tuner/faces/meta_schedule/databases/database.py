@@ -72,12 +72,13 @@ class Database(ABC):
     def __len__(self) -> int:
         return len(self.get_all_tuning_records())
 
-    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
         """Choose no record of `mod` on `target` that is there now, but for those with the trace `keep`: in its model
         they were slower than that. Later records count again.
 
-        A kind of your own overrides this; else its queries answer as before.
+        Returns whether this kind of database can. A kind of your own cannot unless it overrides this.
         """
+        return False
 
     # -- what they all have
 
@@ -221,9 +222,10 @@ class MemoryDatabase(Database):
         timed = [r for r in own if r.workload.key == workload.key and r.run_secs and r.trace.steps]
         return sorted(timed, key=lambda r: r.mean)[: counted(top_k)]
 
-    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
         kept = None if keep is None else keep.to_json()
         self._leave_out(Workload(mod).key, str(target), kept, len(self._records))
+        return True
 
     def _leave_out(self, workload: str, target: str, keep: str | None, count: int) -> None:
         """Give the records of a workload and a target back that are among the first `count`."""
@@ -282,9 +284,9 @@ class UnionDatabase(Database):
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return [record for database in self.databases for record in database.get_all_tuning_records()]
 
-    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
-        for database in self.databases:
-            database.give_back(mod, target, keep)
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
+        done = [database.give_back(mod, target, keep) for database in self.databases]
+        return all(done)
 
 
 class OrderedUnionDatabase(UnionDatabase):

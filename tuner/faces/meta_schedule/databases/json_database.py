@@ -36,8 +36,9 @@ _log = logging.getLogger("tunefarm.meta_schedule")
 
 
 class JSONDatabase(MemoryDatabase):
-    """Records in `path_workload` and `path_tuning_record`, by default in the folder `work_dir`. Which of them were given
-    back stands beside `path_tuning_record`, in a file of its name that ends in `.given_back.json`.
+    """Records in `path_workload` and `path_tuning_record`, by default in the folder `work_dir`.
+
+    Which of them were given back stands beside `path_tuning_record`, in a file whose name ends in `.given_back.json`.
 
     Missing files are made, unless `allow_missing` is False. A damaged line raises TuningError that names it.
     """
@@ -82,12 +83,13 @@ class JSONDatabase(MemoryDatabase):
         super().commit_tuning_record(record)
         _append(self._record_file, [self._numbers[record.workload.key], _record_line(record)])
 
-    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
         super().give_back(mod, target, keep)
         number = self._numbers.get(Workload(mod).key)
         if number is not None:
             count = len(self._record_file.read_bytes().splitlines())
             _append(self._back_file, [number, str(target), None if keep is None else keep.to_json(), count])
+        return True
 
     def _append_workload(self, workload: Workload) -> int:
         """The workload's number: its line, which another process may have written meanwhile."""

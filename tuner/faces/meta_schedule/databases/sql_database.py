@@ -98,9 +98,10 @@ class SQLDatabase(Database):
                 found.append(_to_record(trial, known[trial.workload_key]))
         return found
 
-    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> None:
+    def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
         kept = () if keep is None else (candidate_digest(keep.to_json()),)
         self._store.best.give_back(Workload(mod).key, str(target), self._own_fingerprint().device_class, kept)
+        return True
 
     def __len__(self) -> int:
         return sum(run.trials - run.failed for run in self._store.runs.newest(limit=1000))
