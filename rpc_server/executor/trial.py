@@ -270,33 +270,36 @@ class _Samples:
         self.number = 0  # calls of the last whole sample
 
     def warm_up(self) -> None:
-        """One call, and where samples have a least length as many as it takes threads to find a core each."""
-        self._timed(1)
+        """One call, and where samples have a least length as many as it takes threads to find a core each.
+
+        Weights may be in the caches: a kernel that is too slow so needs no samples of how it is without.
+        """
+        self._timed(1, self._ready.timed_warm)
         if self._options.min_repeat_ms > 0 and 0 < self._rough < SHORT_S:
-            self._timed(math.ceil(SHORT_S / self._rough))
+            self._timed(math.ceil(SHORT_S / self._rough), self._ready.timed_warm)
 
     def run(self, number: int) -> int:
         if (self._whole or self._rough) and time.monotonic() >= self._stop_at:
             raise _TimeUp
         self._calls += number
         calls = piece(number, self._rough, self._options)
-        spent = sum(self._timed(calls) for _ in range(number // calls))
+        spent = sum(self._timed(calls, self._ready.timed) for _ in range(number // calls))
         rest = number % calls
-        return spent + (self._timed(rest) if rest else 0)
+        return spent + (self._timed(rest, self._ready.timed) if rest else 0)
 
-    def _timed(self, number: int) -> int:
-        spent = self._undisturbed(number)
+    def _timed(self, number: int, timed: Callable[[int], int]) -> int:
+        spent = self._undisturbed(number, timed)
         self._rough = spent * 1e-9 / number
         if is_hopeless(spent * 1e-9, number, self._options):
             raise _TooSlow
         return spent
 
-    def _undisturbed(self, number: int) -> int:
+    def _undisturbed(self, number: int, timed: Callable[[int], int]) -> int:
         """Nanoseconds of so many calls. What speaks against the kernel is taken again where it may not be its own."""
         least = 0
         for _ in range(_TRIES):
             before = _interruptions()
-            spent = self._ready.timed(number)
+            spent = timed(number)
             least = min(least or spent, spent)
             if not is_doubtful(least * 1e-9, number, _interruptions() > before, self._options):
                 break

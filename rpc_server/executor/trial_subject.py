@@ -5,7 +5,8 @@ has three entries (`split_preproc` of lowering): `main`, `main_weight_prepack`, 
 takes what that made in place of the operands. The outputs of the last are those checked.
 
 Weights of a model are not in the caches when the model calls a kernel: it has read its other weights since the last
-call. So timed calls take turns with copies of them, as many as fill the caches.
+call. So timed calls take turns with copies of them, as many as fill the caches. These are made for the first such call:
+one that is too slow with its weights in the caches needs none.
 """
 
 from __future__ import annotations
@@ -36,19 +37,26 @@ class Subject:
         self._place = place
         with ending_if_lost(place):
             self._bound: BoundCall = function.bind(tuple(arguments), place)
-            self._turns: list[BoundCall] = [self._bound]
-            if place.device_type == function.device_type == "cpu":
-                self._turns += [function.bind(copy, place) for copy in _copies(arguments, cold)]
+        self._turns: list[BoundCall] = [self._bound]
         self._turn = 0
+        self._to_copy: Iterator[BoundCall] = iter(())
+        if place.device_type == function.device_type == "cpu":
+            self._to_copy = (function.bind(copy, place) for copy in _copies(arguments, cold))
 
     def call(self) -> None:
         """Run it once, to its end."""
         with ending_if_lost(self._place):
             self._bound.call()
 
+    def timed_warm(self, number: int) -> int:
+        """Run it `number` times with all its arguments where they are. Returns nanoseconds."""
+        with ending_if_lost(self._place):
+            return self._bound.timed(number)
+
     def timed(self, number: int) -> int:
         """Run it `number` times. Returns nanoseconds."""
         with ending_if_lost(self._place):
+            self._turns += self._to_copy
             if len(self._turns) == 1:
                 return self._bound.timed(number)
             return sum(self._next().timed(1) for _ in range(number))

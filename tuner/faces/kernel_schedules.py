@@ -17,7 +17,7 @@ from compiler.tir.text.print_func import workload_key
 from tuner.faces.meta_schedule.databases.database import Database
 from tuner.search.draft_cache import DraftCache, default_folder
 from tuner.search.drafted import drafted
-from tuner.search.drafting import drafted_traces
+from tuner.search.drafting import drafted_kernels
 
 
 def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
@@ -34,6 +34,8 @@ def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
 _KEPT = 1024
 _picked: dict[tuple[str, str], str | None] = {}
 """Traces of drafts by workload and target: a kernel that was built before is not drafted again."""
+_made: dict[tuple[int, str], tuple[n.PrimFunc, n.PrimFunc]] = {}
+"""Kernels that a build in progress has prepared, by id and target, with what their drafts make of them."""
 
 
 def _prepare(funcs: Sequence[n.PrimFunc], target: Target) -> None:
@@ -50,7 +52,11 @@ def _prepare(funcs: Sequence[n.PrimFunc], target: Target) -> None:
                 missing.setdefault(key, func)
             else:
                 _keep(key, chosen, *kept)
-    for key, trace in zip(missing, drafted_traces(list(missing.values()), chosen)):
+    _made.clear()
+    for (key, func), draft in zip(missing.items(), drafted_kernels(list(missing.values()), chosen)):
+        trace = None if draft is None else draft.trace
+        if draft is not None:
+            _made[id(func), str(chosen)] = func, draft.func
         _keep(key, chosen, trace)
         cache.keep(key, str(chosen), trace)
 
@@ -60,6 +66,9 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
     if not target.is_cpu:
         return None
     chosen = _with_cores(target)
+    prepared = _made.pop((id(func), str(chosen)), None)
+    if prepared is not None:
+        return prepared[1]
     key = workload_key(func), str(chosen)
     if key in _picked:
         trace = _picked[key]

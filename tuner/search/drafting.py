@@ -13,6 +13,7 @@ import signal
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -23,22 +24,30 @@ LEAST = 8
 """Kernels from which on helpers pay: with fewer, this process is done when they have come."""
 
 
-def drafted_traces(funcs: Sequence[n.PrimFunc], target: Target) -> list[str | None]:
-    """The trace of each kernel's draft, None where there is none to pick."""
+@dataclass(frozen=True, slots=True)
+class KernelDraft:
+    """A kernel scheduled by its draft, and the draft's trace."""
+
+    trace: str
+    func: n.PrimFunc
+
+
+def drafted_kernels(funcs: Sequence[n.PrimFunc], target: Target) -> list[KernelDraft | None]:
+    """Each kernel's draft, None where there is none to pick."""
     helpers = min(len(os.sched_getaffinity(0)), len(funcs) // LEAST + 1) - 1
     if helpers < 1 or multiprocessing.current_process().daemon:  # which may have no children
-        return [_trace(func, target) for func in funcs]
+        return [_draft(func, target) for func in funcs]
     return _Shared(funcs, target).run(helpers)
 
 
-def _trace(func: n.PrimFunc, target: Target) -> str | None:
+def _draft(func: n.PrimFunc, target: Target) -> KernelDraft | None:
     made = drafted(func, target)
-    return None if made is None else made.trace.to_json()
+    return None if made is None else KernelDraft(made.trace.to_json(), made.func)
 
 
-def _trace_of(packed: bytes, target: str) -> str | None:
-    """`_trace`, in a helper."""
-    return _trace(pickle.loads(packed), Target(target))  # made by this program, for its own child
+def _draft_of(packed: bytes, target: str) -> KernelDraft | None:
+    """`_draft`, in a helper."""
+    return _draft(pickle.loads(packed), Target(target))  # made by this program, for its own child
 
 
 class _Shared:
@@ -47,18 +56,18 @@ class _Shared:
     def __init__(self, funcs: Sequence[n.PrimFunc], target: Target) -> None:
         self._funcs, self._target = funcs, target
         self._left = deque(range(len(funcs)))
-        self._found: dict[int, str | None] = {}
-        self._given: dict[int, Future[str | None]] = {}
+        self._found: dict[int, KernelDraft | None] = {}
+        self._given: dict[int, Future[KernelDraft | None]] = {}
         self._answered = False
 
-    def run(self, helpers: int) -> list[str | None]:
+    def run(self, helpers: int) -> list[KernelDraft | None]:
         pool = ProcessPoolExecutor(helpers, multiprocessing.get_context("forkserver"), initializer=_begin)
         try:
             for _ in range(helpers):
                 self._give(pool)
             while self._left:
                 at = self._left.popleft()
-                self._found[at] = _trace(self._funcs[at], self._target)
+                self._found[at] = _draft(self._funcs[at], self._target)
                 self._take(pool)
             self._finish()
         finally:
@@ -72,7 +81,7 @@ class _Shared:
             wait(self._given.values())
         for at, future in self._given.items():
             made = future.done() and future.exception() is None
-            self._found[at] = future.result() if made else _trace(self._funcs[at], self._target)
+            self._found[at] = future.result() if made else _draft(self._funcs[at], self._target)
 
     def _give(self, pool: ProcessPoolExecutor) -> None:
         """Give a helper two kernels: it begins the second while this process is at one of its own."""
@@ -83,7 +92,7 @@ class _Shared:
             try:
                 start_fork_server()
                 with sigint_blocked(), main_not_imported():
-                    self._given[at] = pool.submit(_trace_of, pickle.dumps(self._funcs[at]), str(self._target))
+                    self._given[at] = pool.submit(_draft_of, pickle.dumps(self._funcs[at]), str(self._target))
             except (OSError, EOFError, RuntimeError):  # no process can be started: this one does it all
                 self._left.append(at)
                 return
@@ -96,7 +105,7 @@ class _Shared:
             if future.exception() is None:
                 self._found[at] = future.result()
             else:  # it died: what it was at is done here
-                self._found[at] = _trace(self._funcs[at], self._target)
+                self._found[at] = _draft(self._funcs[at], self._target)
         if done:
             self._answered = True
             self._give(pool)

@@ -11,6 +11,8 @@ from compiler.codegen.llvm.llvm import assembly_text, compile_text, compile_toge
 from compiler.codegen.llvm.module import called_symbols, llvm_text
 from compiler.driver.backend import KEPT_BY_BUILDS, Backend, Lowered
 from compiler.errors import ArtifactError
+from compiler.ir.module import IRModule
+from compiler.lower.blocks.split_preproc import with_prepacked
 from compiler.runtime.core.code.cpu_function import Code
 from compiler.runtime.core.code.cpu_module import CPUModule, load_code
 from compiler.runtime.core.loader import NotLoaded
@@ -45,6 +47,10 @@ class LLVMBackend(Backend):
     def checked(self, target: Target) -> Target:
         check_names(target, target.triple or host_cpu().triple)
         return target
+
+    def prepare(self, module: IRModule) -> IRModule:
+        """See `Backend.prepare`. Functions call each other in machine code."""
+        return with_prepacked(module, calling=True)
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         module, target, effort = lowered.module, lowered.target, _effort(lowered)

@@ -9,6 +9,8 @@ SplitLayoutRewritePreproc):
       B_packed = B, packed          →       B_packed = B, packed
       C = A · B_packed                    main_prepacked(A, B_packed, C):
                                             C = A · B_packed
+
+Where functions of a module can call each other, `main` calls the two, so that their code is made once.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.artifact import PREPACK, PREPACKED
+from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.visit import replace, walk
 from compiler.tir import nodes as n
+from compiler.tir.intrin.graph import WRITTEN
 from compiler.tir.nodes import Stmt
 from compiler.tir.visit import seq
 
@@ -34,15 +38,39 @@ def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
     return tuple(func.buffer_map[p] for p in params if p in func.buffer_map)
 
 
-def with_prepacked(module: IRModule) -> IRModule:
-    """The module with both functions for each one in it that packs layout-free buffers."""
+def with_prepacked(module: IRModule, *, calling: bool = False) -> IRModule:
+    """The module with both functions for each one in it that packs layout-free buffers. `calling`: the function itself
+    becomes one that calls them."""
     functions: dict[Any, BaseFunc] = dict(module.items())
     for name, func in module.items():
         parts = split_layout_rewrite(func) if isinstance(func, n.PrimFunc) else None
-        for suffix, part in zip((PREPACK, PREPACKED), parts or ()):
-            symbol = f"{name.name_hint}{suffix}"
-            functions[symbol] = part.with_attr("global_symbol", symbol)
+        if parts is None:
+            continue
+        assert isinstance(func, n.PrimFunc)
+        names = [GlobalVar(f"{name.name_hint}{suffix}") for suffix in (PREPACK, PREPACKED)]
+        for own, part in zip(names, parts):
+            functions[own] = part.with_attr("global_symbol", own.name_hint)
+        if calling:
+            functions[name] = _calling(func, *parts, *names)
     return IRModule(functions, module.attrs, module.global_infos) if len(functions) > len(module) else module
+
+
+def _calling(
+    func: n.PrimFunc, before: n.PrimFunc, after: n.PrimFunc, pack: GlobalVar, packed: GlobalVar
+) -> n.PrimFunc:  # fmt: skip
+    """`func` as a call of `pack` on memory of its own, then of `packed`. `before` and `after` are what these do."""
+    own = {param: func.buffer_map[param].data if param in func.buffer_map else param for param in func.params}
+    made = [before.buffer_map[param] for param in before.params if param not in own]
+    taken = {param: after.buffer_map[param].data for param in after.params if param not in own}
+    packing = (*(own[param] for param in before.params if param in own), *(buffer.data for buffer in made))
+    computing = tuple([(own | taken)[param] for param in after.params])
+    calls = [n.Call("int32", pack, packing), n.Call("int32", packed, computing)]
+    body = seq(*map(n.Evaluate, calls))
+    for buffer in made:
+        body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, n.IntImm("bool", 1), body)
+    written = {region.buffer for e in walk(func.body) if isinstance(e, n.Block) for region in e.writes}
+    places = tuple(at for at, param in enumerate(func.params) if func.buffer_map.get(param) in written)
+    return n.PrimFunc(func.params, body, func.ret_type, func.buffer_map, {**func.attrs, WRITTEN: places})
 
 
 def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:

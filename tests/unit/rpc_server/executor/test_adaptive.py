@@ -93,6 +93,8 @@ class Subject:
         self.asked.append(number)
         return spent
 
+    timed_warm = timed
+
 
 @pytest.mark.parametrize(("held_up", "ruled_out"), [({0}, False), ({0, 1}, False), ({0, 1, 2}, True)])
 def test_one_interruption_rules_no_kernel_out(held_up, ruled_out):
@@ -132,6 +134,18 @@ def test_a_slow_kernel_is_given_up_within_its_first_sample():
     assert subject.calls <= 1 + 3 * 10  # one piece, taken thrice
 
 
+def test_a_kernel_that_is_too_slow_with_warm_weights_is_not_timed_without():
+    class NeverCold(Subject):
+        def timed_warm(self, number):
+            return 10_000_000 * number
+
+        def timed(self, number):
+            raise AssertionError("its weights were copied")
+
+    with pytest.raises(_TooSlow):
+        _Samples(NeverCold({}), float("inf"), QUICK).warm_up()  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [{"max_repeat": -1}, {"precision": -0.1}, {"slower_than": float("nan")}])
 def test_limits_are_checked(wrong):
     with pytest.raises(ValueError, match="not negative"):
@@ -147,6 +161,8 @@ class Slow:
     def timed(self, number: int) -> int:
         self.calls += number
         return number * 1_000_000
+
+    timed_warm = timed
 
     def environment(self) -> dict[str, float]:
         return {}

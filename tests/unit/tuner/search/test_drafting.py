@@ -47,15 +47,15 @@ class Pool:
 @pytest.mark.parametrize("dies", [False, True])
 def test_helpers_draft_what_this_process_would(monkeypatch: pytest.MonkeyPatch, dies: bool) -> None:
     funcs = products()
-    monkeypatch.setattr(drafting, "_trace", lambda func, target: f"{target} {func.script()}")
-    wanted = [drafting._trace(func, TARGET) for func in funcs]
+    monkeypatch.setattr(drafting, "_draft", lambda func, target: f"{target} {func.script()}")
+    wanted = [drafting._draft(func, TARGET) for func in funcs]
     monkeypatch.setattr(drafting, "LEAST", 2)
     monkeypatch.setattr(drafting.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(drafting, "start_fork_server", lambda: None)
     pool = Pool(dies)
     monkeypatch.setattr(drafting, "ProcessPoolExecutor", lambda *args, **options: pool)
     monkeypatch.setattr(drafting, "wait", lambda futures: None)  # as if none of those left had answered
-    assert drafting.drafted_traces(funcs, TARGET) == wanted
+    assert drafting.drafted_kernels(funcs, TARGET) == wanted
     assert len(pool.given) >= 2
 
 
@@ -67,8 +67,8 @@ def test_without_processes_this_one_drafts_all(monkeypatch: pytest.MonkeyPatch) 
         raise OSError("no process can be started")
 
     monkeypatch.setattr(drafting, "start_fork_server", refuse)
-    monkeypatch.setattr(drafting, "_trace", lambda func, target: "drafted")
-    assert drafting.drafted_traces(products(), TARGET) == ["drafted"] * 4
+    monkeypatch.setattr(drafting, "_draft", lambda func, target: "drafted")
+    assert drafting.drafted_kernels(products(), TARGET) == ["drafted"] * 4
 
 
 def test_a_draft_is_read_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +77,10 @@ def test_a_draft_is_read_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     answers._prepare([func], TARGET)
     made = answers._pick(func, TARGET)
     monkeypatch.setattr(answers, "_picked", {})
-    monkeypatch.setattr(answers, "drafted_traces", lambda funcs, target: [] if not funcs else pytest.fail("drafted"))
+    monkeypatch.setattr(answers, "drafted_kernels", lambda funcs, target: [] if not funcs else pytest.fail("drafted"))
     answers._prepare([func], TARGET)
     again = answers._pick(func, TARGET)
+    assert not answers._made
     assert made is not None
     assert again is not None
     assert made.script() == again.script()
@@ -108,3 +109,16 @@ def test_where_drafts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(draft_cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert draft_cache.default_folder() == Path("/somewhere/tunefarm/drafts")
+
+
+def test_a_prepared_kernel_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(draft_cache.VARIABLE, "")
+    monkeypatch.setattr(answers, "_picked", {})
+    funcs = products()
+    answers._prepare(funcs, TARGET)
+    with monkeypatch.context() as context:
+        context.setattr(answers, "apply_trace", lambda func, trace: pytest.fail("replayed"))
+        made = [answers._pick(func, TARGET) for func in funcs]
+    again = [answers._pick(func, TARGET) for func in funcs]
+    assert [one.script() for one in made if one] == [one.script() for one in again if one]
+    assert len(list(filter(None, made))) == len(funcs)

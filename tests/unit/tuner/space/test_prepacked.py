@@ -106,6 +106,9 @@ def test_timed_calls_take_turns_with_copies_of_the_weights(monkeypatch):
     function, arguments, cold = trial_subject.prepacked(module, module["f"], given, cpu(), (1, 9))
     assert [function.entry.args[at].name for at in cold] == ["B_global"]
     ready = trial_subject.Subject(function, arguments, cpu(), cold)
+    assert ready.timed_warm(2) > 0
+    assert len(ready._turns) == 1  # a hopeless one needs no copies
+    assert ready.timed(1) > 0
     assert len(ready._turns) == 1 + (1 << 14) // arguments[1].nbytes
     bound = [call._arguments[1] for call in ready._turns]
     assert len({call.data_ptr for call in bound}) == len(bound)
