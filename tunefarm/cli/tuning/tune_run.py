@@ -38,7 +38,7 @@ from tuner.families.family import FamilySpec
 from tuner.families.plan import TRIALS as FAMILY_TRIALS
 from tuner.families.record import FamilyRecord
 from tuner.kernels.family_jobs import asked_families, asked_sizes
-from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job, recorded_models
+from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.model_guard import GuardedModel
 from tuner.kernels.model_version import version_of
@@ -82,8 +82,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
                 snapshot = _run(searches, fleet, builder, recorder, options, given)
             ended = store.runs.get(recorder.run_id)
             why = all_failed(ended, store.runs.failures(ended.id), given["db"])
-            models = recorded_models(options.workloads)
-            guards = guard_models(store, ended, models, job.items, options, fleet)
+            guards = guard_models(store, ended, options, fleet)
         records = keep_families(store, families, snapshot, isinstance(fleet, LocalFleet))
     if ended.state is RunState.OUT_OF_QUOTA:
         again = _resume_command(ended.id, given)

@@ -18,6 +18,7 @@ from compiler.target.target import Target
 from tunefarm import meta_schedule as ms
 from tunefarm import relax
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
+from tests.kit.tuner.made_up_devices import SlowerThanTheFirst
 from tuner.devices.model_runs import ModelTimes
 from tuner.faces.kernel_schedules import draft_of
 from tuner.faces.meta_schedule.relax_integration import guard_database
@@ -93,43 +94,6 @@ def model() -> IRModule:
     return bb.get()
 
 
-class Untrue:
-    """A device on which a model is slower, and each of its kernels, when it is not the first that came."""
-
-    def __init__(self) -> None:
-        self.first: bytes | None = None
-        self.runs = 0
-
-    def open(self, slot: int, wait_s: float) -> Untrue:
-        return self
-
-    def close(self) -> None:
-        pass
-
-    def run_model(self, path: Path, device_type: str, repeat: int, min_repeat_ms: int) -> ModelTimes:
-        assert device_type == "cpu"
-        self.runs += 1
-        content = path.read_bytes()
-        self.first = self.first or content
-        slower = 1.0 if content == self.first else 1.2
-        return ModelTimes((slower * 1e-3,) * repeat, dict.fromkeys(names(), slower * 1e-4))
-
-    def measure(self, request: Any, artifacts: Any) -> Any:
-        raise NotImplementedError
-
-    def device(self) -> Any:
-        raise NotImplementedError
-
-    def label(self) -> str:
-        return "untrue"
-
-    def target(self) -> str:
-        return str(TARGET)
-
-    def count(self) -> int:
-        return 1
-
-
 def names() -> list[str]:
     return [name for kernel in kernels() for name in kernel.names]
 
@@ -169,7 +133,7 @@ def test_a_falsely_fast_record_is_given_back_and_stays_so(kind: str, tmp_path: P
         commit(database, kernel, draft, 1e-3)
         commit(database, kernel, bad_schedule(kernel), 1e-6)
     assert content(ms.relax_integration.compile_relax(database, model(), TARGET, None), tmp_path) != untuned
-    device = Untrue()
+    device = SlowerThanTheFirst(names())
     found = guard_database(database, model(), TARGET, None, device)
     assert found is not None
     assert {kernel.name for kernel in found.given_back} == {kernel.name for kernel in kernels()}
