@@ -15,10 +15,10 @@ from compiler.runtime.vm.vm_executable import VMExecutable
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
+from tests.kit.tuner.made_up_devices import SlowerThanTheFirst
 from tunefarm import meta_schedule as ms
 from tunefarm import relax
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
-from tests.kit.tuner.made_up_devices import SlowerThanTheFirst
 from tuner.devices.model_runs import ModelTimes
 from tuner.faces.kernel_schedules import draft_of
 from tuner.faces.meta_schedule.relax_integration import guard_database
