@@ -16,6 +16,7 @@ from compiler.codegen.llvm.types import lanes_of
 from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.graph import RESULTS
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import walk_stmts
 
@@ -39,11 +40,17 @@ def effort_of(functions: Mapping[str, n.PrimFunc]) -> Effort:
 
 
 def by_effort(functions: Mapping[str, n.PrimFunc]) -> dict[Effort, dict[str, n.PrimFunc]]:
-    """Sort the functions of a module by what each needs, those that pack operands ahead into LIGHT."""
+    """Sort the functions of a module by what each needs, those that pack operands ahead into LIGHT.
+
+    Functions of graphs stay together, because they share the table of constants.
+    """
+    needs = {name: Effort.LIGHT if name.endswith(PREPACK) else effort_for(func) for name, func in functions.items()}
+    graphs = [name for name, func in functions.items() if RESULTS in func.attrs]
+    if any(needs[name] is Effort.FULL for name in graphs):
+        needs |= dict.fromkeys(graphs, Effort.FULL)
     found: dict[Effort, dict[str, n.PrimFunc]] = {}
     for name, func in functions.items():
-        needs = Effort.LIGHT if name.endswith(PREPACK) else effort_for(func)
-        found.setdefault(needs, {})[name] = func
+        found.setdefault(needs[name], {})[name] = func
     return found
 
 

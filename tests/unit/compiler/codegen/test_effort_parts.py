@@ -9,8 +9,11 @@ import pytest
 
 import tunefarm as tvm
 from compiler.codegen.llvm import llvm as backend
+from compiler.codegen.llvm.effort import Effort, by_effort
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.runtime.load import load_artifact
+from compiler.tir.intrin.graph import RESULTS
 from tunefarm.script import tir as T
 
 
@@ -68,3 +71,18 @@ def test_parts_call_each_other() -> None:
     given = np.random.default_rng(0).standard_normal((8, 24)).astype("float32")
     made = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](given).numpy()
     np.testing.assert_allclose(made, (given - given.mean(1, keepdims=True)).reshape(24, 8), rtol=1e-5, atol=1e-6)
+
+
+def test_functions_of_graphs_stay_together() -> None:
+    """They share one table of constants."""
+
+    def func(heavy: bool, **attrs: Any) -> Any:
+        return Mixed["scalar" if heavy else "vectors"].with_attrs(attrs)
+
+    def light(*functions: Any) -> set[str]:
+        named = {str(at): func for at, func in enumerate(functions)}
+        return set(by_effort({name: lower_func(func) for name, func in named.items()}).get(Effort.LIGHT, ()))
+
+    graph = {RESULTS: 1}
+    assert light(func(False, **graph), func(True, **graph), func(False)) == {"2"}
+    assert light(func(False, **graph), func(False, **graph), func(True)) == {"0", "1"}
