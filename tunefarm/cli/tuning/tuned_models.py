@@ -36,7 +36,7 @@ def guard_models(store: RecordStore, run: Run, options: RunOptions, fleet: Fleet
         return {}
     tuned = {str(record.get("name", "")) for record in options.workloads}
     device_class = next((trial.device_class for trial in store.trials.all(run.id) if trial.device_class), "")
-    found = {}
+    found: dict[str, GuardedModel] = {}
     with tempfile.TemporaryDirectory(prefix="tunefarm-models-") as folder:
         models = {source.name: source for source in recorded_models(options.workloads)}
         for name, source in (models | _kept_models(store, options.workloads, Path(folder))).items():
