@@ -10,10 +10,12 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from threading import Thread
 
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -51,7 +53,10 @@ def _draft_of(packed: bytes, target: str) -> KernelDraft | None:
 
 
 class _Shared:
-    """Kernels to draft: this process takes the first, helpers take the last, until they meet."""
+    """Kernels to draft: this process takes the first, helpers take the last, until they meet.
+
+    The first helper is started by a thread, because a fork server answers only when it has imported the compiler.
+    """
 
     def __init__(self, funcs: Sequence[n.PrimFunc], target: Target) -> None:
         self._funcs, self._target = funcs, target
@@ -59,36 +64,62 @@ class _Shared:
         self._found: dict[int, KernelDraft | None] = {}
         self._given: dict[int, Future[KernelDraft | None]] = {}
         self._answered = False
+        self._lock = threading.Lock()
+        self._started = self._over = False
 
     def run(self, helpers: int) -> list[KernelDraft | None]:
         pool = ProcessPoolExecutor(helpers, multiprocessing.get_context("forkserver"), initializer=_begin)
+        Thread(target=self._start, args=(pool, helpers), name="draft-helpers").start()
         try:
-            for _ in range(helpers):
-                self._give(pool)
-            while self._left:
-                at = self._left.popleft()
+            while (at := self._next(self._left.popleft)) is not None:
                 self._found[at] = _draft(self._funcs[at], self._target)
                 self._take(pool)
-            self._finish()
+            self._finish(helpers)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            with self._lock:
+                self._over, ends = True, self._started
+            if ends:
+                pool.shutdown(wait=False, cancel_futures=True)
         return [self._found[at] for at in range(len(self._funcs))]
 
-    def _finish(self) -> None:
-        """Wait for helpers that are at their last kernels. From one that has not answered yet nothing is expected: it
-        may only be starting."""
-        if self._answered:
-            wait(self._given.values())
-        for at, future in self._given.items():
-            made = future.done() and future.exception() is None
-            self._found[at] = future.result() if made else _draft(self._funcs[at], self._target)
+    def _start(self, pool: ProcessPoolExecutor, helpers: int) -> None:
+        """Give each helper its first kernels. When all are done by then, the pool is of no use any more."""
+        for _ in range(helpers):
+            self._give(pool)
+        with self._lock:
+            self._started, over = True, self._over
+        if over:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _next(self, take: Callable[[], int]) -> int | None:
+        """The number of a kernel that nobody has begun; None where there is none left."""
+        try:
+            return take()
+        except IndexError:
+            return None
+
+    def _finish(self, helpers: int) -> None:
+        """Draft what helpers have not begun, then wait for what they are at. From one that has not answered yet nothing
+        is expected: it may only be starting."""
+        pending = [at for at, future in list(self._given.items()) if not future.done()]
+        most = helpers if self._answered else 0
+        while len(pending) > most:
+            at = pending.pop()
+            if not self._given[at].done():
+                self._found[at] = _draft(self._funcs[at], self._target)
+        wait([self._given[at] for at in pending])
+        for at, func in enumerate(self._funcs):
+            if at not in self._found:
+                future = self._given.get(at)
+                made = future is not None and future.done() and future.exception() is None
+                self._found[at] = future.result() if made and future else _draft(func, self._target)
 
     def _give(self, pool: ProcessPoolExecutor) -> None:
         """Give a helper two kernels: it begins the second while this process is at one of its own."""
         for _ in range(2):
-            if not self._left:
+            at = self._next(self._left.pop)
+            if at is None:
                 return
-            at = self._left.pop()
             try:
                 start_fork_server()
                 with sigint_blocked(), main_not_imported():
@@ -99,7 +130,7 @@ class _Shared:
 
     def _take(self, pool: ProcessPoolExecutor) -> None:
         """Take what helpers have made, and give them more."""
-        done = [at for at, future in self._given.items() if future.done()]
+        done = [at for at, future in list(self._given.items()) if future.done()]
         for at in done:
             future = self._given.pop(at)
             if future.exception() is None:

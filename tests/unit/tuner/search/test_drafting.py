@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import Future
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -44,6 +45,13 @@ class Pool:
         assert cancel_futures
 
 
+class AtOnce:
+    """A thread that is done when it has started."""
+
+    def __init__(self, target: Any, args: tuple[Any, ...], name: str) -> None:
+        self.start = lambda: target(*args)
+
+
 @pytest.mark.parametrize("dies", [False, True])
 def test_helpers_draft_what_this_process_would(monkeypatch: pytest.MonkeyPatch, dies: bool) -> None:
     funcs = products()
@@ -54,9 +62,33 @@ def test_helpers_draft_what_this_process_would(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(drafting, "start_fork_server", lambda: None)
     pool = Pool(dies)
     monkeypatch.setattr(drafting, "ProcessPoolExecutor", lambda *args, **options: pool)
+    monkeypatch.setattr(drafting, "Thread", AtOnce)
     monkeypatch.setattr(drafting, "wait", lambda futures: None)  # as if none of those left had answered
     assert drafting.drafted_kernels(funcs, TARGET) == wanted
     assert len(pool.given) >= 2
+
+
+def test_a_helper_that_takes_long_to_start_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fork server answers when this process has drafted all; the pool is ended then."""
+    answers_now, ended = Event(), Event()
+
+    class Slow(Pool):
+        def submit(self, call: Any, *args: Any) -> Future[Any]:
+            answers_now.wait()
+            return super().submit(call, *args)
+
+        def shutdown(self, wait: bool, cancel_futures: bool) -> None:
+            ended.set()
+
+    monkeypatch.setattr(drafting, "_draft", lambda func, target: "drafted")
+    monkeypatch.setattr(drafting, "LEAST", 2)
+    monkeypatch.setattr(drafting.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(drafting, "start_fork_server", lambda: None)
+    monkeypatch.setattr(drafting, "ProcessPoolExecutor", lambda *args, **options: Slow(dies=False))
+    assert drafting.drafted_kernels(products(), TARGET) == ["drafted"] * 4
+    assert not ended.is_set()
+    answers_now.set()
+    assert ended.wait(60)
 
 
 def test_without_processes_this_one_drafts_all(monkeypatch: pytest.MonkeyPatch) -> None:
