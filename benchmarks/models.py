@@ -7,8 +7,10 @@
 Each model is one ONNX file with random weights. Every runtime has a process of its own, and the processes take turns:
 a round is one sample of each. Milliseconds are medians of rounds. `--cpu` takes the processor's time instead of the
 clock's, which is fair on a machine that others use, for one thread. Results are compared with onnx's reference
-evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. Peers run with
-float32 arithmetic, the threads that are asked for and their settings for latency; see benchmarks/peers/models.py.
+evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. With
+`--mean-trials 16 --trials 64` a model gets 16 trials for each of its kernels, and the tuner spends at most 64 on one:
+most where most time is to be saved. Peers run with float32 arithmetic, the threads that are asked for and their
+settings for latency; see benchmarks/peers/models.py.
 With `--precision bfloat16` our products, OpenVINO's and torch's are of bfloat16; with `--precision int8` every runtime
 gets the model as onnxruntime quantises it (QDQ).
 
@@ -55,6 +57,7 @@ def main() -> None:
     parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, len(os.sched_getaffinity(0))])
     parser.add_argument("--trials", type=int, default=0, help="for each kernel; 0: untuned only")
+    parser.add_argument("--mean-trials", type=int, help="what a kernel gets on average (default: --trials)")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of our models and the peers'")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")
@@ -75,7 +78,7 @@ def main() -> None:
     ratios: dict[tuple[int, str], list[float]] = {}
     kinds = [Kind("tunefarm untuned")]
     kinds += [Kind("tunefarm without model", with_model=False)] if args.without_model else []
-    kinds += [Kind("tunefarm tuned", args.trials)] if args.trials else []
+    kinds += [Kind("tunefarm tuned", args.trials, mean_trials=args.mean_trials or args.trials)] if args.trials else []
     peers = [peer for peer in args.peers.split(",") if peer]
     with tempfile.TemporaryDirectory() as name:
         for model in args.models:
@@ -93,11 +96,13 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a model is built: with so many trials for each kernel, or drafted, with the shipped cost model or without."""
+    """How a model is built: with at most so many trials for each kernel, or drafted, with the shipped cost model or
+    without. All kernels together get `mean_trials` each."""
 
     title: str
     trials: int = 0
     with_model: bool = True
+    mean_trials: int = 0
 
 
 @dataclass(frozen=True)
@@ -267,7 +272,7 @@ def build(case: Case, threads: int, kind: Kind) -> Made:
         return Made(time.perf_counter() - began, path=path)
     integration = meta_schedule.relax_integration
     started = time.perf_counter()
-    total = kind.trials * len(integration.extract_tasks(module, target))
+    total = kind.mean_trials * len(integration.extract_tasks(module, target))
     with tempfile.TemporaryDirectory() as folder:
         database = integration.tune_relax(module, None, target, folder, total, max_trials_per_task=kind.trials, seed=0)
         tuning_s = time.perf_counter() - started
