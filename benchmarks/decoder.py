@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--bits", nargs="+", type=int, choices=(32, 4), default=[32, 4], help="of a weight")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, len(os.sched_getaffinity(0))])
     parser.add_argument("--words", type=int, default=64, help="of the prompt, and as many after it")
-    parser.add_argument("--peers", default="", help="of onnxruntime,openvino")
+    parser.add_argument("--peers", default="", help="of onnxruntime,openvino,torch")
     parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")

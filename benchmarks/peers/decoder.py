@@ -61,6 +61,21 @@ def openvino(path, threads):
     return call
 
 
+def torch(path, threads):
+    """The graph's operators as torch's functions, through torch.compile."""
+    import torch as pytorch
+    from onnx_by_torch import OnnxByTorch
+
+    pytorch.set_num_threads(threads)
+    module = pytorch.compile(OnnxByTorch(path).eval())
+
+    def call(given):
+        with pytorch.inference_mode():
+            return [made.numpy() for made in module(*map(pytorch.from_numpy, given.values()))]
+
+    return call
+
+
 def zeros(*shape):
     """An aligned array."""
     count = int(np.prod(shape))
