@@ -9,8 +9,8 @@ a round is one sample of each. Milliseconds are medians of rounds. `--cpu` takes
 clock's, which is fair on a machine that others use, for one thread. Results are compared with onnx's reference
 evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. With
 `--mean-trials 16 --trials 64` a model gets 16 trials for each of its kernels, and the tuner spends at most 64 on one:
-most where most time is to be saved. Peers run with float32 arithmetic, the threads that are asked for and their
-settings for latency; see benchmarks/peers/models.py.
+most where most time is to be saved. `metaschedule` is TVM, tuned with as many trials. Peers run with float32
+arithmetic, the threads that are asked for and their settings for latency; see benchmarks/peers/models.py.
 With `--precision bfloat16` our products, OpenVINO's and torch's are of bfloat16; with `--precision int8` every runtime
 gets the model as onnxruntime quantises it (QDQ).
 
@@ -53,7 +53,7 @@ MODELS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=sorted(NETWORKS), default=list(MODELS))
-    parser.add_argument("--peers", default="", help="of onnxruntime,openvino,torch,tvm; those that are not there fail")
+    parser.add_argument("--peers", default="", help="of onnxruntime,openvino,torch,tvm,metaschedule")
     parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, len(os.sched_getaffinity(0))])
     parser.add_argument("--trials", type=int, default=0, help="for each kernel; 0: untuned only")
@@ -154,12 +154,14 @@ def in_float64(model: Any, given: dict[str, Any]) -> Any:
 class Runtime:
     """A process that has one model ready. `title` is its row's."""
 
-    def __init__(self, title: str, python: str, peer: str, model: Path, case: Case, threads: int, made: Made) -> None:
+    def __init__(
+        self, title: str, python: str, peer: str, model: Path, case: Case, threads: int, made: Made, trials: int = 0
+    ) -> None:
         self.title, self.made = title, made
         self.samples: list[dict[str, float]] = []
         self._output = model.with_suffix(f".{title.replace(' ', '-')}.npy")
         command = [python, str(HERE / "peers" / "models.py"), peer, model, case.inputs, self._output, str(threads)]
-        command += [case.precision]
+        command += [case.precision, trials]
         self._process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -218,7 +220,9 @@ def rows(
             case.made[threads, kind.title] = made.path
             ready.append(Runtime(kind.title, sys.executable, "tunefarm", made.path, case, threads, made))
         for peer in peers:
-            ready.append(Runtime(peer, pythons.get(peer, sys.executable), peer, case.model, case, threads, Made()))
+            trials = max(kind.mean_trials for kind in kinds)
+            python = pythons.get(peer, sys.executable)
+            ready.append(Runtime(peer, python, peer, case.model, case, threads, Made(), trials))
         for runtime in ready:
             closing.callback(runtime.close)
         running = [runtime for runtime in ready if runtime.ready is not None]
@@ -238,7 +242,10 @@ def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: 
     if runtime.ready is None:
         return f"| {' | '.join([*cells, 'fails', *[''] * 6])} |"
     spent, made = runtime.milliseconds(cpu), runtime.made
-    build_s = runtime.ready["ready_s"] if made.build_s is None else made.build_s
+    if made.build_s is None:
+        tuning_s, trials = runtime.ready.get("tuning_s", 0.0), int(runtime.ready.get("trials", 0))
+        made = Made(runtime.ready["ready_s"] - tuning_s, tuning_s, trials)
+    build_s = made.build_s
     cells += [f"{spent:.2f}", "" if fastest is None else f"{fastest / spent:.2f}", f"{build_s:.1f}"]
     cells += [f"{made.tuning_s:.0f}" if made.trials else "", str(made.trials or "")]
     cells += [f"{runtime.ready['megabytes']:.0f}", runtime.error]

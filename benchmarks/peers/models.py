@@ -12,11 +12,13 @@ import time
 
 PEER, MODEL, INPUTS, OUTPUT, THREADS = sys.argv[1:6]
 PRECISION = sys.argv[6] if len(sys.argv) > 6 else "float32"
+TRIALS = int(sys.argv[7]) if len(sys.argv) > 7 else 0  # for each kernel, of runtimes that tune
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
     os.environ[_name] = THREADS
 
 import numpy as np  # noqa: E402  (reads the number of threads when it is imported)
 
+_PATIENCE_S = 300.0  # TVM's workers import TVM within the limit, which takes longer than 30 s on a busy machine
 _SAMPLE_S = 0.2
 """A sample is the mean of calls for so long, and of one call at least."""
 
@@ -54,7 +56,8 @@ def openvino(model, threads):
 
 
 def torch(model, threads):
-    """The graph's operators as torch's functions, through torch.compile."""
+    """The graph's operators as torch's functions, through torch.compile. What inductor's patterns fail on, such as a
+    mask that all heads of an attention share, is compiled without them."""
     import torch as pytorch
     from onnx_by_torch import OnnxByTorch
 
@@ -68,6 +71,11 @@ def torch(model, threads):
             with pytorch.inference_mode(), pytorch.autocast("cpu", pytorch.bfloat16, enabled=PRECISION == "bfloat16"):
                 return module(*held).float().numpy()
 
+        try:
+            call()
+        except pytorch._dynamo.exc.BackendCompilerFailed:
+            pytorch._inductor.config.pattern_matcher = False
+            pytorch._dynamo.reset()
         return call
 
     return ready
@@ -92,6 +100,45 @@ def tvm(model, threads):
     return ready
 
 
+def metaschedule(model, threads):
+    """TVM's pipeline for shapes that are known: tuned, with weights packed ahead."""
+    import tempfile
+
+    import onnx
+    import tvm as apache
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+    from tvm.s_tir import meta_schedule as tuning
+
+    cpu = apache.target.codegen.llvm_get_system_cpu()
+    target = apache.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": threads})
+    made = relax.transform
+    before = [made.DecomposeOpsForInference(), made.CanonicalizeBindings(), relax.get_pipeline("zero")]
+    after = [made.SplitLayoutRewritePreproc(), made.LiftTransformParams(), made.FoldConstant()]
+    module = from_onnx(onnx.load(model))
+    with target, tempfile.TemporaryDirectory() as folder:
+        module = apache.transform.Sequential([*before, made.AttachAttrLayoutFreeBuffers()])(module)
+        began = time.perf_counter()
+        count = TRIALS * len(tuning.relax_integration.extract_tasks(module, target, {}))
+        tuning.relax_integration.tune_relax(
+            module, {}, target, folder, count, TRIALS, builder=tuning.builder.LocalBuilder(timeout_sec=_PATIENCE_S),
+            runner=tuning.runner.LocalRunner(timeout_sec=_PATIENCE_S), seed=1,
+        )  # fmt: skip
+        SPENT.update(tuning_s=time.perf_counter() - began, trials=count)
+        tuned = apache.transform.Sequential([made.MetaScheduleApplyDatabase(folder), *after])(module)
+    machine = relax.VirtualMachine(apache.compile(tuned, target=target), apache.cpu())
+
+    def ready(given):
+        held = [apache.runtime.tensor(item) for item in given.values()]
+        return lambda: machine["main"](*held)
+
+    return ready
+
+
+SPENT = {}
+"""What a runtime that tunes says of it."""
+
+
 def peak_megabytes():
     """The most memory this process had. What getrusage says counts the process that it was forked from, too."""
     with open("/proc/self/status") as status:
@@ -108,7 +155,7 @@ def main():
     np.save(OUTPUT, np.asarray(made if isinstance(made, np.ndarray) else made.numpy()))
     call()
     megabytes = peak_megabytes()
-    print(json.dumps({"ready_s": seconds, "megabytes": megabytes}), flush=True)
+    print(json.dumps({"ready_s": seconds, "megabytes": megabytes, **SPENT}), flush=True)
     for _ in sys.stdin:
         began, busy, calls = time.perf_counter(), time.process_time(), 0
         while calls == 0 or time.perf_counter() - began < _SAMPLE_S:
