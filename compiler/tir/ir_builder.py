@@ -1,13 +1,13 @@
 """Writing a statement by hand, line by line: what `te.extern` and tensor intrinsics are made of.
 
-    ib = create()
-    a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
-    with ib.for_range(0, n, "i") as i:
-        with ib.if_scope(a[i] > 0):
-            b[i] = a[i]
-        with ib.else_scope():
-            b[i] = 0.0
-    statement = ib.get()
+ib = create()
+a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+with ib.for_range(0, n, "i") as i:
+    with ib.if_scope(a[i] > 0):
+        b[i] = a[i]
+    with ib.else_scope():
+        b[i] = 0.0
+statement = ib.get()
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.dtype import lanes_of
 from compiler.errors import IRError
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.nodes.stmt import as_condition
 from compiler.tir.visit import seq
 
 _KINDS = {kind.value: kind for kind in n.ForKind} | {"unrolled": n.ForKind.UNROLLED}
@@ -36,7 +38,8 @@ def create() -> IRBuilder:
 class BufferVar:
     """A buffer to read and write elements of: `x[i, j]`, `x[i, j] = value`.
 
-    One index into a buffer of several dimensions counts elements in memory order.
+    The last index may be a `tir.Ramp`, for a vector. One index into a buffer of several dimensions counts elements in
+    memory order.
     """
 
     builder: IRBuilder
@@ -54,15 +57,17 @@ class BufferVar:
         return n.BufferLoad(self.buffer, self._point(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        given = ops.as_expr(value)
-        if given.dtype != self.dtype:
-            if not isinstance(given, n.IntImm | n.FloatImm):
+        given, point = ops.as_expr(value), self._point(index)
+        place = n.BufferLoad(self.buffer, point)
+        if given.dtype != place.dtype:
+            if not isinstance(given, n.IntImm | n.FloatImm) or lanes_of(place.dtype) > 1:
                 raise IRError(
-                    f"a value of dtype {given.dtype} is stored to buffer {self.buffer.name!r} of {self.dtype}",
-                    hint=f"convert it: value.astype({self.dtype!r})",
+                    f"a value of dtype {given.dtype} is stored to buffer {self.buffer.name!r} of {self.dtype}"
+                    + (f" at {place.dtype}" if place.dtype != self.dtype else ""),
+                    hint=f"convert it: value.astype({place.dtype!r})",
                 )
-            given = ops.cast(self.dtype, given)
-        self.builder.emit(n.BufferStore(self.buffer, given, self._point(index)))
+            given = ops.cast(place.dtype, given)
+        self.builder.emit(n.BufferStore(self.buffer, given, point))
 
     def _point(self, index: Any) -> tuple[PrimExpr, ...]:
         items = tuple(index) if isinstance(index, tuple | list) else (index,)
@@ -187,7 +192,7 @@ class IRBuilder:
 
 
 def _condition(value: Any, what: str) -> PrimExpr:
-    test = ops.as_expr(value)
+    test = as_condition(ops.as_expr(value))
     if test.dtype != "bool":
         raise IRError(f"{what} needs a condition, got {test.dtype}")
     return test

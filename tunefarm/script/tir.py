@@ -7,8 +7,8 @@ function under `@T.prim_func`, which is read, not run.
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from compiler.arith.index_map import IndexMap
 from compiler.errors import IRError
+from compiler.faces.index_map import IndexMap
 from compiler.faces.ranges import Range
 from compiler.tir import nodes as n
 from compiler.tir import ops

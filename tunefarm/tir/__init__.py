@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from compiler.arith.index_map import IndexMap
 from compiler.errors import ScheduleError
+from compiler.faces.index_map import IndexMap
 from compiler.faces.tir_ops import (
     abs,
     all,

@@ -1,6 +1,6 @@
 """Functions, and what stands for an instruction in them."""
 
-from compiler.arith.index_map import IndexMap
+from compiler.faces.index_map import IndexMap
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import Buffer, PrimFunc, Var
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import Member, members_of
 from compiler.schedule.analysis.tree import Path
 from compiler.schedule.core import schedule as core
+from compiler.schedule.core.state import replaced
 from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class ScheduleDebugMask(enum.IntEnum):
@@ -47,6 +49,7 @@ class ScheduleState:
         self, mod: n.PrimFunc | IRModule, *, debug_mask: str | int = "none", enable_check: bool = True
     ) -> None:
         self._schedule = core.Schedule(mod, debug_mask=debug_mask, enable_check=enable_check)
+        self._is_own, self._mask = True, debug_mask
         self.debug_mask = int(
             ScheduleDebugMask.ALL if debug_mask == "all" else 0 if debug_mask == "none" else debug_mask
         )
@@ -55,7 +58,7 @@ class ScheduleState:
     def of(cls, schedule: core.Schedule) -> ScheduleState:
         """The state of a schedule, as it is and as it will be."""
         made = cls.__new__(cls)
-        made._schedule, made.debug_mask = schedule, int(ScheduleDebugMask.NONE)
+        made._schedule, made.debug_mask, made._is_own = schedule, int(ScheduleDebugMask.NONE), False
         return made
 
     @property
@@ -80,6 +83,39 @@ class ScheduleState:
         members = members_of(path)
         places = [StmtSRef(self, block_sref.func_name, m.name) for m in members]
         return BlockScope(tuple(_dependencies(places, members)))
+
+    def replace(
+        self,
+        src_sref: StmtSRef,
+        tgt_stmt: n.Block | n.BlockRealize | n.For,
+        block_sref_reuse: Mapping[n.Block, n.Block] | None = None,
+    ) -> None:
+        """Put `tgt_stmt` in the place of a block or loop. Places of blocks that keep their names stay, so
+        `block_sref_reuse` is accepted and ignored.
+
+        Raises ScheduleError for the state of a schedule, for another kind of statement than the one that is there, and
+        for a function that is not well formed then.
+        """
+        if not self._is_own:
+            raise ScheduleError(
+                "replace: a schedule is the record of its steps, and a statement is no step",
+                hint="take a state of its own: ScheduleState(schedule.mod)",
+            )
+        path = src_sref.path
+        if path is None:
+            raise ScheduleError("replace: the statement is not in the module any more")
+        old, new = path[-1], tgt_stmt
+        if isinstance(new, n.Block) and isinstance(old, n.BlockRealize):
+            new = dataclasses.replace(old, block=new)
+        wanted = (n.BlockRealize,) if isinstance(old, n.BlockRealize) else (n.For, n.BlockRealize)
+        if not isinstance(new, wanted):
+            kind = "block" if isinstance(old, n.BlockRealize) else "loop"
+            raise ScheduleError(f"replace: a {type(tgt_stmt).__name__} cannot take the place of a {kind}")
+        functions = dict(self.mod.functions)
+        where = next(g for g in functions if g.name_hint == src_sref.func_name)
+        functions[where] = replaced(self._functions()[src_sref.func_name], path, new)
+        module = IRModule(functions, self.mod.attrs, self.mod.global_infos)
+        self._schedule = core.Schedule(module, debug_mask=self._mask)
 
     def _functions(self) -> dict[str, n.PrimFunc]:
         return {g.name_hint: f for g, f in n.prim_funcs(self.mod).items()}

@@ -8,15 +8,16 @@ that holds all their uses.
                                             for j: C[i, j] = B[i, j]
 
 A buffer stays outside the loops of a reduction it accumulates, and outside vectorized loops, whose
-iterations run at once. So does one that is written where an index read from memory says: another iteration may come
-back to that. A loop annotated with `STORE_AT` holds the buffers named there itself.
+iterations run at once. So does one whose values an iteration may leave for a later one (`carried_values`). A loop
+annotated with `STORE_AT` holds the buffers named there itself.
 """
 
 from __future__ import annotations
 
 from compiler.ir.base import Node
-from compiler.ir.visit import children, map_children, replace, walk
+from compiler.ir.visit import children, map_children, replace
 from compiler.lower.analysis.conditions import TRUE
+from compiler.lower.blocks.carried_values import CarriedValues
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
@@ -36,14 +37,18 @@ def plan_allocation(func: n.PrimFunc) -> n.PrimFunc:
     finder.visit(func.body, ())
     if not finder.declared:
         return func
+    carried: CarriedValues | None = None
     inside: dict[n.For, list[n.Buffer]] = {}
     stay: dict[n.Block, list[n.Buffer]] = {}
     for buffer, (block, declared_in) in finder.declared.items():
         uses = finder.uses.get(buffer)
         if uses is None:
             continue  # never touched
-        uses = _until_held(uses, buffer)
         depth = len(declared_in)
+        if len(uses) > depth:
+            carried = carried or CarriedValues(func.body, finder.declared)
+            uses = uses[: carried.depth(buffer, uses, depth)]
+        uses = _until_held(uses, buffer)
         if len(uses) > depth:
             inside.setdefault(uses[-1], []).append(buffer)
         else:
@@ -75,7 +80,7 @@ class _Finder:
             case n.BlockRealize():
                 self._enter(node, loops)
             case n.BufferLoad() | n.BufferStore():
-                self._use(self._by_data.get(node.buffer.data, node.buffer), () if _is_scattered(node) else loops)
+                self._use(self._by_data.get(node.buffer.data, node.buffer), loops)
             case n.Var() if node in self._by_data:
                 self._use(self._by_data[node], loops)
             case n.Block():
@@ -116,13 +121,6 @@ class _Finder:
             shared += 1
         if shared < len(known):
             self.uses[buffer] = known[:shared]
-
-
-def _is_scattered(access: n.BufferLoad | n.BufferStore) -> bool:
-    """Whether it writes to a place that is read from memory."""
-    if not isinstance(access, n.BufferStore) or access.buffer.scope != "global":
-        return False
-    return any(isinstance(part, n.BufferLoad) for index in access.indices for part in walk(index))
 
 
 def _until_held(loops: Loops, buffer: n.Buffer) -> Loops:

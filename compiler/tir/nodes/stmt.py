@@ -12,10 +12,11 @@ from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Node, Span, Symbol
 from compiler.ir.visit import Fn
-from compiler.tir.nodes.axis import ForKind, IterVar, Var
+from compiler.tir.nodes.axis import ForKind, IntImm, IterVar, Var
 from compiler.tir.nodes.base import PrimExpr, Stmt, set_fields
 from compiler.tir.nodes.buffer import Buffer, BufferRegion, BufferStore, MatchBufferRegion
 from compiler.tir.nodes.convert import number_as, to_exprs, to_tuples
+from compiler.tir.nodes.expr import NE
 
 # The numbers and names that loop kinds go by.
 _KINDS: dict[Any, ForKind] = {
@@ -37,6 +38,13 @@ def _check_body(node: Stmt, *fields: str) -> None:
 def _check_condition(node: Stmt, condition: PrimExpr) -> None:
     if condition.dtype != "bool":
         raise IRError(f"the condition of {type(node).__name__} is {condition.dtype}, not bool", hint="compare: x != 0")
+
+
+def as_condition(expr: PrimExpr) -> PrimExpr:
+    """`expr`, or of an integer whether it is not 0."""
+    if not parse_dtype(expr.dtype).is_int or expr.dtype == "bool":
+        return expr
+    return IntImm("bool", int(expr.value != 0)) if isinstance(expr, IntImm) else NE(expr, IntImm(expr.dtype, 0))
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -120,6 +128,7 @@ class While(Stmt):
 
     def __post_init__(self) -> None:
         to_exprs(self, "condition")
+        set_fields(self, condition=as_condition(self.condition))
         _check_condition(self, self.condition)
         _check_body(self, "body")
 
@@ -171,6 +180,7 @@ class IfThenElse(Stmt):
 
     def __post_init__(self) -> None:
         to_exprs(self, "condition")
+        set_fields(self, condition=as_condition(self.condition))
         _check_condition(self, self.condition)
         _check_body(self, "then_case", *(() if self.else_case is None else ("else_case",)))
 

@@ -13,6 +13,7 @@ from compiler.faces.tir_schedule.state import BlockDependenceInfo, DepKind, Sche
 from compiler.faces.tir_schedule.trace import Trace
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
+from compiler.ir.visit import replace, walk
 from compiler.schedule.core import schedule as core_schedule
 from compiler.schedule.core import trace as core
 from compiler.schedule.core.field_maps import map_of_saved, python_of_map, saved_map
@@ -190,3 +191,22 @@ def test_a_trace_is_replayed_when_more_than_itself_is_asked_for(monkeypatch: pyt
     assert len(replayed) == 1
     with pytest.raises(AttributeError, match="'nobody'"):
         _ = later.nobody
+
+
+def test_a_statement_takes_the_place_of_another() -> None:
+    state = ScheduleState(w.matmul(12, 8, 4))
+    block = next(node for node in walk(state.mod["main"]) if isinstance(node, n.Block) and node.name_hint == "C")
+    place = state.get_sref(block)
+    assert place is not None
+    loop = place.parent
+    assert loop is not None
+    assert isinstance(loop.stmt, n.For)
+    state.replace(loop, replace(loop.stmt, kind=n.ForKind.UNROLLED))
+    assert loop.stmt.kind is n.ForKind.UNROLLED
+    noted = replace(block, annotations={"note": 1})
+    state.replace(place, noted, {block: noted})
+    assert place.stmt is noted
+    with pytest.raises(ScheduleError, match="a For cannot take the place of a block"):
+        state.replace(place, loop.stmt)
+    with pytest.raises(ScheduleError, match="a schedule is the record of its steps"):
+        Schedule(state.mod).state.replace(place, noted)

@@ -159,11 +159,29 @@ def test_the_builder_refuses_what_makes_no_sense() -> None:
         x[0, 0]
     with pytest.raises(IRError, match="a value of dtype float32 is stored to buffer 'x' of int8"):
         x[0, 0, 0] = te.var("f", "float32")
+    with pytest.raises(IRError, match="a value of dtype int8 is stored to buffer 'x' of int8 at int8x2"):
+        x[0, 0, n.Ramp(0, 1, 2)] = te.var("v", "int8")
     with pytest.raises(IRError, match="else_scope must come right after an if_scope"), ib.else_scope():
         pass
-    with pytest.raises(IRError, match="needs a condition, got int32"), ib.if_scope(3):
+    with pytest.raises(IRError, match="needs a condition, got float32"), ib.if_scope(te.var("f", "float32")):
         pass
     with pytest.raises(IRError, match="no loop kind 'sideways'"), ib.for_range(0, 2, kind="sideways"):
         pass
     with ib.for_range(0, 2), pytest.raises(IRError, match="inside a loop or a branch"):
         ib.get()
+
+
+def test_vectors_are_stored() -> None:
+    def body(ins, outs):
+        ib = ir_builder.create()
+        a, b = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 3, "i") as i:
+            b[i, n.Ramp(0, 1, 4)] = a[i, n.Ramp(0, 1, 4)] * n.Broadcast(n.FloatImm("float32", 2.0), 4)
+            with ib.if_scope(i):
+                b[i, n.Ramp(0, 2, 2)] = n.Broadcast(n.FloatImm("float32", 0.5), 2)
+        return ib.get()
+
+    func = create_prim_func([A, extern((3, 4), [A], body)])
+    values, out = np.arange(12, dtype="float32").reshape(3, 4), np.zeros((3, 4), "float32")
+    interp.run(func, values, out)
+    assert out.tolist() == [[0, 2, 4, 6], [0.5, 10, 0.5, 14], [0.5, 18, 0.5, 22]]

@@ -86,8 +86,9 @@ def test_statements_take_plain_values(node, text):
         (lambda: tir.BufferStore(A, 1.0, [0]), "buffer 'A' has 2 dimensions, a store 1 indices"),
         (lambda: tir.BufferStore(A, K, [0, 0]), "a store to buffer 'A' takes float32 here, the value is int32"),
         (lambda: tir.BufferStore(tir.decl_buffer((4,), "int32", "N"), 1.5, [0]), "takes int32, got 1.5 of float32"),
-        (lambda: tir.IfThenElse(K, NOTHING), "the condition of IfThenElse is int32, not bool"),
-        (lambda: tir.While(1, NOTHING), "the condition of While is int32, not bool"),
+        (lambda: tir.IfThenElse(A[0, 0], NOTHING), "the condition of IfThenElse is float32, not bool"),
+        (lambda: tir.While(A[0, 0], NOTHING), "the condition of While is float32, not bool"),
+        (lambda: tir.AssertStmt(K, "no", NOTHING), "the condition of AssertStmt is int32, not bool"),
         (lambda: tir.LetStmt(K, A[0, 0], NOTHING), "'i' is int32, its value float32"),
         (lambda: tir.Allocate(tir.Var("d", "handle"), "float32", [1.5], True, NOTHING), "an extent of 'd' is float32"),
         (lambda: tir.BlockRealize([1], True, tir.Block([], [], [], "b", NOTHING)), "has 0 iteration variables"),
@@ -139,3 +140,9 @@ def test_constants_have_the_dtype_that_their_value_needs() -> None:
     assert [ops.const(value).dtype for value in (np.int8(3), np.float64(3))] == ["int8", "float64"]
     assert ops.as_expr(np.float64(3)).dtype == "float32"
     assert ops.as_int(ops.const(1 << 40)) == 1 << 40
+
+
+def test_an_integer_is_a_condition_unless_it_is_0() -> None:
+    assert repr(tir.IfThenElse(K + 1, NOTHING).condition) == "i + 1 != 0"
+    assert repr(tir.While(K, NOTHING).condition) == "i != 0"
+    assert tir.IfThenElse(2, NOTHING).condition.value == 1
