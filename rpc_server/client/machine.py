@@ -21,7 +21,7 @@ from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.signature import Interface, Parameter
-from rpc_server.client.remote import RPCDevice, RPCModule
+from rpc_server.client.remote import RPCDevice, RPCModule, lent_array
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import expect, only_buffer
 from rpc_server.wire.machine_messages import (
@@ -230,8 +230,7 @@ class RemoteMachine(VirtualMachine):
     def _value(self, item: Item, rest: Iterator[Item], depth: int) -> Any:
         match item:
             case MemoryRef():
-                place = RPCDevice(item.device_type, item.device_id, session=self._session)
-                return NDArray(item.shape, item.dtype, place, item.handle)
+                return lent_array(self._session, item)
             case ShapeOf():
                 return ShapeTuple(item.extents)
             case TupleOf():

@@ -15,7 +15,9 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
+from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import expect
+from rpc_server.wire.machine_messages import MemoryRef
 from rpc_server.wire.messages import (
     RETURNED_FUNCTION,
     Allocate,
@@ -24,6 +26,7 @@ from rpc_server.wire.messages import (
     Call,
     CopyMemory,
     FreeHandles,
+    MachineReturned,
     ModuleLoaded,
     Raw,
     Returned,
@@ -166,12 +169,22 @@ class RemoteCall:
 
 
 def _returned(session: RPCSession, reply: AnyMessage) -> Any:
-    """The result of a call; a function or a module that it returned is on the box, until nobody here has it."""
+    """The result of a call; an array, a function or a module that it returned is on the box, until nobody here has it."""
     if isinstance(reply, ModuleLoaded):
         module = session.module_of(reply)
         return module.get_function(RETURNED_FUNCTION) if module.holds_returned_function else module
+    if isinstance(reply, MachineReturned):
+        match reply.value:
+            case [MemoryRef() as lent]:
+                return lent_array(session, lent)
+        raise ProtocolError("the box's answer is no array")
     value = expect(Returned, reply).value
     return value.data if isinstance(value, Raw) else value
+
+
+def lent_array(session: RPCSession, lent: MemoryRef) -> NDArray:
+    """An array that is on the box; the box frees it with the last user of it here."""
+    return NDArray(lent.shape, lent.dtype, RPCDevice(lent.device_type, lent.device_id, session=session), lent.handle)
 
 
 class RPCModule(Module):

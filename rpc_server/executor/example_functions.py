@@ -5,13 +5,15 @@ An executor imports it when the first of them is asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
+from compiler.errors import ArgumentError
 from compiler.runtime.core import registry
-from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.ndarray import NDArray, array
 
 PREFIX = "rpc.test."
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -53,3 +55,18 @@ def _check_ones(y: NDArray) -> None:
 @_registered("add_to_lhs")
 def _adder(x: int) -> Callable[[int], int]:
     return lambda y: x + y
+
+
+@_registered("remote_return_nd")
+def _use_of_an_array(name: str) -> Callable[..., Any]:
+    """A function that gives an array that lives as long as it, or says something of an array."""
+    kept = array(np.zeros(10, "float32"))
+    uses: dict[str, Callable[..., Any]] = {
+        "get_arr": lambda: kept,
+        "ref_count": lambda: sys.getrefcount(kept) - 1,
+        "get_elem": lambda index: kept.numpy()[index],
+        "get_arr_elem": lambda given, index: given.numpy()[index],
+    }
+    if name not in uses:
+        raise ArgumentError(f"there is no use {name!r}", hint=f"known: {', '.join(uses)}")
+    return uses[name]

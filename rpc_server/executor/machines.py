@@ -152,9 +152,7 @@ class Machines:
     def _add(self, name: str, value: Any, items: list[Item]) -> None:
         match value:
             case NDArray():
-                place = value.device
-                handle = self._memories.keep(value)
-                items.append(MemoryRef(handle, value.dtype, value.shape, place.device_type, place.device_id))
+                items.append(self._memories.lend(value))
             case ShapeTuple():
                 items.append(ShapeOf(tuple(value)))
             case tuple():

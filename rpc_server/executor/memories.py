@@ -14,6 +14,7 @@ from compiler.runtime.core.host import HostBuffer
 from compiler.runtime.core.ndarray import NDArray
 from rpc_server.errors import HandleError, ProtocolError
 from rpc_server.wire.codec import Buffer
+from rpc_server.wire.machine_messages import MemoryRef
 from rpc_server.wire.messages import Allocate, CopyMemory
 
 
@@ -117,11 +118,12 @@ class Memories:
         place = device(request.device_type, request.device_id)
         self._memories[request.handle] = Memory(place, request.nbytes)
 
-    def keep(self, array: NDArray) -> int:
-        """Put an array under a handle of its own, a negative number."""
+    def lend(self, array: NDArray) -> MemoryRef:
+        """Put an array under a handle of its own, a negative number, and return what the client has to know of it."""
         handle, self._next_own = self._next_own, self._next_own - 1
         self._memories[handle] = Memory.of(array)
-        return handle
+        place = array.device
+        return MemoryRef(handle, array.dtype, array.shape, place.device_type, place.device_id)
 
     def free(self, handle: int) -> None:
         """Forget a memory; harmless for a handle that is none."""

@@ -13,6 +13,7 @@ from compiler.runtime.core.code.cpu_module import CPUModule
 from compiler.runtime.core.code.special_modules import system_lib
 from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc, packed
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.load import load_module
@@ -37,6 +38,7 @@ from rpc_server.wire.messages import (
     FreeHandles,
     LinkModule,
     LoadModule,
+    MachineReturned,
     Measure,
     ModuleLoaded,
     Need,
@@ -171,8 +173,8 @@ class ExecutorSession:
                 f"the session has no module {handle}: it was freed, or lost when its executor crashed"
             ) from None
 
-    def _call(self, request: Call) -> Returned | ModuleLoaded:
-        """Call a function. What it returns travels, but functions and modules stay here and are called by a handle."""
+    def _call(self, request: Call) -> Returned | ModuleLoaded | MachineReturned:
+        """Call a function. What it returns travels, but arrays, functions and modules stay here, under a handle."""
         function: Callable[..., Any]
         if request.module is None:
             function = _global_function(request.function)
@@ -183,6 +185,8 @@ class ExecutorSession:
         value = function(*self._arguments(request.args))
         if isinstance(value, Module):
             return self._keep(value)
+        if isinstance(value, NDArray):
+            return MachineReturned((self._memories.lend(value),))
         if callable(value) and not isinstance(value, type):
             return self._keep_function(packed(value))
         return Returned(_result(request.function, value))
@@ -245,5 +249,5 @@ def _result(name: str, value: Any) -> Value:
             if isinstance(plain, bool | int | float | str):
                 return plain
     raise RemoteError(
-        f"{name} returned a {type(value).__name__}; numbers, texts, bytes, None, functions and modules can be returned"
+        f"{name} returned a {type(value).__name__}; numbers, texts, bytes, None, arrays, functions and modules can be returned"
     )

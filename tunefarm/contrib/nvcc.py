@@ -10,8 +10,9 @@ from compiler.runtime.core.device import cuda
 from compiler.target.target import Target
 
 __all__ = [
-    "compile_cuda", "find_cuda_path", "find_libdevice_path", "get_cuda_version", "get_target_compute_version",
-    "have_bf16", "have_cudagraph", "have_fp8", "have_fp16", "have_int8", "have_tensorcore", "parse_compute_version",
+    "callback_libdevice_path", "compile_cuda", "find_cuda_path", "find_libdevice_path", "get_cuda_version",
+    "get_target_compute_version", "have_bf16", "have_cudagraph", "have_fp8", "have_fp16", "have_int8",
+    "have_tensorcore", "parse_compute_version", "tvm_callback_cuda_compile",
 ]  # fmt: skip
 
 
@@ -97,6 +98,11 @@ def find_libdevice_path(arch: str) -> NoReturn:
     raise _no_toolkit()
 
 
+def callback_libdevice_path(arch: str) -> str:
+    """Return "": no file of a toolkit is linked."""
+    return ""
+
+
 def _no_toolkit() -> NoToolkitError:
     return NoToolkitError(
         "tunefarm uses no CUDA toolkit", hint="GPUs are asked with `tvm.cuda(0).compute_version` and the like"
@@ -106,3 +112,8 @@ def _no_toolkit() -> NoToolkitError:
 def compile_cuda(code: str, *options: Any, **more: Any) -> NoReturn:
     """Always raises CodegenError: tunefarm compiles TensorIR to PTX without nvcc, and takes no CUDA C."""
     raise CodegenError("CUDA C is not compiled", hint="write the kernel in TVMScript and build it for target cuda")
+
+
+def tvm_callback_cuda_compile(code: str, target: Any = None) -> NoReturn:
+    """Always raises CodegenError, as `compile_cuda` does."""
+    compile_cuda(code)

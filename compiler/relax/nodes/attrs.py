@@ -27,6 +27,18 @@ class Attrs(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def get_int(self, name: str) -> int:
+        """The value as an int."""
+        return int(self[name])
+
+    def get_str(self, name: str) -> str:
+        """The value as a str."""
+        return str(self[name])
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """The values of a list as ints."""
+        return tuple(int(value) for value in self[name])
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self._values[name]

@@ -249,6 +249,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Select": _select,
     "Ramp": _ramp,
     "Broadcast": _broadcast,
+    "broadcast": _broadcast,
     "Shuffle": _shuffle,
     "StringImm": _string,
     "IntImm": _int_imm,

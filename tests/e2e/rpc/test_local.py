@@ -10,7 +10,7 @@ from compiler.runtime.core import ndarray as nd
 from compiler.runtime.core.registry import RegistryError, register_func, remove_global_func
 from compiler.runtime.load import load_artifact, load_module
 from rpc_server.errors import HandleError, RemoteFileError, RPCError, SessionRefused
-from rpc_server.wire.messages import RETURNED_FUNCTION, Call
+from rpc_server.wire.messages import RETURNED_FUNCTION, Call, ReadMemory
 from tests.kit.farm.rpc_kernels import kernel
 from tunefarm import rpc
 
@@ -97,6 +97,37 @@ def test_functions_that_calls_return(remote):
         remote.request(Call(gone, RETURNED_FUNCTION, (1,)))
     with pytest.raises(RPCError, match="TypeError"):
         adders[0]("text")
+
+
+def test_arrays_that_calls_return(remote):
+    """They stay on the box, and can be read, copied to and passed on."""
+    uses = remote.get_function("rpc.test.remote_return_nd")
+    get = uses("get_arr")
+    first = get()
+    assert (first.shape, first.dtype, first.device) == ((10,), "float32", remote.cpu())
+    first.copyfrom(np.arange(10, dtype="float32"))
+    assert get().numpy().tolist() == list(range(10))
+    assert uses("get_arr_elem")(first, 3) == 3
+    assert uses("get_elem")(3) == 0  # of an array of its own
+    assert get.submit().result().numpy()[9] == 9
+
+
+def test_what_a_call_returned_is_given_back_with_its_last_user_here(remote):
+    uses = remote.get_function("rpc.test.remote_return_nd")
+    count = uses("ref_count")
+    before = count()
+    assert count() == before
+    held = uses("get_arr")()
+    gone = held.handle
+    del held
+    uses("get_arr")
+    with pytest.raises(HandleError, match=f"no array {gone}"):
+        remote.request(ReadMemory(gone, 0, 4))
+
+
+def test_functions_of_this_process_cannot_be_passed(remote):
+    with pytest.raises(ValueError, match="argument 0 is a builtins.function, which cannot be passed"):
+        remote.get_function("rpc.test.addone")(lambda x: x)
 
 
 def test_functions_that_only_this_process_has(remote):

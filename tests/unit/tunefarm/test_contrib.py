@@ -152,3 +152,9 @@ def test_tar_files_are_unpacked(tmp_path: Path) -> None:
         found = tar.normalize_file_list_by_unpacking_tars(temp, [str(tmp_path / "outer.tar"), "c.o"])
         assert sorted(map(os.path.basename, found)) == ["a", "b", "c.o"]
         assert all(name == "c.o" or Path(name).exists() for name in found)
+
+
+def test_callbacks_of_nvcc_answer_without_it() -> None:
+    assert nvcc.callback_libdevice_path("sm_80") == ""
+    with pytest.raises(CodegenError, match="CUDA C is not compiled"):
+        nvcc.tvm_callback_cuda_compile("__global__ void f() {}", tvm.target.Target("cuda"))

@@ -155,3 +155,9 @@ def test_the_newer_path_of_script_names():
 
     assert newer.script is tirx
     assert as_tvm._ours("tvm.tirx.script") == "tunefarm.script.tirx"
+
+
+def test_attributes_by_kind() -> None:
+    attrs = tvm.ir.make_node("DictAttrs", a=1, b="x", c=[1, 2])
+    assert (attrs.get_int("a"), attrs.get_str("b"), attrs.get_int_tuple("c")) == (1, "x", (1, 2))
+    assert list(attrs.keys()) == ["a", "b", "c"]

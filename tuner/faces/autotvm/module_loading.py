@@ -109,7 +109,8 @@ def run_through_rpc(
 ) -> MeasureResult:
     """Load a built config on a device and time it there.
 
-    `ref_input` are the arguments as numpy arrays; random ones without. Errors of the device are results, too.
+    `ref_input` are the arguments as numpy arrays; random ones without. Errors of the device and of the loader are
+    results, too.
     """
     if isinstance(build_result, MeasureResult):
         return build_result
@@ -136,6 +137,8 @@ def run_through_rpc(
             costs, error_no = tuple(timer(*arguments).results), MeasureErrorNo.NO_ERROR
     except TunefarmError as error:
         costs, error_no = (error.message,), MeasureErrorNo.RUNTIME_DEVICE
+    except Exception as error:  # a loader of the program's own fails as it likes
+        costs, error_no = (f"{type(error).__name__}: {error}",), MeasureErrorNo.RUNTIME_DEVICE
     done = time.time()
     time.sleep(cooldown_interval)
     return MeasureResult(costs, error_no, done - start + build_result.time_cost, done)

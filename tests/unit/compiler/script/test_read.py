@@ -132,7 +132,8 @@ def test_statements():
         while B[0] < 3:
             B[0] += 1
         T.evaluate(T.call_extern("int32", "puts", "done"))
-        A[8:16] = T.Broadcast(T.float32(1), 8)
+        A[8:12] = T.Broadcast(T.float32(1), 4)
+        A[12:16] = T.broadcast(T.float32(1), 4)
         A[T.Ramp(0, 2, 4)] = A[0:8:2]
         with T.allocate([4], "float32", "local") as t:
             t_1 = T.decl_buffer((4,), "float32", data=t, scope="local")
@@ -141,7 +142,7 @@ def test_statements():
         own[0] = T.Cast("int64", B[0])
 
     kinds = (n.AssertStmt, n.LetStmt, n.AttrStmt, n.IfThenElse, n.While, n.Evaluate, n.Allocate, n.Ramp)
-    assert [len(find(all_of_them, kind)) for kind in kinds] == [1, 2, 1, 2, 1, 1, 2, 3]
+    assert [len(find(all_of_them, kind)) for kind in kinds] == [1, 2, 1, 2, 1, 1, 2, 4]
     read_back(all_of_them)
     a, b = np.arange(16, dtype="float32"), np.zeros(16, "int32")
     run(from_source(script(all_of_them).replace('T.evaluate(T.call_extern("int32", "puts", "done"))', "pass")), a, b, 6)

@@ -122,21 +122,25 @@ def test_runners_know_who_loads() -> None:
         autotvm.LocalRunner(module_loader=3)
 
 
-def test_a_device_that_fails_is_a_result() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(tvm.TVMError("the board is unplugged"), "the board is unplugged"), (OSError("no line"), "OSError: no line")],
+)
+def test_a_device_that_fails_is_a_result(error: Exception, said: str) -> None:
     task = make_task()
     inp = MeasureInput(task.target, task, task.config_space.get(1))
 
     @contextlib.contextmanager
     def loader(remote_kwargs, build_result):
         asked.update(remote_kwargs)
-        raise tvm.TVMError("the board is unplugged")
+        raise error
         yield
 
     asked: dict[str, object] = {}
     runner = autotvm.RPCRunner("board", "127.0.0.1", 9190, 3, 7.0, module_loader=loader, cooldown_interval=0)
     (made,) = autotvm.LocalBuilder(build_kwargs={"build_option": {}}).build([inp])
     (result,) = runner.run([inp], [made])
-    assert (result.costs, result.error_no) == (("the board is unplugged",), 4)
+    assert (result.costs, result.error_no) == ((said,), 4)
     assert asked == {"device_key": "board", "host": "127.0.0.1", "port": 9190, "priority": 3, "timeout": 7.0}
 
 
