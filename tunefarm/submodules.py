@@ -109,6 +109,9 @@ PARTS = {
 PARTS |= _MOVED
 """The modules found here, and the modules whose names they show; paths are without `tunefarm.`."""
 
+_DIALECT = "__script_namespace__"
+"""The name by which the reader of TVMScript knows the module of a dialect."""
+
 _REFUSED = "refused"
 """The origin of what stands for a refused name."""
 
@@ -163,7 +166,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         is_shown = PARTS[path] not in PARTS or PARTS[path] in _MOVED
 
         def lookup(name: str) -> object:
-            shown = is_shown and not name.startswith("__")
+            shown = is_shown and (not name.startswith("__") or name == _DIALECT)
             found = getattr(importlib.import_module(home), name, None) if shown else None
             if found is None:
                 raise AttributeError(self._absent(module.__name__, name))

@@ -19,13 +19,14 @@ from tuner.faces.auto_scheduler import task_actions as _task_actions  # noqa: F4
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.cost_model import RandomModel, XGBModel
 from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
+from tuner.faces.auto_scheduler.graph_tasks import extract_tasks
 from tuner.faces.auto_scheduler.hardware import HardwareParams
 from tuner.faces.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
 from tuner.faces.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.record import RecordReader, RecordToFile, load_best_record, load_records, save_records
 from tuner.faces.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SketchPolicy
-from tuner.faces.auto_scheduler.search_task import SearchTask, extract_tasks
+from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.task_scheduler import TaskScheduler
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions

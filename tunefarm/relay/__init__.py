@@ -2,6 +2,7 @@
 
 from typing import Any, NoReturn
 
+from compiler import hooks
 from compiler.faces.relay.building import Executor, GraphExecutorFactoryModule, build, create_executor
 from compiler.faces.relay.nodes import (
     Call,
@@ -39,6 +40,9 @@ from tunefarm.relay import (
     ty,
     vision,
 )
+
+hooks.name_answer(hooks.SCHEDULES, "tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
+hooks.name_answer(hooks.TUNER, "tuner.faces.kernel_tuner:KERNEL_TUNER")
 
 RelayExpr = Expr
 _PLAIN = {name: known.make for name, known in _OPERATORS.items() if "." not in name}

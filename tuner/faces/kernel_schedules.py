@@ -14,6 +14,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.text.print_func import workload_key
+from tuner.faces.auto_scheduler.graph_tasks import recorded_schedule
 from tuner.faces.meta_schedule.databases.database import Database
 from tuner.search.draft_cache import DraftCache, default_folder
 from tuner.search.drafted import drafted
@@ -21,10 +22,10 @@ from tuner.search.drafting import drafted_kernels
 
 
 def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
-    """The best schedule in the database of the `with` block that the build is in."""
+    """The best schedule in the database, or the records of auto_scheduler, of the `with` block that the build is in."""
     database = Database.current()
     if database is None:
-        return None
+        return recorded_schedule(func, target)
     module = IRModule({"main": func.with_attr("global_symbol", "main")})
     found = database.query_ir_module(module, target, "main")
     best = None if found is None else found["main"]

@@ -124,6 +124,12 @@ class StepRecorder:
         except Illegal as broken:
             raise self._rendered(as_error("get", func, broken)) from None
 
+    def name_size(self, size: n.PrimExpr) -> ExprRV:
+        """A name for a size that is only known when the function runs. No trace can hold the steps that use it."""
+        name = ExprRV()
+        self.state = replace(self.state, env={**self.state.env, name: size})
+        return name
+
     def index_of(
         self, block: Block, accesses: Literal["reads", "writes"], buffer: int | str | n.Buffer, either: bool = False
     ) -> int:

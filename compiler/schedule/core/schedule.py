@@ -103,6 +103,10 @@ class Schedule:
         """The variable of a loop of this schedule: `get(rv).loop_var`, found without a search."""
         return self._recorder.loop_var(rv)
 
+    def name_size(self, size: n.PrimExpr) -> ExprRV:
+        """A name for a size that is only known when the function runs. No trace can hold the steps that use it."""
+        return self._recorder.name_size(size)
+
     def show(self) -> None:
         """Print the function."""
         print(self.func.script())

@@ -11,7 +11,7 @@ from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
 
-Value = n.Var | str | int  # of a LoopRV (its loop variable), of a BlockRV (its name), of an ExprRV
+Value = n.PrimExpr | str | int  # of a LoopRV (its loop variable), of a BlockRV (its name), of an ExprRV
 
 
 class Illegal(Exception):

@@ -5,6 +5,7 @@ They rewrite the loops and how blocks are bound to them; what a block computes i
 
 from __future__ import annotations
 
+import functools
 import math
 
 from compiler.arith.analyzer import Analyzer
@@ -30,12 +31,17 @@ _MAX_EXTENT = 2**31 - 1
     listed=True,
 )
 def split(
-    func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool, disable_predication: bool
+    func: n.PrimFunc,
+    loop: n.Var,
+    *factors: int | PrimExpr | None,
+    preserve_unit_iters: bool,
+    disable_predication: bool,
 ) -> Effect:
     """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is then as
     large as needed. Blocks get a predicate if the product is larger than the extent. Without `preserve_unit_iters`,
     bindings do not mention loops of one iteration. `disable_predication` promises that the factors divide an extent
-    that is not known here, so there is no predicate. An extent that is known must keep this promise.
+    that is not known here, so there is no predicate. An extent that is known must keep this promise. A factor may be
+    an expression; another one is None then.
 
         for i in 10:              →   for i_0 in 3:
           block C: vi = i                 for i_1 in 4:
@@ -49,7 +55,7 @@ def split(
     kept = [(v, s) for v, s in zip(new_vars, sizes) if not ops.is_const(s, 1)]
     count = weighted_sum([v for v, _ in kept], [s for _, s in kept]) if kept else ops.const(0, loop.dtype)
     index = weighted_sum(new_vars, sizes) if preserve_unit_iters else count
-    exact = _covers_exactly(old.extent, sizes)
+    exact = not any(isinstance(f, PrimExpr) for f in factors) and _covers_exactly(old.extent, sizes)
     if disable_predication and not exact and (extent := ops.as_int(old.extent)) is not None:
         raise Illegal(
             f"without a predicate the factors {list(factors)} would run past the {extent} iterations of loop "
@@ -74,12 +80,14 @@ def _counted(loops: list[tuple[n.Var, PrimExpr]], dtype: str) -> PrimExpr:
     return total
 
 
-def _factor_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[PrimExpr]:
+def _factor_sizes(loop: n.For, factors: tuple[int | PrimExpr | None, ...]) -> list[PrimExpr]:
     """The extents of the new loops, the inferred one filled in."""
     name, dtype = loop.loop_var.name, loop.loop_var.dtype
     if not factors:
         raise Illegal(f"no factors for loop {name!r}", loop.loop_var)
-    given = [f for f in factors if f is not None]
+    if any(isinstance(f, PrimExpr) for f in factors):
+        return _sizes_of_expressions(loop, factors)
+    given = [f for f in factors if isinstance(f, int)]
     if len(factors) - len(given) > 1:
         raise Illegal(f"more than one factor of loop {name!r} is None", loop.loop_var)
     if any(f < 1 for f in given):
@@ -98,7 +106,26 @@ def _factor_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[PrimExpr
             loop.loop_var,
             hint="their product must cover the extent; None in place of a factor makes it fit",
         )
-    return [rest if f is None else ops.const(f, dtype) for f in factors]
+    return [ops.const(f, dtype) if isinstance(f, int) else rest for f in factors]
+
+
+def _sizes_of_expressions(loop: n.For, factors: tuple[int | PrimExpr | None, ...]) -> list[PrimExpr]:
+    """The extents of the new loops where a factor is only known when the function runs."""
+    dtype = loop.loop_var.dtype
+    given = [_of_dtype(ops.as_expr(f), dtype) for f in factors if f is not None]
+    if len(given) != len(factors) - 1:
+        raise Illegal(
+            f"of the factors of loop {loop.loop_var.name!r} one must be None, as another one is an expression",
+            loop.loop_var,
+        )
+    product = functools.reduce(ops.mul, given)
+    rest = ops.floordiv(ops.sub(ops.add(loop.extent, product), ops.const(1, dtype)), product)
+    sizes = iter(given)
+    return [rest if f is None else next(sizes) for f in factors]
+
+
+def _of_dtype(size: PrimExpr, dtype: str) -> PrimExpr:
+    return size if size.dtype == dtype else n.Cast(dtype, size)
 
 
 def _ceil(extent: PrimExpr, size: int) -> PrimExpr:

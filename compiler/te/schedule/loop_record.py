@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from compiler.dtype import is_int
 from compiler.errors import ScheduleError
 from compiler.schedule.analysis.tree import extent_text
 from compiler.te.operation import thread_axis
@@ -28,7 +29,7 @@ from compiler.te.tensor import Operation, Tensor
 from compiler.te.tensor_intrin import TensorIntrin
 from compiler.te.where import caller_span, here
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, IntImm, IterType, IterVar, Range, Var
+from compiler.tir.nodes import ForKind, IntImm, IterType, IterVar, PrimExpr, Range, Var
 
 _ALONG_A_SCAN = ("compute_at", "store_at", "unroll", "pragma")
 
@@ -96,7 +97,8 @@ class LoopRecord:
         """Split `parent` in two; returns (outer, inner).
 
         The inner loop has `factor` iterations, or the outer one `nparts`. Where that does not divide the
-        extent, the surplus iterations are skipped; `disable_predication` promises that it divides one that is not
+        extent, the surplus iterations are skipped. The size may be an expression, such as a variable that the
+        function is called with; `disable_predication` promises that it divides one that is not
         known. Raises ScheduleArgumentError (a ValueError) unless exactly one is given and positive, ScheduleError when
         `parent` is not a leaf.
 
@@ -108,12 +110,11 @@ class LoopRecord:
                 f"split: axis {axis_name(parent)!r} of stage {self.name!r} needs exactly one of factor and nparts"
                 + here()
             )
-        parts = self._positive("split", "factor" if nparts is None else "nparts", factor, nparts)
+        size = self._size("split", "factor" if nparts is None else "nparts", factor, nparts)
         position = self._leaf("split", parent)
         parent = self.leaves[position]
         outer = IterVar(None, Var(f"{parent.var.name}.outer", parent.dtype), parent.iter_type)
         inner = IterVar(None, Var(f"{parent.var.name}.inner", parent.dtype), parent.iter_type)
-        size = IntImm("int32", parts)
         by_factor, by_parts = (size, None) if nparts is None else (None, size)
         relation = Split(parent, outer, inner, by_factor, by_parts, caller_span(), disable_predication)
         self._derive(relation, slice(position, position + 1), [outer, inner])
@@ -293,14 +294,16 @@ class LoopRecord:
     def _leaves(self) -> str:
         return ", ".join(leaf.var.name for leaf in self.leaves) or "none"
 
-    def _positive(self, primitive: str, what: str, factor: Any, nparts: Any) -> int:
-        value = ops.as_int(factor if nparts is None else nparts)
-        if value is None or value < 1:
-            raise ScheduleArgumentError(
-                f"{primitive}: {what} of stage {self.name!r} must be a positive integer, "
-                f"got {factor if nparts is None else nparts!r}" + here()
-            )
-        return value
+    def _size(self, primitive: str, what: str, factor: Any, nparts: Any) -> PrimExpr:
+        given = factor if nparts is None else nparts
+        value = ops.as_int(given)
+        if value is not None and value >= 1:
+            return IntImm("int32", value)
+        if value is None and isinstance(given, PrimExpr) and is_int(given.dtype):
+            return given
+        raise ScheduleArgumentError(
+            f"{primitive}: {what} of stage {self.name!r} must be a positive integer, got {given!r}" + here()
+        )
 
     def _illegal(
         self, primitive: str, rule: str, axis: IterVar | None = None, hint: str | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from compiler.ir.base import Span
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, IntImm, IterType, IterVar, PrimExpr, StringImm
+from compiler.tir.nodes import Cast, ForKind, IterType, IterVar, PrimExpr, StringImm
 
 if TYPE_CHECKING:
     from compiler.te.tensor import Tensor
@@ -24,8 +24,8 @@ class Split:
     parent: IterVar
     outer: IterVar
     inner: IterVar
-    factor: IntImm | None
-    nparts: IntImm | None
+    factor: PrimExpr | None
+    nparts: PrimExpr | None
     span: Span | None = field(default=None, repr=False)
     disable_predication: bool = False
 
@@ -68,11 +68,11 @@ def axis_extents(roots: Iterable[IterVar], relations: Sequence[Relation]) -> dic
             case Split():
                 extent = extents[relation.parent]
                 if relation.factor is not None:
-                    extents[relation.inner] = ops.const(relation.factor.value, extent.dtype)
+                    extents[relation.inner] = _of_dtype(relation.factor, extent.dtype)
                     extents[relation.outer] = ops.ceildiv(extent, relation.factor)
                 else:
                     assert relation.nparts is not None
-                    extents[relation.outer] = ops.const(relation.nparts.value, extent.dtype)
+                    extents[relation.outer] = _of_dtype(relation.nparts, extent.dtype)
                     extents[relation.inner] = ops.ceildiv(extent, relation.nparts)
             case Fuse():
                 extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
@@ -81,6 +81,13 @@ def axis_extents(roots: Iterable[IterVar], relations: Sequence[Relation]) -> dic
             case _:
                 assert_never(relation)
     return extents
+
+
+def _of_dtype(size: PrimExpr, dtype: str) -> PrimExpr:
+    value = ops.as_int(size)
+    if value is not None:
+        return ops.const(value, dtype)
+    return size if size.dtype == dtype else Cast(dtype, size)
 
 
 # ------------------------------------------------------------------------ what axes become

@@ -18,7 +18,7 @@ from typing import assert_never
 from compiler.errors import ScheduleError
 from compiler.ir.base import Node, Span
 from compiler.ir.visit import map_children, replace, walk
-from compiler.schedule.core.schedule import LoopRV
+from compiler.schedule.core.schedule import Factor, LoopRV
 from compiler.schedule.core.schedule import Schedule as Engine
 from compiler.schedule.core.state import block_path, realize_at
 from compiler.schedule.primitives.loops import loop_roles
@@ -177,7 +177,7 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
-            parts = [None, ops.as_int(step.factor)] if step.nparts is None else [ops.as_int(step.nparts), None]
+            parts = [None, _factor(engine, step.factor)] if step.nparts is None else [_factor(engine, step.nparts), None]
             loops[step.outer], loops[step.inner] = engine.split(
                 loops.pop(step.parent), parts, disable_predication=step.disable_predication
             )
@@ -191,6 +191,13 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
                 engine.reorder(*(loops[axis] for axis in step.axes))
         case _:
             assert_never(step)
+
+
+def _factor(engine: Engine, size: n.PrimExpr | None) -> Factor:
+    """A factor as a step takes it. One that is only known when the function runs gets a name, as a decision has."""
+    if size is None or (known := ops.as_int(size)) is not None:
+        return None if size is None else known
+    return engine.name_size(size)
 
 
 def _bind_threads(engine: Engine, nest: StageNest, naming: Callable[..., AbstractContextManager[None]]) -> None:
@@ -207,7 +214,7 @@ def _decompose(engine: Engine, nest: StageNest) -> None:
     """Put the reduction's init right before the outermost reduction loop."""
     stage = nest.stage
     leaves = stage.leaves
-    if not stage.op.reduce_axis or any(_mixed(relation) for relation in stage.relations):
+    if not stage.op.reduce_axis or any(_mixed(relation) or _of_any_size(relation) for relation in stage.relations):
         return
     first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
     if any(stage.tensorized(leaf) for leaf in leaves[: first + 1]):
@@ -226,6 +233,11 @@ def _thread_of(stage: Stage, leaf: n.IterVar) -> str:
     """The thread axis a leaf is bound to, "" for none."""
     attr = stage.iter_var_attrs.get(leaf)
     return attr.bind_thread.thread_tag if attr is not None and attr.bind_thread is not None else ""
+
+
+def _of_any_size(relation: Relation) -> bool:
+    """Whether it splits by a size that is only known when the function runs: no analysis follows such an index."""
+    return isinstance(relation, Split) and ops.as_int(relation.nparts if relation.factor is None else relation.factor) is None
 
 
 def _mixed(relation: Relation) -> bool:

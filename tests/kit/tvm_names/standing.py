@@ -32,9 +32,6 @@ NOTES = {
         "`extract_workload`, where TVM gives zeros"
     ),
     "runtime.NDArray": "elements may be read by index: `array[0]`, `len(array)`, a loop",
-    "te.Stage": (
-        "`split` takes numbers: a schedule is a record, and records hold no variables; a symbolic extent may be split"
-    ),
     "tir.Block": "a block uses its own axes only: one that reads the loops around it is refused (`block-isolation`)",
     "tir.Buffer": (
         "`scope` is a text that may be called; a buffer has one address, so `axis_separators` and a `buffer_type` are "

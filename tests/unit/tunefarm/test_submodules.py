@@ -233,3 +233,21 @@ def test_what_targets_and_llvm_tell() -> None:
     assert tvm.target.codegen.llvm_get_system_x86_vendor() in ("intel", "amd", "")
     assert tvm.target.detect_target.detect_target_from_device("cpu").kind == "llvm"
     assert "supports_float16" in tvm.target.Target("vulkan").kind.options
+
+
+def test_texts_are_read_by_the_names_of_the_parser_s_modules() -> None:
+    """Also once the module `script.parser.tir` itself was imported: it stands for the dialect as `script.tir` does."""
+    dialects = [importlib.import_module(f"tunefarm.script.parser.{name}") for name in ("ir", "tir")]
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i] + T.float32(1)
+"""
+    module = tvm.script.from_source(text, extra_vars=dict(zip("IT", dialects)))
+    check = tvm.build(module, target="llvm")
+    out = tvm.nd.empty((4,))
+    check(tvm.nd.array(np.arange(4, dtype="float32")), out)
+    assert out.numpy().tolist() == [1, 2, 3, 4]

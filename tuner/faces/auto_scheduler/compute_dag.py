@@ -23,6 +23,14 @@ from tuner.task import count_flops
 _UPDATES: dict[type[n.PrimExpr], str] = {n.Add: "+=", n.Mul: "*=", n.Max: "max=", n.Min: "min="}
 
 
+class KernelTensors(list[Tensor]):
+    """The tensors of a graph's kernel `func`, which is scheduled as the graph has it."""
+
+    def __init__(self, tensors: Sequence[Tensor], func: n.PrimFunc) -> None:
+        super().__init__(tensors)
+        self.func = func
+
+
 class ComputeDAG:
     """The computation of `tensors`: inputs and outputs in calling order. Also made of a te schedule's outputs, or of
     the key of a registered workload. Raises SchedulerError for anything else, or a symbolic size."""
@@ -34,6 +42,8 @@ class ComputeDAG:
             case TeSchedule():
                 tensors = [op.output(0) for op in compute_or_sche.outputs]
                 tensors = [*(t for t in _inputs(tensors)), *tensors]
+            case KernelTensors():
+                tensors = compute_or_sche
             case [*items] if items and all(isinstance(t, Tensor) for t in items):
                 tensors = list(items)
             case _:
@@ -47,6 +57,7 @@ class ComputeDAG:
                     f"tensor {tensor.name!r} has a symbolic size", hint="give it a value before tuning"
                 )
         self.tensors: list[Tensor] = tensors
+        self._kernel = tensors.func if isinstance(tensors, KernelTensors) else None
 
     @property
     def ops(self) -> list[Operation]:
@@ -56,7 +67,7 @@ class ComputeDAG:
     @cached_property
     def func(self) -> n.PrimFunc:
         """The function without any schedule."""
-        return create_prim_func(self.tensors, name="main")
+        return create_prim_func(self.tensors, name="main") if self._kernel is None else self._kernel
 
     @cached_property
     def flop_ct(self) -> float:

@@ -179,20 +179,3 @@ def _actions() -> TaskActions:
         raise SchedulerError("tasks cannot act yet", hint="import tuner.faces.auto_scheduler.task_actions")
     return _told[0]
 
-
-def extract_tasks(
-    mod: Any,
-    params: Any,
-    target: Any,
-    target_host: Any = None,
-    hardware_params: HardwareParams | None = None,
-    include_simple_tasks: bool = False,
-    dump_workload_to_dag_log: str | None = None,
-    opt_level: int = 3,
-    other_targets: Any = None,
-) -> tuple[list[SearchTask], list[int]]:
-    """Raise SchedulerError: modules of Relay become relax, whose kernels meta_schedule tunes."""
-    raise SchedulerError(
-        "extract_tasks makes no tasks of a Relay module here",
-        hint="tune relay.to_relax(mod, params) by meta_schedule.relax_integration, or make SearchTasks of te functions",
-    )

@@ -45,7 +45,7 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
     """Let a key stand for these very tensors. Returns the key."""
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise SchedulerError(f"workload {workload_key!r} is registered already", hint="pass override=True")
-    WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
+    WORKLOAD_FUNC_REGISTRY[workload_key] = tensors if isinstance(tensors, list) else list(tensors)
     return workload_key
 
 

@@ -29,7 +29,7 @@ from tunefarm import auto_scheduler, autotvm
         (lambda: auto_scheduler.TuningOptions(measure_callbacks=[print]), "not a measure callback"),
         (lambda: auto_scheduler.HardwareParams(num_cores=-1), "num_cores"),
         (lambda: auto_scheduler.XGBModel(num_trees=3), "num_trees"),
-        (lambda: auto_scheduler.extract_tasks(None, None, "llvm"), "no tasks of a Relay module"),
+        (lambda: auto_scheduler.extract_tasks(None, None, "llvm", other_targets=["cuda"]), "one target"),
     ],
 )
 def test_what_there_is_not_is_refused(call, says):
