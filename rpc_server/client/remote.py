@@ -169,7 +169,7 @@ class RemoteCall:
 
 
 def _returned(session: RPCSession, reply: AnyMessage) -> Any:
-    """The result of a call; an array, a function or a module that it returned is on the box, until nobody here has it."""
+    """The result of a call; an array, a function or a module is on the box, until nobody here has it."""
     if isinstance(reply, ModuleLoaded):
         module = session.module_of(reply)
         return module.get_function(RETURNED_FUNCTION) if module.holds_returned_function else module

@@ -249,5 +249,6 @@ def _result(name: str, value: Any) -> Value:
             if isinstance(plain, bool | int | float | str):
                 return plain
     raise RemoteError(
-        f"{name} returned a {type(value).__name__}; numbers, texts, bytes, None, arrays, functions and modules can be returned"
+        f"{name} returned a {type(value).__name__}; numbers, texts, bytes, None, arrays, functions and modules can be"
+        " returned"
     )

@@ -120,6 +120,8 @@ class StepRecorder:
             func = self.state.function(self.working if isinstance(rv, str) else self.state.home(rv))
             if isinstance(value, n.Var):
                 return loop_at(loop_path(func, value))
+            if not isinstance(value, str):
+                raise Illegal(f"{rv} is only known when the function runs")
             return realize_at(block_path(func, value)).block
         except Illegal as broken:
             raise self._rendered(as_error("get", func, broken)) from None

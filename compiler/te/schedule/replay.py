@@ -177,7 +177,8 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
-            parts = [None, _factor(engine, step.factor)] if step.nparts is None else [_factor(engine, step.nparts), None]
+            size = _factor(engine, step.factor if step.nparts is None else step.nparts)
+            parts = [None, size] if step.nparts is None else [size, None]
             loops[step.outer], loops[step.inner] = engine.split(
                 loops.pop(step.parent), parts, disable_predication=step.disable_predication
             )
@@ -195,9 +196,9 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
 
 def _factor(engine: Engine, size: n.PrimExpr | None) -> Factor:
     """A factor as a step takes it. One that is only known when the function runs gets a name, as a decision has."""
-    if size is None or (known := ops.as_int(size)) is not None:
-        return None if size is None else known
-    return engine.name_size(size)
+    assert size is not None
+    known = ops.as_int(size)
+    return engine.name_size(size) if known is None else known
 
 
 def _bind_threads(engine: Engine, nest: StageNest, naming: Callable[..., AbstractContextManager[None]]) -> None:
@@ -237,7 +238,10 @@ def _thread_of(stage: Stage, leaf: n.IterVar) -> str:
 
 def _of_any_size(relation: Relation) -> bool:
     """Whether it splits by a size that is only known when the function runs: no analysis follows such an index."""
-    return isinstance(relation, Split) and ops.as_int(relation.nparts if relation.factor is None else relation.factor) is None
+    match relation:
+        case Split(factor=factor, nparts=nparts):
+            return ops.as_int(nparts if factor is None else factor) is None
+    return False
 
 
 def _mixed(relation: Relation) -> bool:

@@ -126,7 +126,7 @@ def test_what_a_call_returned_is_given_back_with_its_last_user_here(remote):
 
 
 def test_functions_of_this_process_cannot_be_passed(remote):
-    with pytest.raises(ValueError, match="argument 0 is a builtins.function, which cannot be passed"):
+    with pytest.raises(ValueError, match=r"argument 0 is a builtins\.function, which cannot be passed"):
         remote.get_function("rpc.test.addone")(lambda x: x)
 
 

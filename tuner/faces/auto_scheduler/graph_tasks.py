@@ -142,7 +142,7 @@ def _compute(block: n.Block, made: dict[n.Buffer, Tensor]) -> None:
     if block.init is not None:
         reducer, value = _reduction(store)
 
-    def element(*point: n.PrimExpr) -> n.PrimExpr:
+    def element(*point: n.PrimExpr) -> Any:
         where = dict(zip([*spatial, *(axis.var for axis in reduced)], [*point, *(axis.var for axis in axes)]))
         read = transform(substitute(value, where), post=lambda node: _read(node, made))
         return read if reducer is None else reducer(read, axis=axes)

@@ -33,7 +33,7 @@ def network() -> Any:
 def test_a_kernel_is_a_task() -> None:
     (task,), weights = auto_scheduler.extract_tasks(network()["main"], PARAMS, TARGET)
     assert weights == [1]
-    assert [op.name for op in task.compute_dag.ops][-2:] == ["conv2d_nchw", "T_relu"]
+    assert {"data", "pad_temp", "conv2d_nchw", "T_relu"} <= {op.name for op in task.compute_dag.ops}
     assert "conv2d_nchw(nn, ff, yy, xx) += (pad_temp[nn, rc, (yy + ry), (xx + rx)]*" in str(task.compute_dag)
     assert task.compute_dag.flop_ct > 2 * 14 * 14 * 16 * 8 * 9
     assert "conv2d" in task.desc
@@ -68,7 +68,8 @@ def test_a_build_uses_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found: list[Any] = []
     ask = schedules_of_builds.recorded_schedule
     monkeypatch.setattr(schedules_of_builds, "recorded_schedule", lambda *a: found.append(ask(*a)) or found[-1])
-    with auto_scheduler.ApplyHistoryBest(log), tvm.transform.PassContext(config={"relay.backend.use_auto_scheduler": True}):
+    options = {"relay.backend.use_auto_scheduler": True}
+    with auto_scheduler.ApplyHistoryBest(log), tvm.transform.PassContext(config=options):
         library = relay.build(network(), TARGET, params=PARAMS)
     assert [func.script().count("T.parallel(16)") for func in found if func is not None] == [1]
     graph = graph_executor.GraphModule(library["default"](tvm.cpu()))
