@@ -75,6 +75,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return markdown.replace("](../deploy/README.md", "](deploy.md")
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Mark code that is short enough to stay on one line, also in a narrow column of a table."""
+    return re.sub(r"<code>(?=[^<\s]{1,24}</code>)", '<code class="short">', html)
+
+
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Take inline scripts and styles out of a page."""
     base = "../" * page.url.rstrip("/").count("/") + ("../" if page.url.strip("./") else "")

@@ -90,7 +90,7 @@ class ArgSpec:
 
 @dataclass(frozen=True, slots=True)
 class ImplicitArg:
-    """An integer that the caller does not pass: `value` (see `compiler.extents`) is computed from the shapes."""
+    """An integer that the caller does not pass: `value` is computed from the shapes (`compiler.extents`)."""
 
     name: str
     dtype: str

@@ -40,7 +40,8 @@ class Framing:
     most_bytes: int
 
     def begin(self, manifest: dict[str, Any]) -> bytes:
-        """The header and the manifest, in canonical JSON. Raises ArtifactError for a manifest that is too long."""
+        """The header and the manifest, in canonical JSON.
+        Raises ArtifactError for a manifest that is too long."""
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode("ascii")
         if len(text) > self.most_bytes:
             raise ArtifactError(f"the manifest takes {len(text):,} bytes, more than {self.most_bytes:,}")

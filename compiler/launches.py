@@ -23,9 +23,9 @@ TENSOR_MAP_DTYPES = ("float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A matrix that a kernel's tensor memory copies read, as the kernel is told of it in place of its address. It has
-    `shape` elements, in tiles of `box` elements. Each row of a tile becomes 128 swizzled bytes in shared memory.
+    """A matrix that tensor memory copies read; a kernel is told of it in place of its address.
 
+    It has `shape` elements, in tiles of `box` elements. Each row of a tile becomes 128 swizzled bytes in shared memory.
     `parameter` is its position among what the kernel is passed.
     """
 

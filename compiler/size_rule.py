@@ -36,8 +36,9 @@ Tree = SizeTest | int
 
 @dataclass(frozen=True)
 class SizeRule:
-    """`known` has the pick of each measured size, `tree` that of all others. Raises ArtifactError for a rule that names
-    other variables than its symbols, has sizes of another length, or is too large."""
+    """`known` has the pick of each measured size, `tree` that of all others.
+    Raises ArtifactError for a rule that names other variables than its symbols, has sizes of another length, or is
+    too large."""
 
     symbols: tuple[str, ...]
     known: Mapping[Size, int]

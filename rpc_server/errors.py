@@ -60,7 +60,8 @@ class DeadlineExceeded(RPCError, TimeoutError):
 
 
 class Cancelled(RPCError):
-    """The session's calls were cancelled: the executor that ran them was killed, those that waited never started."""
+    """The session's calls were cancelled: the executor that ran them was killed.
+    Those that waited never started."""
 
     kind = "cancelled"
 

@@ -54,10 +54,10 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bind_address(host: str, port: int, *, keyed: bool, insecure: bool, danger: str, logger: logging.Logger) -> str:
-    """The numeric address to listen on. One that others can reach is refused unless connections are `keyed`, or it is
-    `insecure` on purpose; `danger` says what anyone could do then ("run code on this machine").
+    """The numeric address to listen on.
 
-    Raises ServerStartError: unknown host, or refused.
+    One that others can reach is refused unless connections are `keyed`, or it is `insecure` on purpose; `danger` says
+    what anyone could do then ("run code on this machine"). Raises ServerStartError: unknown host, or refused.
     """
     try:
         address = resolve(host, port)[0]
@@ -76,8 +76,8 @@ def bind_address(host: str, port: int, *, keyed: bool, insecure: bool, danger: s
 
 @dataclass(frozen=True, slots=True)
 class ServiceSocket:
-    """A service's ROUTER, not bound yet, and the numeric `address` to bind it to. Where keys are used, `authenticator`
-    checks clients against `ring`."""
+    """A service's ROUTER, not bound yet, and the numeric `address` to bind it to.
+    Where keys are used, `authenticator` checks clients against `ring`."""
 
     socket: zmq.Socket[bytes]
     address: str
@@ -102,9 +102,9 @@ def service_socket(
     prepare: Callable[[zmq.Socket[bytes]], None],
     admit: Callable[[KeyRing, str], Principal | None] = _authorized,
 ) -> Iterator[ServiceSocket]:
-    """Make a service's socket, and close it afterwards. `prepare` sets its options; `admit` says who holds a key that
-    may connect. `danger`: see `bind_address`. Raises ServerStartError.
-    """
+    """Make a service's socket, and close it afterwards.
+    `prepare` sets its options; `admit` says who holds a key that may connect. `danger`: see `bind_address`. Raises
+    ServerStartError."""
     ring = KeyRing(options.keys) if options.keys else None
     identity = None if ring is None else ring.identity()
     address = bind_address(
@@ -145,9 +145,9 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:
-    """Bind to the first free port of [port, port_end), or to `port` alone; 0 takes a free one. Returns the port.
+    """Bind to the first free port of [port, port_end), or to `port` alone; 0 takes a free one.
 
-    Raises ServerStartError: none is free, or the address cannot be had.
+    Returns the port. Raises ServerStartError: none is free, or the address cannot be had.
     """
     last = max(port + 1, port_end)
     error: OSError | None = None
@@ -238,7 +238,8 @@ def _watch_lifeline(fd: int, parent: int, stop: Stop) -> None:
 
 
 def start_child(module: str, options: ServiceOptions, *, silent: bool = False) -> tuple[subprocess.Popen[str], int]:
-    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it, as this process's end does."""
+    """Start `python -m MODULE OPTIONS-AS-JSON`, and return the descriptor whose closing ends it.
+    The end of this process closes it, too."""
     read_end, lifeline = os.pipe()
     try:
         given = msgspec.structs.replace(options, lifeline_fd=read_end, parent=os.getpid())

@@ -148,14 +148,27 @@ def whole(file: Path) -> Path:
 
 @pytest.fixture
 def seeded_store(seeded_template: tuple[Path, Seeded], tmp_path: Path) -> Iterator[RecordStore]:
-    from tuner.records.store import RecordStore
-
-    shutil.copyfile(seeded_template[0], tmp_path / "records.db")
-    with RecordStore.open(tmp_path / "records.db") as store:
+    with _copied(seeded_template[0], tmp_path) as store:
         yield store
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def seeded_store_of_module(
+    seeded_template: tuple[Path, Seeded], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RecordStore]:
+    """One for all tests of a module, which do not change what others look at."""
+    with _copied(seeded_template[0], tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+def _copied(template: Path, folder: Path) -> RecordStore:
+    from tuner.records.store import RecordStore
+
+    shutil.copyfile(template, folder / "records.db")
+    return RecordStore.open(folder / "records.db")
+
+
+@pytest.fixture(scope="module")
 def ids(seeded_template: tuple[Path, Seeded]) -> Seeded:
     """The content of the seeded store."""
     return seeded_template[1]

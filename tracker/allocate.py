@@ -271,7 +271,8 @@ class Allocator:
         return min(heads, key=lambda head: head[0])[1].request
 
     def next_of_user(self, device: str, user: str) -> str | None:
-        """The first queued request of a user, of the highest priority, that could use this device; None without one."""
+        """Return the first queued request of a user, of the highest priority, that could use this device.
+        None without one."""
         found: list[tuple[int, int, str]] = []
         for cls in self._class_of[device].wanted_by:
             self.steps += 1

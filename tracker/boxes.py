@@ -209,7 +209,8 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
 
 
 def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
-    """End all that the key of a box was good for. It is told, so that it ends its sessions and registers again."""
+    """End all that the key of a box was good for.
+    It is told, so that it ends its sessions and registers again."""
     box = farm.peers.get(peer)
     if box is None:
         return
@@ -265,8 +266,9 @@ def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
 
 
 def checked(farm: Farm, event: CheckResult, now: float) -> None:
-    """A health check ended. What an admin has decided stands, whatever the check says. A wrong result quarantines a
-    device; one that is only slow is tried again, and quarantined after several failures in a row."""
+    """A health check ended.
+    What an admin has decided stands, whatever the check says. A wrong result quarantines a device; one that is only
+    slow is tried again, and quarantined after several failures in a row."""
     device = _device_of(farm, event.peer, event.slot)
     if device is None:
         return
@@ -291,8 +293,8 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
 
 
 def check_timer(farm: Farm, device: FarmDevice, now: float) -> None:
-    """A device is due for a check. It is out of service, and then not due before it comes back from a lease; or the
-    last one was long ago."""
+    """A device is due for a check.
+    It is out of service, and then not due before it comes back from a lease; or the last one was long ago."""
     if device.standing in ("suspect", "quarantined") and not device.by_admin:
         if device.lease is None:
             lending.check(farm, device, now)
@@ -325,8 +327,8 @@ def find(farm: Farm, target: str) -> list[FarmDevice]:
 
 
 def admin(farm: Farm, event: Admin, now: float) -> None:
-    """Change the standing of a device or of a whole box. A drained device ends its lease first; a quarantined
-    one loses it."""
+    """Change the standing of a device or of a whole box.
+    A drained device ends its lease first; a quarantined one loses it."""
     for device in find(farm, event.target):
         match event.action:
             case "drain":

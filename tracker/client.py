@@ -65,10 +65,11 @@ T = TypeVar("T")
 def connect_tracker(
     url: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None
 ) -> TrackerSession:
-    """Connect to the tracker at host `url`. `user` is whom its devices count for; default: the login name. With `keys`,
-    the connection is encrypted if they hold the tracker's, and `user` is the name this key is authorized under.
+    """Connect to the tracker at host `url`.
 
-    Raises ConnectError, with the command that starts one, when no tracker answers within `timeout_s`.
+    `user` is whom its devices count for; default: the login name. With `keys`, the connection is encrypted if they hold
+    the tracker's, and `user` is the name this key is authorized under. Raises ConnectError, with the command that
+    starts one, when no tracker answers within `timeout_s`.
     """
     return TrackerSession(url, port, user=user, timeout_s=timeout_s, keys=keys)
 
@@ -156,9 +157,9 @@ class TrackerSession:
         session_timeout_s: float | None = None,
         shares: bool = False,
     ) -> Turn:
-        """Like `lease`, without waiting: the request stands in the queue until its lease is waited for or it is given
-        up. With `shares` the lease may become wanted (`Lease.is_wanted`), if the tracker shares. Raises CapabilityError
-        and ArgumentError."""
+        """Request a lease without waiting for it.
+        The request stands in the queue until its lease is waited for or it is given up. With `shares` the lease may
+        become wanted (`Lease.is_wanted`), if the tracker shares. Raises CapabilityError and ArgumentError."""
         asked = self._asking(expr, user, priority, None, session_timeout_s)
         return self._ask_for(msgspec.structs.replace(asked, shares=shares and "sharing" in self._abilities()))
 
@@ -241,8 +242,9 @@ class TrackerSession:
         session_timeout: float = 0,
         max_retry: int = 2,
     ) -> T:
-        """`func(session)` on a device that matches `key`, again on another when the session is lost, `max_retry`
-        times in all. Other errors of `func` are raised as they are. Raises TrackerError after the last try."""
+        """Run `func(session)` on a device that matches `key`, again on another when the session is lost.
+        It is tried `max_retry` times in all. Other errors of `func` are raised as they are. Raises TrackerError
+        after the last try."""
         last: RPCError | None = None
         for _ in range(max(1, max_retry)):
             try:
@@ -276,8 +278,8 @@ class TrackerSession:
         return expect(FarmNumbers, self._ask(Query("numbers")))
 
     def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:
-        """Up to `limit` events with a seq above `since`, oldest first. Only the newest are kept: a first seq above
-        `since` + 1 means that some are gone."""
+        """Up to `limit` events with a seq above `since`, oldest first.
+        Only the newest are kept: a first seq above `since` + 1 means that some are gone."""
         found: list[LogEvent] = []
         while len(found) < limit:
             after = found[-1].seq if found else since
@@ -377,10 +379,9 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 class EarlySession:
-    """A connection to the box of an offered device, begun while the box and the tracker still agree on the lease, and
-    the request for a session on it. `options` are those the session is opened with. Where `keys` hold the key of the
-    box, nothing is begun before the lease is granted.
-    """
+    """A connection to an offered device's box, and a session requested, before the lease is granted.
+    They are begun while the box and the tracker still agree on the lease. `options` are those the session is opened
+    with. Where `keys` hold the key of the box, nothing is begun before the lease is granted."""
 
     def __init__(self, keys: KeyRing | None = None, options: Mapping[str, Any] | None = None) -> None:
         self.ahead: Ahead | None = None

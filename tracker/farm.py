@@ -203,7 +203,8 @@ class Farm:
             del self.out_of_service[holder]
 
     def inherited_standing(self, device: FarmDevice) -> OutOfService | None:
-        """Return what a device that is new here has of the one it was, or of another that the same key registered."""
+        """Return the standing of a device that is new here.
+        It has that of the device it was, or of another that the same key registered."""
         kept = self.out_of_service.get(_holder(device.box))
         if not kept:
             return None

@@ -190,7 +190,8 @@ class Holdings:
     # For the line's thread
 
     def beat(self) -> list[FromClient]:
-        """Return what must be said again and again: what is held, waited for, and given back but not yet heard of."""
+        """Return what must be said again and again.
+        It is what is held, waited for, and given back but not yet heard of."""
         while True:
             try:
                 self.release(self.dropped.get_nowait())

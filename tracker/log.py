@@ -46,8 +46,8 @@ class EventLog:
         return self._events[0].seq if self._events else 1
 
     def page(self, after: int, limit: int) -> tuple[tuple[LogEvent, ...], bool]:
-        """Up to `limit` events with a seq greater than `after`, as many as fit in a message, and whether there are
-        more."""
+        """Return up to `limit` events with a seq greater than `after`, and whether there are more.
+        There are as many as fit in a message."""
         skip = max(0, after + 1 - self.first)
         found = that_fit(islice(self._events, skip, skip + limit))
         return found, skip + len(found) < len(self._events)

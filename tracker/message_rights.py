@@ -20,7 +20,8 @@ _MAX_PEERS = 200_000
 
 
 class MessageRights:
-    """`who` names the holder of the key a message came with; `authorized` gives those of all keys, `groups` the devices
+    """The rights of a message: those of its sender.
+    `who` names the holder of the key a message came with; `authorized` gives those of all keys, `groups` the devices
     that each group of clients may ask for."""
 
     def __init__(
@@ -92,8 +93,8 @@ class MessageRights:
             self._owners.pop(next(iter(self._owners)))
 
     def revoked(self) -> list[tuple[str, str]]:
-        """Peers whose key was revoked or given another role since they were let in, each once, with the reason in
-        words. While the list of keys cannot be read, there are none."""
+        """Return peers whose key was revoked or given another role since they were let in.
+        Each comes once, with the reason in words. While the list of keys cannot be read, there are none."""
         try:
             authorized = self._authorized()
         except KeyFileError as error:

@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class Questions(Generic[T]):
-    """Those set aside, by connection. A connection's `holder` is its key, or its address. Times are monotonic seconds;
-    what somebody has taken is forgotten by half in a second."""
+    """Those set aside, by connection.
+    A connection's `holder` is its key, or its address. Times are monotonic seconds; what somebody has taken is
+    forgotten by half in a second."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, tuple[str, deque[T]]] = {}
@@ -46,8 +47,8 @@ class Questions(Generic[T]):
         waiting.append(question)
 
     def next(self, now: float) -> tuple[bytes, str, T] | None:
-        """Take the question to answer now: of the holder that has taken least time, and of its connections the one that
-        has; tell `took` of it."""
+        """Take the question to answer now.
+        It is of the holder that has taken least time, and of its connections the one that has; tell `took` of it."""
         if not self._waiting:
             return None
         route = min(self._waiting, key=lambda each: (self.spent(self._waiting[each][0], now), self.spent(each, now)))

@@ -417,10 +417,10 @@ def _with_address(hello: BoxHello, frame: zmq.Frame) -> BoxHello:
 
 
 class Tracker(ChildService):
-    """A tracker in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+    """A tracker in a child process, with TVM's constructor.
 
-    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. Further
-    `options` are TrackerOptions fields. Raises ServerStartError.
+    It ends with `terminate()`, or with this process. `port` is the bound port: the first free one of [port, port_end),
+    or any free one for port 0. Further `options` are TrackerOptions fields. Raises ServerStartError.
     """
 
     def __init__(

@@ -21,8 +21,8 @@ _LOOK_S = 0.25
 
 
 class Turn:
-    """A request that keeps its place, renewed by the thread that talks to the tracker, until it has led to a lease or
-    an error, or is given up. `wait` may be called again and again."""
+    """A request that keeps its place until it has led to a lease or an error, or is given up.
+    The thread that talks to the tracker renews it. `wait` may be called again and again."""
 
     def __init__(self, pending: Pending, holdings: Holdings, line: Channel) -> None:
         self._pending = pending
@@ -42,10 +42,10 @@ class Turn:
         on_queued: Callable[[Queued], None] | None = None,
         on_offered: Callable[[Offered], None] | None = None,
     ) -> Lease | None:
-        """The lease that comes of it, or None when there is none after `timeout_s` (None: as long as it takes).
+        """Return the lease that comes of it, or None when there is none after `timeout_s`.
 
-        `on_queued` is told where the request stands, whenever that changes, `on_offered` of a device
-        that may become its own. Raises what `TrackerSession.lease` raises; then it is over.
+        None: as long as it takes. `on_queued` is told where the request stands, whenever that changes, `on_offered` of
+        a device that may become its own. Raises what `TrackerSession.lease` raises; then it is over.
         """
         pending = self._pending
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

@@ -48,10 +48,10 @@ class ApiError(TunefarmError):
 
 
 class Client:
-    """Talks to one web app. `token` is for one that asks for it. Use as a context manager, or call `close`.
+    """Talks to one web app.
 
-    Every method raises ApiError when the app does not answer or answers with something else, and the error that the
-    app reports, as its class.
+    `token` is for one that asks for it. Use as a context manager, or call `close`. Every method raises ApiError when
+    the app does not answer or answers with something else, and the error that the app reports, as its class.
     """
 
     def __init__(self, base_url: str = "http://127.0.0.1:9180", token: str = "", timeout_s: float = 10.0) -> None:
@@ -145,8 +145,8 @@ class Client:
         return list(self.get("/api/v1/devices")["devices"])
 
     def workloads(self, called: str = "") -> Iterator[Mapping[str, Any]]:
-        """All workloads, a page at a time, or those `called` so: by name, or by the first 8 digits of the key or
-        more."""
+        """Yield all workloads, or those `called` so.
+        They come a page at a time. `called` is a name, or the first 8 digits of the key or more."""
         return self.pages("/api/v1/workloads", "workloads", **({"called": called} if called else {}))
 
     def workload(self, key: str) -> Mapping[str, Any]:
@@ -154,13 +154,14 @@ class Client:
         return self.get(f"/api/v1/workloads/{key}")
 
     def records(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
-        """All trials that fit (`workload`, `target`, `run`, `device_class`, `device`, `status`, ...), a page at a
-        time."""
+        """Yield all trials that fit (`workload`, `target`, `run`, `device`, `status`, ...), a page at a time.
+        `device_class` is another such word."""
         return self.pages("/api/v1/records", "trials", **wanted)
 
     def start_run(self, workloads: Sequence[str], **options: Any) -> RunReply:
-        """Have the web app begin a run: `key` of the devices, `target` (by default theirs), `trials`, `strategy`,
-        `seed`; for families `shapes`, `traffic` (CSV text) and `portfolio`."""
+        """Have the web app begin a run.
+        `key` of the devices, `target` (by default theirs), `trials`, `strategy`, `seed`; for families `shapes`,
+        `traffic` (CSV text) and `portfolio`."""
         return reply_of(RunReply, self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
 
     def run(self, run_id: int) -> RunReply:
@@ -188,10 +189,10 @@ class Client:
         readers: Sequence[str] = (),
         upload: bool = False,
     ) -> ModelReply:
-        """Register the model of a file (FILE.onnx, FILE.pt2 or FILE.py:NAME) with its kernels, as this token's own.
+        """Register the model of a file with its kernels, as this token's own.
 
-        `sizes` fix symbolic dimensions; `readers` are the names of tokens that may see it ("*": all). With `upload` the
-        file is sent, too. Raises what the model's frontend raises.
+        The file is FILE.onnx, FILE.pt2 or FILE.py:NAME. `sizes` fix symbolic dimensions; `readers` are the names of
+        tokens that may see it ("*": all). With `upload` the file is sent, too. Raises what the model's frontend raises.
         """
         from tuner.kernels.model_version import model_source, plan_of
 
@@ -238,8 +239,9 @@ class Client:
         release: str | None = None,
         objective: str = "time",
     ) -> dict[str, BestReply]:
-        """The configs of all kernels of a model by workload key, in one request; nothing is sent twice while nothing
-        changed. `target` None is this machine; `version` is a digest, or its first digits; `objective` as in `best`."""
+        """Return the configs of all kernels of a model by workload key, in one request.
+        Nothing is sent twice while nothing changed. `target` None is this machine; `version` is a digest, or its
+        first digits; `objective` as in `best`."""
         query = {"target": _target(target), "device_class": device_class, "version": version, "release": release}
         asked = {name: text for name, text in query.items() if text} | _by(objective)
         data = self._get_once(f"/api/v1/models/{model}/configs", asked)
@@ -267,8 +269,8 @@ class Client:
     def model_coverage(
         self, model: int, device_class: str, target: str | Target | None = None, *, version: str = ""
     ) -> ModelCoverageReply:
-        """How well a model is tuned on a device class, and what tuning should still save. `target` None is this
-        machine."""
+        """How well a model is tuned on a device class, and what tuning should still save.
+        `target` None is this machine."""
         query = {"target": _target(target), "device_class": device_class, "version": version}
         data = self.get(f"/api/v1/models/{model}/coverage", **query)
         return reply_of(
@@ -326,7 +328,8 @@ class Client:
         return self.post(f"/api/v1/models/{model}/times", body)
 
     def tune_model(self, model: int, **options: Any) -> RunReply:
-        """Have the web app tune a model's kernels: `key` of the devices, `trials` a kernel, `version`, `target`."""
+        """Have the web app tune a model's kernels.
+        `key` of the devices, `trials` a kernel, `version`, `target`."""
         return reply_of(RunReply, self.post(f"/api/v1/models/{model}/tune", options))
 
     def _get_once(self, path: str, query: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -423,9 +426,9 @@ def _error_kind(response: httpx.Response) -> str:
 
 @contextmanager
 def use_configs(configs: Mapping[str, BestReply], families: Iterable[FamilyReply] = ()) -> Iterator[None]:
-    """Build models inside of the `with` block with these configs, by workload key, as `model_configs` gives them.
+    """Build models inside of the `with` block with these configs, by workload key.
 
-    `families` serve kernels whose sizes only a call tells, as `family` gives them.
+    `model_configs` gives them. `families` serve kernels whose sizes only a call tells, as `family` gives them.
     """
     from compiler.driver.kernel_schedules import kernel_schedules
     from tunefarm.model_schedules import schedules_of

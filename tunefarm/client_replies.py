@@ -17,10 +17,11 @@ def reply_of(kind: type[R], data: Mapping[str, Any]) -> R:
 
 @dataclass(frozen=True)
 class BestReply:
-    """The answer to a best-config query. `match` is exact, compatible, nearest (the config of another workload,
-    adapted and never measured) or miss. `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for
-    nearest, too. `as_written`: the function itself was better than the config, and is what to build. `joules` are those
-    of a call, where the config was chosen by energy."""
+    """The answer to a best-config query.
+    `match` is exact, compatible, nearest (the config of another workload, adapted and never measured) or miss.
+    `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for nearest, too. `as_written`: the
+    function itself was better than the config, and is what to build. `joules` are those of a call, where the config
+    was chosen by energy."""
 
     match: str
     explain: tuple[str, ...]
@@ -44,8 +45,8 @@ class BestReply:
 
 @dataclass(frozen=True)
 class FamilyReply:
-    """A tuned family as the store has it. `record` is what `tuner.families.record.FamilyRecord` reads; `digest` names
-    what is built of it."""
+    """A tuned family as the store has it.
+    `record` is what `tuner.families.record.FamilyRecord` reads; `digest` names what is built of it."""
 
     name: str
     target: str
@@ -99,7 +100,8 @@ class ModelVersionReply:
 
 @dataclass(frozen=True)
 class ModelTaskReply:
-    """A kernel of a version, for one `kind` of target. A run of the model calls it `calls` times, under `names`."""
+    """A kernel of a version, for one `kind` of target.
+    A run of the model calls it `calls` times, under `names`."""
 
     workload_key: str
     workload_name: str
@@ -134,7 +136,8 @@ class CoveredKernelReply:
 
 @dataclass(frozen=True)
 class ModelCoverageReply:
-    """How well a version is tuned on a device class. `tuned_share` is the part of the time that is of tuned kernels."""
+    """How well a version is tuned on a device class.
+    `tuned_share` is the part of the time that is of tuned kernels."""
 
     version: str
     tuned: int
@@ -179,7 +182,8 @@ class KernelTimeReply:
 
 @dataclass(frozen=True)
 class ProfileJobReply:
-    """A profile that was asked for. `state` is running, done or failed; once it is done, `time` is the measurement."""
+    """A profile that was asked for.
+    `state` is running, done or failed; once it is done, `time` is the measurement."""
 
     id: int
     key: str

@@ -70,9 +70,10 @@ _ErrorClass = TypeVar("_ErrorClass", bound=type[BaseException])
 def register_error(
     func_name: str | _ErrorClass | None = None, cls: _ErrorClass | None = None
 ) -> _ErrorClass | Callable[[_ErrorClass], _ErrorClass]:
-    """Return an error class of a program's own as it is, also as a decorator with or without a name for it.
+    """Return an error class of a program's own as it is.
 
-    Errors keep their classes on their way through packed functions here, so nothing has to be known of them.
+    It is also a decorator, with or without a name for the class. Errors keep their classes on their way through packed
+    functions here, so nothing has to be known of them.
     """
     given = func_name if isinstance(func_name, type) else cls
     return (lambda later: later) if given is None else given

@@ -87,8 +87,9 @@ Fetch = Callable[[FamilyMaker, Target], Mapping[str, Any] | None]
 
 
 class FamilyKernel:
-    """A function of arrays. `record` is what it was built of, None for one that nobody has tuned; `source` says where
-    that is from: "fetched", "cached" or "untuned". Usable in any thread."""
+    """A function of arrays.
+    `record` is what it was built of, None for one that nobody has tuned; `source` says where that is from:
+    "fetched", "cached" or "untuned". Usable in any thread."""
 
     def __init__(
         self,
@@ -218,7 +219,8 @@ class FamilyKernel:
         return self.record is not None
 
     def explain(self, **sizes: int) -> Explanation:
-        """Say which kernel a size gets, why, and how sure that is. Raises FamilyError for sizes it does not have."""
+        """Say which kernel a size gets, why, and how sure that is.
+        Raises FamilyError for sizes it does not have."""
         if set(sizes) != set(self.symbols):
             raise FamilyError(f"{self.name} has sizes for {', '.join(self.symbols)}, not {', '.join(sizes)}")
         size = tuple(sizes[symbol] for symbol in self.symbols)

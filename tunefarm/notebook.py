@@ -33,8 +33,9 @@ class MissingExtraError(TunefarmError, ImportError):
 
 @dataclass(frozen=True)
 class BestTrial:
-    """The fastest verified candidate of a kernel in a run. `cost`: seconds a call, the median of its samples in the
-    last comparison, or in the search where there was none. `speedup` is against the untuned build."""
+    """The fastest verified candidate of a kernel in a run.
+    `cost`: seconds a call, the median of its samples in the last comparison, or in the search where there was none.
+    `speedup` is against the untuned build."""
 
     kernel: str
     cost: float
@@ -50,8 +51,8 @@ class BestTrial:
 
 @dataclass(frozen=True)
 class TuningRun:
-    """One run in the record store at `address`. Each call reads the store as it is then, so a run that still goes on
-    can be watched; none keeps it open."""
+    """One run in the record store at `address`.
+    Each call reads the store as it is then, so a run that still goes on can be watched; none keeps it open."""
 
     address: str
     run_id: int
@@ -73,15 +74,17 @@ class TuningRun:
         return tuple(_best(task, [t for t in trials if t.task_id == task.id]) for task in run.tasks)
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame with a row for each trial: kernel, purpose, status, cost_s, best_s (the lowest so far of
-        the kernel), gflops, failure, config, device, noise, times. Raises MissingExtraError."""
+        """Return a pandas.DataFrame with a row for each trial.
+        Its columns are kernel, purpose, status, cost_s, best_s (the lowest so far of the kernel), gflops, failure,
+        config, device, noise, times. Raises MissingExtraError."""
         pandas = _extra("pandas")
         run, trials = self._read()
         return pandas.DataFrame(_rows(run, trials), columns=list(_COLUMNS))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the lowest cost so far over the trials, a line for each kernel, with each trial as a dot and the untuned
-        build as a dashed line. Returns the matplotlib Axes. Raises MissingExtraError."""
+        """Draw the lowest cost so far over the trials, a line for each kernel.
+        Each trial is a dot, and the untuned build a dashed line. Returns the matplotlib Axes. Raises
+        MissingExtraError."""
         pyplot = _extra("matplotlib.pyplot")
         run, trials = self._read()
         axes = pyplot.subplots()[1] if ax is None else ax
@@ -123,9 +126,9 @@ class TuningRun:
 
 
 def load_run(db: str | Path | None = None, run_id: int | None = None) -> TuningRun:
-    """The run `run_id` of the record store at `db`; without them, the newest run of the store that the settings name.
+    """Return the run `run_id` of the record store at `db`.
 
-    Raises StoreMissing, RecordNotFound.
+    Without them, it is the newest run of the store that the settings name. Raises StoreMissing, RecordNotFound.
     """
     address = str(db) if db is not None else load().db
     with RecordStore.open(address) as store:

@@ -117,7 +117,7 @@ _REFUSED = "refused"
 
 
 class RefusedName(ModuleType):
-    """Stands for a name that is refused, where a program imports it: every use raises an error that says why."""
+    """A stand-in for a refused name that a program imports: every use raises an error that says why."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(name, why)
@@ -176,7 +176,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def part(module: str, name: str) -> ModuleType | None:
-    """The part `name` of a module, be it made here or a file that nobody has imported; None where it has none."""
+    """Return the part `name` of a module, made here or a file that nobody has imported.
+    None where it has none."""
     path = f"{module}.{name}"
     if name.startswith("_") or not hasattr(sys.modules.get(module), "__path__"):
         return None

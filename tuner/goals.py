@@ -27,8 +27,9 @@ class Goal(StrEnum):
     def costs(
         self, samples: Sequence[float], environment: Mapping[str, float], watts: float | None = None
     ) -> tuple[float, ...] | None:
-        """The costs of a measurement's `samples` (seconds a call). A device that tells the joules of longer trials only
-        is taken to draw as many `watts` as before. None where energy is not told."""
+        """The costs of a measurement's `samples` (seconds a call).
+        A device that tells the joules of longer trials only is taken to draw as many `watts` as before. None where
+        energy is not told."""
         match self:
             case Goal.TIME:
                 return tuple(samples)

@@ -29,8 +29,9 @@ Sizes = Mapping[n.Buffer, float]
 
 @dataclass(frozen=True)
 class Rounding:
-    """Two right results may differ by `relative` of the larger of the expected one and the output's typical size.
-    `absolute` is that part of the size itself, which few outputs don't show; 0 where it is not known beforehand."""
+    """How far two right results may differ.
+    It is by `relative` of the larger of the expected one and the output's typical size. `absolute` is that part of
+    the size itself, which few outputs don't show; 0 where it is not known beforehand."""
 
     relative: float = 0.0
     absolute: float = 0.0

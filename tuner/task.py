@@ -19,10 +19,11 @@ from tuner.workloads import WorkloadSpec
 
 @dataclass(frozen=True)
 class TuningTask:
-    """`func` is unscheduled TensorIR; `spec` says how to make it again where it came from a named workload.
+    """A function to tune: `func` is unscheduled TensorIR.
 
-    `operations` of a call, where the function does not show them: it stands for a kernel in another language.
-    `baseline` is what times are compared with, where that is not the function as written but a library of the user's.
+    `spec` says how to make it again where it came from a named workload. `operations` of a call, where the function
+    does not show them: it stands for a kernel in another language. `baseline` is what times are compared with, where
+    that is not the function as written but a library of the user's.
     """
 
     name: str

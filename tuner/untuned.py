@@ -9,7 +9,8 @@ from compiler.tir.nodes import PrimFunc
 
 
 def runnable(func: PrimFunc, target: Target) -> PrimFunc:
-    """Return `func` so that it can be built for `target`: on a GPU a thread for each result, on a CPU as it is."""
+    """Return `func` so that it can be built for `target`.
+    On a GPU it has a thread for each result, on a CPU it is as it is."""
     return backend_of(target).default_schedule(func)
 
 

@@ -73,8 +73,8 @@ class FailureLimit:
 
 
 class Access:
-    """Says which role a request has. `file_tokens` may read. `open_role` is the role of requests without a token; None:
-    every request needs one."""
+    """Says which role a request has.
+    `file_tokens` may read. `open_role` is the role of requests without a token; None: every request needs one."""
 
     def __init__(
         self,
@@ -177,8 +177,8 @@ def check_role(needed: Role, has: Role) -> None:
 
 
 def needed_role(routers: Sequence[tuple[str, APIRouter]], scope: Scope) -> Role:
-    """Return what the route that a request goes to asks for with `needs`; `routers` come with the prefix of their
-    paths. Reading needs no look at them."""
+    """Return what the route that a request goes to asks for with `needs`.
+    `routers` come with the prefix of their paths. Reading needs no look at them."""
     method, path = scope["method"], scope["path"]
     if method in ("GET", "HEAD", "OPTIONS"):
         return Role.READ

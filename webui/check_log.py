@@ -59,7 +59,8 @@ def news_of(info: DeviceInfo, events: Sequence[DeviceEvent], now: datetime) -> l
 
 
 class CheckLog(threading.Thread):
-    """Looks at the tracker every `every_s` seconds until `stop`. A tracker or store that is away is asked again."""
+    """Looks at the tracker every `every_s` seconds until `stop`.
+    A tracker or store that is away is asked again."""
 
     def __init__(self, store: RecordStore, tracker: DeviceSource, every_s: float = EVERY_S) -> None:
         super().__init__(name="check-log", daemon=True)

@@ -178,7 +178,7 @@ def importance(groups: Sequence[int], costs: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class ChoicePair:
-    """Two choices: what share of the variance they explain together, and how much of it neither does by itself."""
+    """Two choices: what share of the variance they explain together, and how much of it neither explains."""
 
     first: str
     second: str
@@ -189,11 +189,12 @@ class ChoicePair:
 def rank_pairs(
     candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice], most: int = 8
 ) -> tuple[ChoicePair, ...]:
-    """The pairs of choices that matter together beyond what each does by itself, at most `most`, the largest first.
+    """Return the pairs of choices that matter together beyond what each does by itself.
 
-    The groups of the analysis are then pairs of values. What the pair explains beyond its better half alone also holds
-    what the other half adds by itself, so both single shares are taken off, which leaves their interaction. A search
-    that looks closer where it is fast does not try all pairs alike; what it never tried together shows nothing.
+    There are at most `most`, the largest first. The groups of the analysis are then pairs of values. What the pair
+    explains beyond its better half alone also holds what the other half adds by itself, so both single shares are taken
+    off, which leaves their interaction. A search that looks closer where it is fast does not try all pairs alike; what
+    it never tried together shows nothing.
     """
     found = []
     for at, first in enumerate(choices[:_PAIRED]):

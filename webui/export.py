@@ -68,7 +68,8 @@ def _begun(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def as_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """Lines of a CSV file (RFC 4180) with a header; text that a spreadsheet would run as a formula is quoted."""
+    """Return lines of a CSV file (RFC 4180) with a header.
+    Text that a spreadsheet would run as a formula is quoted."""
     for number, row in enumerate(rows):
         if number == 0:
             yield _csv_line(list(row))

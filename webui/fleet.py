@@ -68,7 +68,8 @@ class FleetDevice:
 
 @dataclass(frozen=True)
 class FleetView:
-    """`problem` says why there is no news from a tracker that should answer; devices are then from the records."""
+    """The devices of the fleet.
+    `problem` says why there is no news from a tracker that should answer; devices are then from the records."""
 
     source: Literal["tracker", "records"]
     devices: tuple[FleetDevice, ...]

@@ -63,9 +63,11 @@ def stamp(moment: datetime | None) -> str:
 
 def ago(moment: datetime | None, now: datetime) -> str:
     """How long ago, coarsely: now, 12 s ago, 5 min ago, 3 h ago, 4 days ago."""
-    if moment is None:
-        return DASH
-    seconds = (now - moment).total_seconds()
+    return DASH if moment is None else ago_s((now - moment).total_seconds())
+
+
+def ago_s(seconds: float) -> str:
+    """The same of seconds that have passed since."""
     if seconds < 2:
         return "now"
     if seconds < 90:

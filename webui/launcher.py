@@ -37,13 +37,13 @@ class Launcher(Protocol):
         """Have a queued run of the store tuned, on devices that match `key`; `trials` changes its budget."""
 
     def profile(self, job: ProfileJob, model_id: int, digest: str) -> None:
-        """Have a version of a model profiled on a device of the job's key, and the job ended with what comes of it."""
+        """Have a version of a model profiled on a device of the job's key, and end the job with what comes."""
 
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """Starts `command` (how the `tunefarm` command is run here). `db` is the store's URL as the command takes it,
-    `tracker` HOST:PORT, or "" for this machine's own device."""
+    """Starts `command` (how the `tunefarm` command is run here).
+    `db` is the store's URL as the command takes it, `tracker` HOST:PORT, or "" for this machine's own device."""
 
     store: RecordStore
     command: Sequence[str]

@@ -25,7 +25,8 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Metric:
-    """One family. Its name, kind (gauge or counter) and help are documented in docs/farm.md, which a test checks."""
+    """One family.
+    Its name, kind (gauge or counter) and help are documented in docs/farm.md, which a test checks."""
 
     name: str
     kind: str

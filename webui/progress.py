@@ -16,8 +16,9 @@ QUIET_S = 120.0
 
 @dataclass(frozen=True)
 class Progress:
-    """`rate` is search trials a second, `eta_s` what is left of the budget at that rate (both None when not
-    known). `quiet_s` how long ago a running run was last heard of, when that is suspiciously long."""
+    """How far a run is.
+    `rate` is search trials a second, `eta_s` what is left of the budget at that rate (both None when not known).
+    `quiet_s` how long ago a running run was last heard of, when that is suspiciously long."""
 
     rate: float | None
     eta_s: float | None

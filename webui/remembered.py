@@ -26,8 +26,8 @@ _KEPT = (200, 404)
 
 
 class Freshness:
-    """Marks of what the store serves, each taken after it was asked for. Where the database has to be asked, those who
-    ask while one is being taken share the next. Of one event loop."""
+    """Marks of what the store serves, each taken after it was asked for.
+    Where the database has to be asked, those who ask while one is being taken share the next. Of one event loop."""
 
     def __init__(self, watch: ChangeWatch) -> None:
         self._watch = watch

@@ -27,7 +27,8 @@ a test holds this to the routes."""
 
 
 def area_of(path: str) -> Area | None:
-    """The area that a path belongs to; None for what any token may ask. Raises Forbidden for a path of no area."""
+    """The area that a path belongs to; None for what any token may ask.
+    Raises Forbidden for a path of no area."""
     if path.startswith(_API):
         word = path.removeprefix(_API).partition("/")[0]
         if word in _ALWAYS:
@@ -41,8 +42,8 @@ def area_of(path: str) -> Area | None:
 
 
 def check_scopes(scopes: Scopes, path: str, query: Mapping[str, str]) -> None:
-    """Raise Forbidden for a request that the token is not for. Routes look at what a body says, and at models, with
-    `check_release` and `check_model`."""
+    """Raise Forbidden for a request that the token is not for.
+    Routes look at what a body says, and at models, with `check_release` and `check_model`."""
     if scopes.whole or (area := area_of(path)) is None:
         return
     if scopes.areas and area not in scopes.areas:

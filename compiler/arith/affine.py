@@ -11,7 +11,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def as_affine(expr: PrimExpr, variables: Sequence[n.Var]) -> tuple[tuple[int, ...], PrimExpr] | None:
-    """(coefficients, rest) with expr = sum(coefficient * variable) + rest and `rest` free of the variables.
+    """Return (coefficients, rest): expr = sum(coefficient * variable) + rest, `rest` free of variables.
 
     One coefficient for each of `variables`, in order. None when `expr` is not of that form. `rest` is an
     `IntImm` where it is a constant.

@@ -56,8 +56,8 @@ def undefined_vars(node: Node, defs: Sequence[n.Var] = ()) -> list[n.Var]:
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether functions keep the rules of scheduled TensorIR (see `compiler.tir.verify`), or, where no blocks are
-    left, of loops. With `assert_mode` the first broken rule is raised as an IRError."""
+    """Return whether functions keep the rules of scheduled TensorIR, or of loops where no blocks are left.
+    See `compiler.tir.verify`. With `assert_mode` the first broken rule is raised as an IRError."""
     for func in prim_funcs(obj).values() if isinstance(obj, IRModule) else [obj]:
         blocks = any(isinstance(node, n.BlockRealize) for node in walk(func.body))
         try:
@@ -72,7 +72,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
 def get_block_access_region(
     block: n.Block, buffer_var_map: Mapping[n.Var, n.Buffer] | None = None
 ) -> list[list[n.BufferRegion]]:
-    """[reads, writes, opaque accesses] found from the body of `block`. The last list is always empty: a buffer is
-    only reached by loads and stores here."""
+    """[reads, writes, opaque accesses] found from the body of `block`.
+    The last list is always empty: a buffer is only reached by loads and stores here."""
     reads, writes = accesses(block)
     return [list(reads), list(writes), []]

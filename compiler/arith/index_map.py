@@ -45,8 +45,8 @@ class IndexMap(Node):
         return IndexMap(initial, tuple(map(ops.as_expr, places)))
 
     def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[PrimExpr]:
-        """Return where the element at `indices` lies, simplified with what `analyzer` knows of them. Raises IRError for
-        a wrong number of them."""
+        """Return where the element at `indices` lies, simplified with what `analyzer` knows of them.
+        Raises IRError for a wrong number of them."""
         if len(indices) != len(self.initial_indices):
             raise IRError(f"{self} maps {len(self.initial_indices)} indices, {len(indices)} are given")
         given = {var: ops.cast(var.dtype, index) for var, index in zip(self.initial_indices, indices)}
@@ -54,7 +54,8 @@ class IndexMap(Node):
         return [knowing.simplify(substitute(place, given)) for place in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """The smallest shape that holds every element of a buffer of `shape`. Raises IRError when that is unknown."""
+        """The smallest shape that holds every element of a buffer of `shape`.
+        Raises IRError when that is unknown."""
         domains, analyzer = self._domains(shape)
         found = []
         for place in self.final_indices:
@@ -79,17 +80,18 @@ class IndexMap(Node):
         )
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """Return the inverse map for a buffer of constant `shape`. Raises IRError where two elements share a place,
-        where a place has no element, or where the map does more than split, join and reorder indices."""
+        """Return the inverse map for a buffer of constant `shape`.
+        Raises IRError where two elements share a place, where a place has no element, or where the map does more
+        than split, join and reorder indices."""
         back, beyond = self.non_surjective_inverse(shape)
         if not ops.is_const(beyond, 0):
             raise IRError(f"{self} has no inverse: places where {beyond} have no element")
         return back
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
-        """Return the inverse map for a buffer of constant `shape`, and the condition, in its indices, under which a
-        place is padding and holds no element. Raises IRError where two elements meet, or where this is more than
-        splitting, joining and reordering of indices."""
+        """Return the inverse map for a buffer of constant `shape`, and the condition of its padding.
+        The condition, in the buffer's indices, is true for a place that holds no element. Raises IRError where two
+        elements meet, or where this is more than splitting, joining and reordering of indices."""
         sizes = [ops.as_int(s) for s in shape]
         if len(sizes) != len(self.initial_indices) or any(s is None or s < 1 for s in sizes):
             raise IRError(f"{self}: inverse needs {len(self.initial_indices)} positive constant sizes")

@@ -20,7 +20,7 @@ Interval = tuple[Lin, Lin]
 
 
 def relax(t: Normal, x: Lin, domains: Domains) -> Interval | None:
-    """The least and greatest value of `x` while each variable of `domains` runs over its (least, greatest).
+    """Return the least and greatest value of `x` while each variable of `domains` runs over its range.
 
     Exact for sums of distinct variables, else a superset. None where no bound is known.
     """

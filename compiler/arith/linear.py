@@ -214,7 +214,7 @@ def same_expr(a: Node, b: Node) -> bool:
 
 
 def expr_key(expr: Node) -> Hashable:
-    """Return a key that is equal for expressions of the same structure over the same variables and buffers."""
+    """Return a key that is equal for expressions of one structure over the same variables and buffers."""
     match expr:
         case n.Var():
             return id(expr)

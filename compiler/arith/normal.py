@@ -28,7 +28,7 @@ _LEAVES = frozenset({n.IntImm, n.FloatImm, n.StringImm})
 
 
 class Bindings:
-    """Known facts of variables: constant bounds, symbolic ranges (least, greatest), values; and conditions."""
+    """Known facts of variables: constant bounds, ranges in symbols (least, greatest), values; conditions."""
 
     def __init__(self, keep_unit_vars: bool = False) -> None:
         self.keep_unit_vars = keep_unit_vars

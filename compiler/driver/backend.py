@@ -38,18 +38,20 @@ class Lowered:
 
 
 class Backend(ABC):
-    """The compiler's side of a target kind. What loads and runs its artifacts is a `DeviceBackend` of the runtime."""
+    """The compiler's side of a target kind.
+    What loads and runs its artifacts is a `DeviceBackend` of the runtime."""
 
     def complete(self, target: Target) -> Target:
         """Return `target` with nothing left open. Raises CodegenError for one that no code can be made for."""
         return target
 
     def checked(self, target: Target) -> Target:
-        """Return `target`. Raises TargetError for a name in it that the code generator does not know, as a CPU's."""
+        """Return `target`.
+        Raises TargetError for a name in it that the code generator does not know, as a CPU's."""
         return target
 
     def vector_bits(self, target: Target) -> int:
-        """Return the width of the vectors that vectorized loops become: this machine's, unless the target is a CPU."""
+        """Return the width of the vectors that loops become: this machine's, unless the target is a CPU."""
         return target.vector_bits if target.is_cpu else Target.host().vector_bits
 
     def prepare(self, module: IRModule) -> IRModule:

@@ -52,12 +52,11 @@ def lower(
     binds: Mapping[Tensor, n.Buffer] | None = None,
     simple_mode: bool = False,
 ) -> IRModule:
-    """Lower a te schedule (with its `args`), a TensorIR schedule, a PrimFunc or an IRModule to loops over flat
-    buffers.
+    """Lower a te or TensorIR schedule, a PrimFunc or an IRModule to loops over flat buffers.
 
-    `name` names the function of a schedule or a PrimFunc; `binds` chooses the buffer of a tensor;
-    `simple_mode` leaves out passes that only make code faster, for a shorter text. Vector widths are those of
-    the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
+    A te schedule comes with its `args`. `name` names the function of a schedule or a PrimFunc; `binds` chooses the
+    buffer of a tensor; `simple_mode` leaves out passes that only make code faster, for a shorter text. Vector widths
+    are those of the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
     schedule without args, ScheduleError for an illegal schedule, LoweringError.
     """
     target = Target.current_or_default().resolved()

@@ -103,8 +103,8 @@ def build_graph(
 
 
 def unscheduled(mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None) -> IRModule:
-    """Return the graph as kernels that a build for `target` schedules. Arguments that are constants, named in their
-    attribute `layout_free_buffers`, may be kept in another layout."""
+    """Return the graph as kernels that a build for `target` schedules.
+    Arguments that are constants, named in their attribute `layout_free_buffers`, may be kept in another layout."""
     module = _module(mod)
     with target:
         if params:
@@ -120,7 +120,7 @@ def compile_module(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
 ) -> VMExecutable | Module:
-    """Compile a module: graphs become an executable for a `VirtualMachine`, kernels alone a module that runs.
+    """Compile a module: graphs for a `VirtualMachine`, kernels alone to a module that runs.
 
     Functions of graphs are machine code where they can be, as `build_graph` has it with the `exec_mode` "compiled".
     Raises what `relax.build` and `build` raise.

@@ -43,9 +43,9 @@ def _not_prepared(funcs: Sequence[n.PrimFunc], target: Target) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelSchedules:
-    """`find` looks a schedule up, `pick` chooses one that nobody has tried. `prepare` is told all kernels that `pick`
-    is going to be asked for: it may work on several at a time. `sized` has kernels for a function whose sizes only a
-    call tells."""
+    """`find` looks a schedule up, `pick` chooses one that nobody has tried.
+    `prepare` is told all kernels that `pick` is going to be asked for: it may work on several at a time. `sized` has
+    kernels for a function whose sizes only a call tells."""
 
     find: Question = _nothing
     pick: Question = _nothing
@@ -116,7 +116,7 @@ def _picked(func: n.PrimFunc, target: Target) -> n.PrimFunc:
 
 
 def separate_kernels(func: n.PrimFunc) -> list[n.PrimFunc]:
-    """The kernels that `func` is scheduled as on a CPU: itself, or its parts where it has several products or sums."""
+    """Return the kernels that `func` is scheduled as on a CPU: itself, or a part for each product or sum."""
     return (parts_of(func) if _is_picked_for(func) else []) or [func]
 
 

@@ -81,9 +81,10 @@ class ObjectGeneric:
 
 
 def convert_to_object(value: Any, span: object = None) -> Any:
-    """`value` as an object: numbers become constants, strings `String`s, lists and tuples `Array`s, dicts `Map`s.
+    """Return `value` as an object.
 
-    Raises ArgumentError for a value that no object can stand for.
+    Numbers become constants, strings `String`s, lists and tuples `Array`s, dicts `Map`s. Raises ArgumentError for a
+    value that no object can stand for.
     """
     match value:
         case Object() | Device() | DataType() | None:

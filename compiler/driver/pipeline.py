@@ -61,7 +61,8 @@ class Lowering:
 
 @dataclass(frozen=True, slots=True)
 class PassRow:
-    """A registered pass at its place. It runs `when` the run asks for it, on functions that are not `unless`."""
+    """A registered pass at its place.
+    It runs `when` the run asks for it, on functions that are not `unless`."""
 
     function: Callable[..., Any]
     when: Callable[[Lowering], bool] | None = None
@@ -224,7 +225,8 @@ def _passes_under(context: PassContext, run: Lowering) -> list[Pass]:
 
 
 def gpu_stages(module: IRModule) -> Iterator[IRModule]:
-    """The lowered module after each pass of `GPU`. A pass that the current context leaves out changes nothing."""
+    """The lowered module after each pass of `GPU`.
+    A pass that the current context leaves out changes nothing."""
     context = PassContext.active() or PassContext()
     for row in GPU:
         made = pass_of(row.function).make()

@@ -26,9 +26,9 @@ _MOST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class SizedKernels:
-    """`kernels` are scheduled, take a function's arrays in its order, and are for constant sizes or for any. `rule`
-    picks one by its place; a pick that is no place is the function itself. `order` says for each symbol of the rule
-    which of the function's sizes it is."""
+    """Scheduled `kernels` of a function, for constant sizes or for any, and the `rule` that picks one.
+    The kernels take the function's arrays in its order. The rule picks by place; a pick that is no place is the
+    function itself. `order` says for each symbol of the rule which of the function's sizes it is."""
 
     kernels: tuple[n.PrimFunc, ...]
     rule: SizeRule
@@ -38,7 +38,8 @@ class SizedKernels:
 def with_sized_kernels(
     kernels: Mapping[GlobalVar, n.PrimFunc], sized: Mapping[GlobalVar, SizedKernels]
 ) -> dict[GlobalVar, n.PrimFunc]:
-    """The functions of a module with those of `sized` beside them. Raises CodegenError where they do not fit."""
+    """The functions of a module with those of `sized` beside them.
+    Raises CodegenError where they do not fit."""
     made = dict(kernels)
     for name, found in sized.items():
         func = kernels.get(name)

@@ -73,9 +73,10 @@ class Analyzer:
         self._core.bind(var, expr)
 
     def update(self, var: n.Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
-        """Say between which numbers `var` lies. What else is known of it is kept only with a range from `bind`.
+        """Say between which numbers `var` lies.
 
-        Raises IRError for values that are not bounded, and for modular sets.
+        What else is known of it is kept only with a range from `bind`. Raises IRError for values that are not bounded,
+        and for modular sets.
         """
         if not isinstance(info, ConstIntBound) or info.min_value == _NEG_INF or info.max_value == _POS_INF:
             raise IRError("update takes a ConstIntBound with two ends", hint="analyzer.constraint_scope says the rest")
@@ -126,8 +127,8 @@ class Analyzer:
         return self._core.can_prove(expr < upper_bound)
 
     def int_set(self, expr: PrimExpr, dom_map: Mapping[n.Var, IntervalSet]) -> IntervalSet:
-        """Give the values of `expr` while the variables of `dom_map` run over their sets. Raises IRError where no
-        bound is known."""
+        """Give the values of `expr` while the variables of `dom_map` run over their sets.
+        Raises IRError where no bound is known."""
         spans = {v: (s.min_value, self._core.simplify(s.max_value - s.min_value + 1)) for v, s in dom_map.items()}
         found = self._core.int_set(expr, spans)
         if found is None:

@@ -25,7 +25,8 @@ ENTRY = "main"
 
 
 class GraphRuntime:
-    """One network on one device: its inputs, and its outputs after a run. Indexed, it gives functions by name."""
+    """One network on one device: its inputs, and its outputs after a run.
+    Indexed, it gives functions by name."""
 
     def __init__(self, module: VMExecutable | Module, device: Device) -> None:
         """Raises MissingFunctionError for a module without a function "main"."""
@@ -283,7 +284,8 @@ class GraphModule:
 
 
 class GraphModuleDebug(GraphModule):
-    """A network whose kernels' results are looked at. What is printed goes to no files, so `dump_root` is not used."""
+    """A network whose kernels' results are looked at.
+    What is printed goes to no files, so `dump_root` is not used."""
 
     def __init__(self, module: Any, device: Any = None, graph_json_str: Any = None, dump_root: Any = None) -> None:
         super().__init__(module)

@@ -15,9 +15,9 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 def with_index_dtype(func: n.PrimFunc, dtype: str) -> n.PrimFunc:
-    """Return the function with sizes, loops and indices of `dtype` in place of int32. Values keep their types.
+    """Return the function with sizes, loops and indices of `dtype` in place of int32.
 
-    Raises IRError for a type that is not int32 or int64.
+    Values keep their types. Raises IRError for a type that is not int32 or int64.
     """
     if dtype not in (_NARROW, "int64"):
         raise IRError(f"indices are int32 or int64, not {dtype!r}")

@@ -37,9 +37,9 @@ class IntSet:
 def estimate_region_upper_bound(
     region: Sequence[n.Range], var_dom: Domains, predicate: PrimExpr | bool = True
 ) -> list[IntervalSet]:
-    """Return for each dimension an interval that holds all that the region reaches while the variables run.
+    """Return for each dimension an interval that holds all that the region reaches.
 
-    Raises IRError where a dimension has no known bounds.
+    The variables run over their domains. Raises IRError where a dimension has no known bounds.
     """
     analyzer, domains = _narrowed(var_dom, predicate)
     found = []
@@ -55,7 +55,7 @@ def estimate_region_upper_bound(
 def estimate_region_strict_bound(
     region: Sequence[n.Range], var_dom: Domains, predicate: PrimExpr | bool = True
 ) -> list[IntervalSet] | None:
-    """Return for each dimension the interval of exactly what the region reaches; None where it is no such box."""
+    """Return for each dimension exactly the interval that the region reaches; None where it is no box."""
     _, domains = _narrowed(var_dom, predicate)
     seen: set[n.Var] = set()
     for item in region:

@@ -19,7 +19,8 @@ from compiler.tir.visit import free_vars
 
 
 class IterMapLevel(IntEnum):
-    """The required kind of mapping: one to one up to steps and an offset, onto its outputs, or of independent parts."""
+    """The required kind of mapping: one to one up to steps and an offset, onto its outputs, or of parts.
+    The parts are independent ones."""
 
     Bijective = 0
     Surjective = 1

@@ -65,10 +65,10 @@ def detect_clip_bound(expr: PrimExpr, var_list: list[n.Var]) -> list[PrimExpr | 
 def deduce_bound(
     var: n.Var, cond: PrimExpr, hint_map: Mapping[n.Var, IntervalSet], relax_map: Mapping[n.Var, IntervalSet]
 ) -> IntervalSet:
-    """Give the values of `var` for which `cond`, a linear comparison, holds whatever the variables of `relax_map` are.
+    """Give the values of `var` for which the linear comparison `cond` holds.
 
-    An end that is not bounded is `neg_inf` or `pos_inf`; an empty set, from `pos_inf` to `neg_inf`, says that nothing
-    was found.
+    It holds whatever the variables of `relax_map` are. An end that is not bounded is `neg_inf` or `pos_inf`; an empty
+    set, from `pos_inf` to `neg_inf`, says that nothing was found.
     """
     analyzer = Analyzer()
     found = _ends(cond, var)

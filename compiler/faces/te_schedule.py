@@ -23,7 +23,8 @@ _made: deque[tuple[n.Stmt, Schedule]] = deque(maxlen=16)
 
 
 def InferBound(sch: Schedule) -> Map:
-    """Give the range of every axis: of a stage that is attached to another, what one iteration there needs."""
+    """Give the range of every axis.
+    Of a stage that is attached to another, it is what one iteration there needs."""
     found: dict[n.IterVar, n.Range] = {}
     for stage, op in _computed(sch):
         axes = (*op.axis, *op.reduce_axis)

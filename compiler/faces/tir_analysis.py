@@ -16,7 +16,8 @@ from compiler.tir import ops
 
 
 def calculate_allocated_bytes(func_or_mod: n.PrimFunc | IRModule) -> dict[str, dict[str, int]]:
-    """Give the bytes that each function allocates, by memory scope. Sizes that are not known count as nothing."""
+    """Give the bytes that each function allocates, by memory scope.
+    Sizes that are not known count as nothing."""
     if isinstance(func_or_mod, n.PrimFunc):
         return {"main": _allocated(func_or_mod)}
     funcs = {var.name_hint: func for var, func in func_or_mod.functions.items()}
@@ -52,8 +53,8 @@ def _points(block: n.Block) -> int:
 
 
 def is_pure_function(func: n.PrimFunc) -> bool:
-    """Whether a function does nothing but compute: it writes only memory that it allocates, and calls nothing that has
-    effects."""
+    """Return whether a function does nothing but compute.
+    It writes only memory that it allocates, and calls nothing that has effects."""
     own = {node.buffer_var for node in walk(func.body) if isinstance(node, n.Allocate)}
     own |= {buffer.data for node in walk(func.body) if isinstance(node, n.Block) for buffer in node.alloc_buffers}
     for node in walk(func.body):

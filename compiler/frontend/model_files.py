@@ -19,7 +19,8 @@ ENTRY = "main"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model. `inputs` are the names of main's parameters; `outputs` those of its results, where the file has some."""
+    """A model.
+    `inputs` are the names of main's parameters; `outputs` those of its results, where the file has some."""
 
     name: str
     module: IRModule
@@ -27,7 +28,8 @@ class ModelFile:
     outputs: tuple[str, ...] = ()
 
     def with_sizes(self, sizes: Mapping[str, int]) -> ModelFile:
-        """The model with symbolic dimensions fixed, given by name. Raises IRError for one that it does not have."""
+        """The model with symbolic dimensions fixed, given by name.
+        Raises IRError for one that it does not have."""
         if not sizes:
             return self
         main = _main(self.module, self.name)

@@ -172,7 +172,8 @@ class ExprWriter:
         return found
 
     def all_lanes(self, expr: PrimExpr, write: Callable[[], str]) -> str:
-        """The name of a list with the lanes of `expr`, which `write` gives the source of; made once in a statement."""
+        """Return the name of a list with the lanes of `expr`, made once in a statement.
+        `write` gives the source of the lanes."""
         found = None if self._shared is None else self._shared.get(expr)
         if found is None:
             found = ValueCode(self.name_of(ValueCode(write())))

@@ -48,7 +48,8 @@ def c_call(name: str, result: str, dtypes: Sequence[str], args: Sequence[Any]) -
 
 
 def c_address(memory: memoryview, start: int, length: int) -> int:
-    """The address `start` bytes into `memory`. Raises LoweringError where not all of the `length` bytes are in it."""
+    """The address `start` bytes into `memory`.
+    Raises LoweringError where not all of the `length` bytes are in it."""
     if start < 0 or start + length > memory.nbytes:
         raise LoweringError(f"an address of bytes [{start}, {start + length}) of memory that has {memory.nbytes}")
     return ctypes.addressof(ctypes.c_char.from_buffer(memory.cast("B"))) + start

@@ -57,7 +57,8 @@ def compile_func(func: n.PrimFunc) -> Callable[..., None]:
 
 
 def compile_with(func: n.PrimFunc, writer: StmtWriter, names: Mapping[str, Any]) -> Callable[..., None]:
-    """Compile the source that `writer` writes for a function. It may use `names` besides the interpreter's own."""
+    """Compile the source that `writer` writes for a function.
+    It may use `names` besides the interpreter's own."""
     source, labels = _source(func, writer)
     scope = {**_SCOPE, **names}
     exec(compile(source, "<interpreted function>", "exec"), scope)  # source is our own output

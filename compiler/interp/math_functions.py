@@ -44,7 +44,8 @@ def float16_bits(x: float) -> int:
 
 
 def bfloat16_bits(x: float) -> int:
-    """Return the bits of the bfloat16 nearest to x, rounded once: an inexact float32 in between is rounded to odd."""
+    """Return the bits of the bfloat16 nearest to x, rounded once.
+    An inexact float32 in between is rounded to odd."""
     near = round_float32(x)
     bits: int = struct.unpack("<I", struct.pack("<f", near))[0]
     if x != x:
@@ -93,7 +94,8 @@ def float_floormod(a: float, b: float) -> float:
 
 
 def floor_div(a: int, b: int) -> int:
-    """Divide rounding down. The quotient by 0 is 0, as is the remainder, because machine code must not trap."""
+    """Divide rounding down.
+    The quotient by 0 is 0, as is the remainder, because machine code must not trap."""
     return a // b if b else 0
 
 
@@ -302,8 +304,8 @@ def reinterpret(value: Any, source: str, target: str) -> Any:
 
 
 def tile_product(group: int, dtype: str, c: list[Any], a: list[Any], b: list[Any]) -> list[Any]:
-    """c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g] for i, j and k of 16: what a matrix unit adds to a tile of sums. Those
-    of float32 are rounded after each group."""
+    """Return c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g] for i, j and k of 16.
+    It is what a matrix unit adds to a tile of sums. Those of float32 are rounded after each group."""
     total = np.array(c, dtype).reshape(16, 16)
     left = np.array(a, "float64" if dtype == "float32" else dtype).reshape(16, 16, group)
     right = np.array(b, left.dtype).reshape(16, 16, group)

@@ -69,8 +69,8 @@ class Thread:
     _groups: list[list[Copy]] = field(default_factory=list)
 
     def copy_later(self, target: Any, at: int, source: Any, start: int, count: int, held: bool) -> None:
-        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`. What it
-        writes to may be overwritten from now on: nobody may still read it."""
+        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`.
+        What it writes to may be overwritten from now on: nobody may still read it."""
         for i in range(count):
             target.begin(at + i)
         self._begun.append((target, at, [source[start + i] for i in range(count)] if held else [0] * count))
@@ -105,10 +105,10 @@ def launch(
     memories: Mapping[str, memoryview],
     written: Set[str],
 ) -> None:
-    """Run `kernel(thread, **memories)` for each thread of each block, x running fastest. Accesses to memory that it
-    writes, which `written` names, are watched.
+    """Run `kernel(thread, **memories)` for each thread of each block, x running fastest.
 
-    Raises RaceError, DivergentBarrier, and what the kernel raises.
+    Accesses to memory that it writes, which `written` names, are watched. Raises RaceError, DivergentBarrier, and what
+    the kernel raises.
     """
     now = Moment()
     seen = {

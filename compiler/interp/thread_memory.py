@@ -26,9 +26,9 @@ class RaceError(LoweringError):
 
 
 class Moment:
-    """The thread that runs, and its phase, which is an interval between barriers of one block. Phases are counted on
-    from block to block, so one number, `stamp`, says which thread made an access and when. `first` is the first number
-    of the block, `start` that of the phase."""
+    """The thread that runs, and its phase, which is an interval between barriers of one block.
+    Phases are counted on from block to block, so one number, `stamp`, says which thread made an access and when.
+    `first` is the first number of the block, `start` that of the phase."""
 
     __slots__ = ("first", "stamp", "start")
 

@@ -154,7 +154,8 @@ class IRModule(Node):
         return text.printed(self, None, show_meta, indent_spaces, options)
 
     def astext(self, show_meta_data: bool = True, annotate: object = None) -> str:
-        """Return the module as text, without large constants. Both options are accepted for compatibility with TVM."""
+        """Return the module as text, without large constants.
+        Both options are accepted for compatibility with TVM."""
         return self.script()
 
     def __repr__(self) -> str:

@@ -63,8 +63,8 @@ class ObjectPath:
         return len(self) <= len(other) and other.get_prefix(len(self)) == self
 
     def follow(self, root: Any) -> Any:
-        """Return the object to which the path leads from `root`. If a step is missing, return the last object on the
-        way."""
+        """Return the object to which the path leads from `root`.
+        If a step is missing, return the last object on the way."""
         found = root
         for length in range(2, len(self) + 1):
             try:

@@ -33,7 +33,8 @@ class StructuralDifference(AssertionError, ValueError):
 
 
 def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None:
-    """Raise StructuralDifference, naming where they differ first, unless `a` and `b` have the same structure."""
+    """Raise StructuralDifference unless `a` and `b` have the same structure.
+    The error names where they differ first."""
     matcher = _Matcher(map_free_vars)
     if matcher.equal(a, b) or matcher.difference is None:
         return

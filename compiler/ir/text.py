@@ -42,7 +42,7 @@ _functions_now: ContextVar[Mapping[type, FunctionLines]] = ContextVar("functions
 
 
 def register_function(cls: type[Node], lines: FunctionLines) -> None:
-    """Print functions of a class by `lines(func, name)`, which gives the lines of a definition of that name."""
+    """Print functions of a class by `lines(func, name)`, which gives the lines of its definition."""
     _functions[cls] = lines
 
 
@@ -89,7 +89,8 @@ def _rule(rules: dict[type, R], cls: type) -> R | None:
 
 
 def script(node: Any, name: str | None = None) -> str:
-    """The text of a function, module, or another node that its dialect prints. Raises IRError for anything else."""
+    """The text of a function, module, or another node that its dialect prints.
+    Raises IRError for anything else."""
     cls = type(node)
     lines = _rule(_functions, cls)
     if lines is not None:
@@ -124,7 +125,8 @@ def module_text(module: Any) -> str:
 
 
 def value_text(value: Any, of: Callable[[Any], str | None] | None = None) -> str:
-    """An attribute or annotation value. `of` prints what it knows, with the names at hand, and None for the rest."""
+    """An attribute or annotation value.
+    `of` prints what it knows, with the names at hand, and None for the rest."""
     match value:
         case dict():
             return "{" + ", ".join(f"{quote(str(k))}: {value_text(v, of)}" for k, v in value.items()) + "}"
@@ -155,7 +157,8 @@ _kept: ContextVar[dict[str, Any] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keeping() -> Iterator[dict[str, Any]]:
-    """Texts printed inside may leave out what is too large for text, such as an array. Gives what they left out."""
+    """Texts printed inside may leave out what is too large for text, such as an array.
+    Gives what they left out."""
     kept: dict[str, Any] = {}
     token = _kept.set(kept)
     try:
@@ -165,7 +168,8 @@ def keeping() -> Iterator[dict[str, Any]]:
 
 
 def keep(value: Any) -> str | None:
-    """Keep `value` beside the text, and give the expression that stands for it; None where nothing is kept."""
+    """Keep `value` beside the text, and give the expression that stands for it.
+    None where nothing is kept."""
     kept = _kept.get()
     if kept is None:
         return None
@@ -187,7 +191,8 @@ def register_metadata_writer(write: Callable[[dict[str, list[Any]]], str]) -> No
 
 
 def leave_out(kind: str, value: Any) -> str:
-    """The expression for a value that stands beside the text, in the metadata, under the name of its class."""
+    """Return the expression for a value that stands beside the text.
+    It stands in the metadata, under the name of its class."""
     held = _metadata.get()
     if held is None:
         return f"metadata[{quote(kind)}][...]"

@@ -114,7 +114,8 @@ def map_children(node: NodeT, f: Fn) -> NodeT:
 
 
 def map_value(value: object, f: Fn) -> object:
-    """Return what a field holds, with the nodes in it replaced by `f(node)`; the same object when nothing changed."""
+    """Return what a field holds, with the nodes in it replaced by `f(node)`.
+    It is the same object when nothing changed."""
     if isinstance(value, Node):
         return map_children(value, f) if value.CARRIER else f(value)
     if isinstance(value, tuple):

@@ -280,7 +280,7 @@ class BlockBuilder:
         return self._bind(self._normalizer.value(convert_to_expr(expr)), name_hint, block.dataflow)
 
     def emit_output(self, output: Any, name_hint: str = "") -> Var:
-        """Bind `output`, an expression or tuple or list of them, to a variable seen outside of its dataflow block."""
+        """Bind `output`, an expression, tuple or list of them, to a variable seen outside its dataflow block."""
         if not self._open_block("emit_output").dataflow:
             raise IRError(f"emit_output outside of a dataflow block{here()}", hint="use emit")
         return self._bind(self._normalizer.value(_output(output)), name_hint, False)
@@ -332,8 +332,8 @@ class BlockBuilder:
         return self._normalizer.argument(convert_to_expr(expr))
 
     def normalize_value(self, expr: Any) -> Any:
-        """Return `expr` in normal form, as the value of a binding. What a sequence in it binds is bound in the current
-        block."""
+        """Return `expr` in normal form, as the value of a binding.
+        What a sequence in it binds is bound in the current block."""
         return self._normalizer.value(convert_to_expr(expr))
 
     def lookup_binding(self, var: Var) -> RelaxExpr | None:

@@ -13,7 +13,7 @@ from compiler.tir import nodes as n
 
 
 class OpenBlock:
-    """A block that is being filled; `emitted` are nested expressions and the variables that stand for them."""
+    """A block being filled; `emitted` are nested expressions and the variables that stand for them."""
 
     __slots__ = ("bindings", "dataflow", "emitted")
 

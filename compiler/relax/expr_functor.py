@@ -426,7 +426,8 @@ class PyExprMutator:
     # --------------------------------------------------------------------------------- tools
 
     def visit_expr_post_order(self, expr: RelaxExpr) -> Any:
-        """Rewrite what `expr` is made of, and bring it into normal form. No override is called for `expr` itself."""
+        """Rewrite what `expr` is made of, and bring it into normal form.
+        No override is called for `expr` itself."""
         base: Callable[[PyExprMutator, Any], Any] = getattr(PyExprMutator, _method(expr))
         return self.builder_.normalize(base(self, expr))
 

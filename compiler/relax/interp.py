@@ -58,10 +58,10 @@ Value = Any
 
 
 def run(program: IRModule | Function, *args: Any, func: str = "main") -> Value:
-    """The value of a function, or of the function `func` of a module, for arrays, numbers and tuples of them.
+    """Return the value of a function, or of the function `func` of a module, for its arguments.
 
-    Raises ArgumentError where an argument does not fit, AssertionFailed where an assert_op does not hold, and
-    LoweringError for what cannot be run here.
+    These are arrays, numbers and tuples of them. Raises ArgumentError where an argument does not fit, AssertionFailed
+    where an assert_op does not hold, and LoweringError for what cannot be run here.
     """
     machine = Interpreter(program if isinstance(program, IRModule) else None)
     target = machine.function(func) if isinstance(program, IRModule) else program
@@ -69,7 +69,8 @@ def run(program: IRModule | Function, *args: Any, func: str = "main") -> Value:
 
 
 class Interpreter:
-    """Runs the functions of a module. Kernels made from te forms are cached by operator and argument shapes."""
+    """Runs the functions of a module.
+    Kernels made from te forms are cached by operator and argument shapes."""
 
     def __init__(self, module: IRModule | None = None, kernels: dict[tuple[Any, ...], Any] | None = None) -> None:
         """Run functions of `module`. Interpreters that are given one dictionary of `kernels` keep them together."""

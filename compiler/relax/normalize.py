@@ -70,7 +70,8 @@ class Normalizer:
         self._builder = builder
 
     def normal(self, expr: Any) -> Any:
-        """`expr` with arguments that are leaves, and with StructInfo. Raises IRError where it does not fit together."""
+        """`expr` with arguments that are leaves, and with StructInfo.
+        Raises IRError where it does not fit together."""
         rule = _RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr)

@@ -141,7 +141,8 @@ class DataflowBlockRewrite:
         return Function(old.params, self._body, old.ret_struct_info, old.is_pure, old.attrs, old.span)
 
     def mutate_irmodule(self, irmodule: IRModule) -> IRModule:
-        """A module with the new function in the place of the old. Raises IRError where the old one is not in it."""
+        """A module with the new function in the place of the old.
+        Raises IRError where the old one is not in it."""
         functions = dict(irmodule.functions)
         found = [gvar for gvar, func in functions.items() if func is self._original]
         if not found:

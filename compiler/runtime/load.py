@@ -28,9 +28,10 @@ _BITCODE = b"BC\xc0\xde"
 
 
 def load_artifact(artifact: Artifact) -> Module:
-    """Load an artifact's code by the backend of its target's kind: object code into this process, a GPU's when used.
+    """Load an artifact's code by the backend of its target's kind.
 
-    Raises ArtifactError when this machine cannot run it, or it is not what its manifest says.
+    Object code goes into this process; a GPU's is loaded when used. Raises ArtifactError when this machine cannot run
+    it, or it is not what its manifest says.
     """
     target = Target(artifact.target)
     backend = DEVICE_BACKENDS.find(target.kind)
@@ -40,7 +41,7 @@ def load_artifact(artifact: Artifact) -> Module:
 
 
 def load_module(path: str, fmt: str = "") -> Module:
-    """Load a module from an artifact, an object, a shared library or a tar file, with the modules it imports.
+    """Load a module, and those it imports, from an artifact, an object, a shared library or a tar file.
 
     The file is what `save` or `export_library` wrote; its contents decide, `fmt` only where they do not. Raises
     ArtifactError for a file that cannot be read, is damaged, or was not written by tunefarm.

@@ -28,7 +28,8 @@ def default_gpu_schedule(func: n.PrimFunc, threads: int = THREADS) -> n.PrimFunc
 
 
 def bind_blocks(sch: Schedule, threads: int = THREADS) -> None:
-    """Bind a loop around each block that is in no loop of threads, at most `threads` of them in a block of threads."""
+    """Bind a loop around each block that is in no loop of threads.
+    A block of threads has at most `threads` of them."""
     assert isinstance(sch.func.body, n.BlockRealize)
     for realize in tree.realizes(sch.func.body.block.body):
         _bind(sch, sch.get_block(realize.block.name_hint), threads)

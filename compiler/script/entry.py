@@ -20,11 +20,10 @@ _MODULE_MARK = re.compile(r"\bir_module\b")
 
 
 def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> BaseFunc | IRModule:
-    """The function or module that `text` defines, as `script()` prints it. Nothing of the text is executed.
+    """The function or module that `text` defines, as `script()` prints it.
 
-    The dialects' prefixes, such as `T`, and `I` need no import. `extra_vars`: values for names the text does not
-    define, such as sizes.
-    Raises ScriptError, which points into the text.
+    Nothing of the text is executed. The dialects' prefixes, such as `T`, and `I` need no import. `extra_vars`: values
+    for names the text does not define, such as sizes. Raises ScriptError, which points into the text.
     """
     if not isinstance(text, str):
         raise ScriptError(f"from_source needs text, not {type(text).__name__}")
@@ -36,10 +35,10 @@ def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> BaseF
 
 
 def read_decorated(func: Callable[..., Any], frame: FrameType, space: str, name: str) -> Any:
-    """The IR of the Python function `func`, which has the decorator `name` of the dialect `space` in `frame`.
+    """Return the IR of the Python function `func`, decorated with `name` of the dialect `space`.
 
-    The function's body never runs. In a class under `@I.ir_module` it is left for the class to read.
-    Raises ScriptError.
+    `frame` is the frame it stands in. The function's body never runs. In a class under `@I.ir_module` it is left for
+    the class to read. Raises ScriptError.
     """
     if _in_module(frame):
         return func
@@ -57,9 +56,9 @@ def read_definition(
 
 
 def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:
-    """Decorator: the class is read as a module; its functions have a dialect's decorator, as `@T.prim_func`.
+    """Read the decorated class as a module.
 
-    Raises ScriptError.
+    Its functions have a dialect's decorator, as `@T.prim_func`. Raises ScriptError.
     """
     if cls is None:
         return ir_module

@@ -98,7 +98,7 @@ def _array(text: str) -> tuple[Array, str]:
 
 
 def write_metadata(held: dict[str, list[Any]]) -> str:
-    """Arrays by the name of their class as the line of a text that `read_metadata` reads, in the older form."""
+    """Return arrays by the name of their class as a line that `read_metadata` reads, in the older form."""
     nodes: list[dict[str, Any]] = [{"type_key": ""}, {}]
     arrays: list[str] = []
     lists: list[int] = []

@@ -110,8 +110,8 @@ class Parser:
         return (space, ".".join(reversed(path))) if space is not None else None
 
     def call(self, node: ast.AST, space: str | None = None) -> str | None:
-        """Return the name `serial` of a call `T.serial(...)`, else None. `space` is the dialect, by default the
-        parser's own."""
+        """Return the name `serial` of a call `T.serial(...)`, else None.
+        `space` is the dialect, by default the parser's own."""
         found = self.member(node.func) if isinstance(node, ast.Call) else None
         return found[1] if found is not None and found[0] == (space or self.SPACE) else None
 
@@ -178,7 +178,8 @@ class Parser:
         self.fail(node, f"{ast.unparse(node)} has no place in a script")
 
     def special_call(self, node: ast.Call) -> tuple[Any] | None:
-        """Return, in a tuple, the value of a call that reads its arguments in its own way; None for any other call."""
+        """Return, in a tuple, the value of a call that reads its arguments in its own way.
+        None for any other call."""
         return None
 
     def attribute(self, node: ast.Attribute, owner: Any) -> Any:

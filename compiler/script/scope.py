@@ -10,7 +10,8 @@ _MISSING = object()
 
 
 class Scope:
-    """Names and what they stand for, innermost block first; `captured` are those of the code around the script."""
+    """Names and what they stand for, innermost block first.
+    `captured` are those of the code around the script."""
 
     def __init__(self, captured: Mapping[str, Any]) -> None:
         self._captured = captured

@@ -48,7 +48,7 @@ class GivenOption(Generic[T]):
 
 
 class KindOption(GivenOption[T]):
-    """An attribute of targets that answers with an option: the value given, else that of the kind, else `default`."""
+    """An attribute of targets that answers with an option: the value given, the kind's, or `default`."""
 
     def __get__(self, target: Any, owner: type | None = None) -> T:
         if target is None:

@@ -45,7 +45,7 @@ class BackendTable(Generic[T]):
         return row
 
     def find_for_device(self, device_type: str) -> T | None:
-        """Return the backend of the first target kind that runs on devices of this type, None where there is none."""
+        """Return the backend of the first target kind that runs on devices of this type, or None."""
         for kind in self._rows:
             if (known := find_kind(kind)) is not None and known.device == device_type:
                 return self.find(kind)
@@ -55,7 +55,8 @@ class BackendTable(Generic[T]):
         return None
 
     def register(self, kind: str, backend: T, override: bool = False) -> None:
-        """Add a row. Raises TargetError for an unknown kind, or one that has a backend when `override` is false."""
+        """Add a row.
+        Raises TargetError for an unknown kind, or one that has a backend when `override` is false."""
         if find_kind(kind) is None:
             raise TargetError(f"there is no target kind {kind!r}", hint="declare it first: register_kind(name, kind)")
         if kind in self._rows and not override:

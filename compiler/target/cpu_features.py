@@ -297,8 +297,8 @@ def _disable(features: set[str], name: str, implies: dict[str, tuple[str, ...]])
 
 
 def multiplies_pairs_fast(cpu: str, features: frozenset[str]) -> bool:
-    """Whether products of bfloat16 in pairs (`vdpbf16ps`) come faster than those of the same numbers as float32. Where
-    there are tiles for them, too, a kernel for pairs is what runs on a system that forbids tiles."""
+    """Return whether bfloat16 products in pairs (`vdpbf16ps`) are faster than as float32.
+    Where there are tiles for them, too, a kernel for pairs is what runs on a system that forbids tiles."""
     return "avx512bf16" in features and (cpu not in _SLOW_BFLOAT16 or "amx-bf16" in features)
 
 
@@ -364,9 +364,10 @@ def host_cpu() -> HostCPU:
 
 @lru_cache(maxsize=1)
 def told_features() -> frozenset[str]:
-    """The features that Linux says programs may use, by LLVM's names. LLVM is not loaded, which saves memory.
+    """The features that Linux says programs may use, by LLVM's names.
 
-    The list may be incomplete; `host_cpu` gives all. Empty where Linux does not tell.
+    LLVM is not loaded, which saves memory. The list may be incomplete; `host_cpu` gives all. Empty where Linux does not
+    tell.
     """
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:

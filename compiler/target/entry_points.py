@@ -41,8 +41,8 @@ def rows() -> Rows:
 
 
 def use_rows(given: Rows | None) -> None:
-    """Set what `rows` would read, such as a parent process's rows, which is quicker. None: read them again when
-    needed."""
+    """Set what `rows` would read, such as a parent process's rows, which is quicker.
+    None: read them again when needed."""
     global _rows
     _rows = given
     _loaded.clear()
@@ -71,7 +71,8 @@ def load(group: str, name: str) -> Any:
 
 
 def loadable(group: str) -> Iterator[tuple[str, Any]]:
-    """Yield each name of a group with what it stands for. One that cannot be imported is left out, with a warning."""
+    """Yield each name of a group with what it stands for.
+    One that cannot be imported is left out, with a warning."""
     for name in names(group):
         try:
             yield name, load(group, name)

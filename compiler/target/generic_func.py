@@ -11,8 +11,8 @@ from compiler.target.target import Target
 
 
 class GenericFunc:
-    """A function with one implementation for each key. A call uses the implementation for the first of the current
-    target's keys that has one, else the default."""
+    """A function with one implementation for each key.
+    A call uses the implementation for the first of the current target's keys that has one, else the default."""
 
     def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
         self.name = name
@@ -21,7 +21,8 @@ class GenericFunc:
         self._by_key: dict[str, Callable[..., Any]] = {}
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
-        """Set the function for all other targets. Raises TargetError when there is one that may not be replaced."""
+        """Set the function for all other targets.
+        Raises TargetError when there is one that may not be replaced."""
         if self._default is not None and not allow_override:
             raise TargetError(f"{self.name} already has a default", hint="pass allow_override=True to replace it")
         self._default = func
@@ -65,13 +66,14 @@ def get_native_generic_func(name: str) -> GenericFunc:
 
 
 def generic_func(fdefault: Callable[..., Any]) -> Any:
-    """Make a function generic. The result has `register(key or keys, func=None, override=False)`, also a decorator,
-    and `fdefault`, the function it was made of."""
+    """Make a function generic.
+    The result has `register(key or keys, func=None, override=False)`, also a decorator, and `fdefault`, the function
+    it was made of."""
     return _wrapped(GenericFunc(fdefault.__name__, fdefault), fdefault)
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate as `generic_func` does, for the generic function called `func_name`, whose default is replaced.
+    """Decorate as `generic_func` does, replacing the default of the generic function `func_name`.
 
     Implementations registered for keys before stay.
     """

@@ -294,7 +294,8 @@ def merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def filled(given: Mapping[str, OptionValue], machine: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """The options given, and those of a machine that they leave open; features of both, the given ones last."""
+    """Return the options given, and those of a machine that they leave open.
+    Features are those of both, the given ones last."""
     options = {**machine, **given}
     if merged := merge_mattr(name for of in (machine, given) for name in _features(of)):
         options["mattr"] = merged

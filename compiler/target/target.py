@@ -116,8 +116,8 @@ class Target:
     # -- options ---------------------------------------------------------------------------------
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The options by name: those given, and what its kind has where it does not say. The devices of a composite
-        target are targets. `keys` and `tag` are properties instead."""
+        """The options by name: those given, and what its kind has where it does not say.
+        The devices of a composite target are targets. `keys` and `tag` are properties instead."""
         kind = known_kind(self.kind)
         limits: dict[str, OptionValue] = dict(kind.limits)
         if kind.is_native and self.is_open:
@@ -387,7 +387,8 @@ _device_reader: Callable[[Any], Target] | None = None
 
 
 def read_devices_with(reader: Callable[[Any], Target]) -> None:
-    """Let `Target.from_device` ask `reader`. The runtime calls this: it knows devices, and targets do not know it."""
+    """Let `Target.from_device` ask `reader`.
+    The runtime calls this: it knows devices, and targets do not know it."""
     global _device_reader
     _device_reader = reader
 

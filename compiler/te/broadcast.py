@@ -48,8 +48,8 @@ def element(tensor: Tensor, indices: Sequence[Var]) -> PrimExpr:
 
 
 def binary(name: str, scalar: Scalar, what: str) -> Callable[[Any, Any], Any]:
-    """Return the function `name` of two tensors, which broadcasts them and computes each element with `scalar`. `what`
-    describes it for its docstring."""
+    """Return the function `name` of two tensors, which broadcasts them and applies `scalar`.
+    `what` describes it for its docstring."""
 
     def build(lhs: Any, rhs: Any) -> Any:
         if not isinstance(lhs, Tensor) and not isinstance(rhs, Tensor):

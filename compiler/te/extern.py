@@ -24,9 +24,9 @@ _CALLS_OUT = frozenset({"tir.tvm_call_packed", "tir.call_extern"})
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExternOp(Operation):
-    """An operation computed by the statement `body`, which reads `in_buffers` (the `inputs`) and writes `out_buffers`.
+    """An operation computed by the statement `body`: it reads `in_buffers` and writes `out_buffers`.
 
-    `temporaries` are buffers that it uses besides.
+    The `inputs` are what it reads. `temporaries` are buffers that it uses besides.
     """
 
     inputs: tuple[Tensor, ...] = ()
@@ -62,11 +62,11 @@ def extern(
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Tensors computed by the statement that `fcompute(ins, outs)` returns, mostly made with `tir.ir_builder`.
+    """Return tensors computed by the statement of `fcompute(ins, outs)`.
 
-    `ins` and `outs` are buffers. `shape` is one shape, or a list of them for several outputs, returned as a list.
-    `dtype` (one, or one an output) is the inputs' where they all have the same. Raises IRError, with the user's line,
-    when dtypes cannot be told, buffers do not fit, or the result is no statement.
+    It is mostly made with `tir.ir_builder`. `ins` and `outs` are buffers. `shape` is one shape, or a list of them for
+    several outputs, returned as a list. `dtype` (one, or one an output) is the inputs' where they all have the same.
+    Raises IRError, with the user's line, when dtypes cannot be told, buffers do not fit, or the result is no statement.
     """
     span = caller_span()
     where = f"extern {name!r}"
@@ -154,9 +154,9 @@ def only_reading(stmt: Stmt, inputs: Set[n.Var]) -> Stmt:
 
 
 def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]]:
-    """`stmt` without its allocations, and the buffers they were for: the block around it will declare them.
+    """Return `stmt` without its allocations, and their buffers.
 
-    Raises IRError when a size depends on a loop.
+    The block around it will declare them. Raises IRError when a size depends on a loop.
     """
     by_data = {node.buffer.data: node.buffer for node in walk(stmt) if isinstance(node, n.BufferLoad | n.BufferStore)}
     loops = {node.loop_var for node in walk(stmt) if isinstance(node, n.For)}

@@ -43,11 +43,10 @@ def intrin_op(
     attrs: Mapping[str, Any] | None,
     span: Span | None,
 ) -> ExternOp:
-    """Return the operation that calls an intrinsic at each point of `axes`, which are the first of the dimensions
-    `dims`.
+    """Return the operation that calls an intrinsic at each point of `axes`.
 
-    The intrinsic computes the other dimensions. A schedule treats the operation as one written by hand. Raises IRError
-    for regions that do not fit.
+    They are the first of the dimensions `dims`. The intrinsic computes the other dimensions. A schedule treats the
+    operation as one written by hand. Raises IRError for regions that do not fit.
     """
     parts = _parts(call, name, span)
     intrin = parts.intrin

@@ -17,7 +17,8 @@ _READ = 1  # the mask of an address that is only read through
 
 
 def over_buffers(stmt: Stmt, swap: Mapping[n.Buffer, n.Buffer]) -> Stmt:
-    """Replace buffers in `stmt`: in accesses, and in the strides and offsets from which addresses are computed."""
+    """Replace buffers in `stmt`.
+    They stand in accesses, and in the strides and offsets from which addresses are computed."""
     values: dict[n.Var, PrimExpr] = {}
     for old, new in swap.items():
         values[old.data] = new.data
@@ -50,7 +51,7 @@ def addressed(stmt: Stmt) -> set[n.Var]:
 
 
 def written_by_address(stmt: Stmt) -> set[n.Var]:
-    """Return the data variables of the buffers whose address `stmt` passes to a function that may write through it."""
+    """Return the data variables of buffers that `stmt` lets a function write through their address."""
     written: set[n.Var] = set()
 
     def visit(node: Node) -> None:

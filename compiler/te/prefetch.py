@@ -17,9 +17,9 @@ CACHE_LINE = 64  # bytes: what one prefetch fetches
 
 
 def fetch_ahead(path: tree.Path, buffer: n.Buffer, offset: int) -> Stmt | None:
-    """Prefetches of what the loop of `path` will read of `buffer` `offset` iterations later. If the loop does not read
-    `buffer` but computes a tensor of its shape, the places that it will write are fetched. None if neither is so. A
-    line of the cache is fetched once; nothing outside the buffer is."""
+    """Prefetches of what the loop of `path` will read of `buffer` `offset` iterations later.
+    If the loop does not read `buffer` but computes a tensor of its shape, the places that it will write are fetched.
+    None if neither is so. A line of the cache is fetched once; nothing outside the buffer is."""
     loop = loop_at(path)
     read = [
         access(region, realize, tree.loops_around(loop, realize)[1:])

@@ -32,7 +32,8 @@ def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:
 
 
 def with_body(op: ComputeOp, body: Sequence[PrimExpr]) -> ComputeOp:
-    """Return `op` with the same axes and another body. Outputs that share a reduction keep sharing its axes."""
+    """Return `op` with the same axes and another body.
+    Outputs that share a reduction keep sharing its axes."""
     return ComputeOp(op.name, op.tag, op.attrs, op.span, op.axes, tuple(body))
 
 

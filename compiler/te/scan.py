@@ -26,10 +26,10 @@ from compiler.tir.nodes import IterType, IterVar, ProducerLoad, Range, Var
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScanOp(Operation):
-    """Row t of each state computed from its earlier rows, for each t of `scan_axis`; `init` are the first rows.
+    """Row t of each state, computed from its earlier rows for each t of `scan_axis`.
 
-    `spatial_axis_` are the axes of the other dimensions, of all states in turn: the axes of the updates, which have the
-    loops, are what a schedule splits.
+    `init` are the first rows. `spatial_axis_` are the axes of the other dimensions, of all states in turn: the axes of
+    the updates, which have the loops, are what a schedule splits.
     """
 
     scan_axis: IterVar = field(default_factory=lambda: IterVar(None, Var("scan.idx"), IterType.ORDERED))
@@ -64,8 +64,8 @@ class ScanOp(Operation):
         )  # fmt: skip
 
     def body(self) -> list[Operation]:
-        """Return what is computed for each t, producers before consumers: the updates, and all they need of the
-        states."""
+        """Return what is computed for each t: the updates, and all they need of the states.
+        Producers come before consumers."""
         states = [t.op for t in self.state_placeholder]
         found = between([t.op for t in self.update], states, include_inputs=False)
         return found + [op for op in dict.fromkeys(t.op for t in self.update) if op not in found]
@@ -89,7 +89,7 @@ def scan(
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The tensors whose first rows are `init` and whose further rows are computed by `update` from rows before them.
+    """Return the tensors whose first rows are `init`; `update` computes the others from rows before them.
 
     Dimension 0 is the one scanned. `state_placeholder` stands for the result in `update`, which may read row t - 1 and
     earlier ones of it; `inputs` are tensors that the update reads besides, given for the record. Each may be a list, of

@@ -47,7 +47,8 @@ def tag_scope(tag: str) -> TagScope:
 
 
 def chosen(tag: str) -> str:
-    """Return the tag of a new stage: its own, else that of the enclosing scope. Raises IRError where there are both."""
+    """Return the tag of a new stage: its own, else that of the enclosing scope.
+    Raises IRError where there are both."""
     around = _current.get()
     if tag and around:
         raise IRError(

@@ -223,8 +223,8 @@ def topological(outputs: Sequence[Tensor]) -> list[Operation]:
 
 
 def between(outputs: Sequence[Operation], inputs: Sequence[Operation], include_inputs: bool) -> list[Operation]:
-    """The operations on a path from one of `inputs` to one of `outputs`, producers before consumers; the inputs
-    themselves only when `include_inputs`."""
+    """Return the operations on a path from one of `inputs` to one of `outputs`.
+    Producers come before consumers. The inputs themselves are among them only when `include_inputs`."""
     after: set[Operation] = set(inputs)
     found: list[Operation] = []
     for op in topological([op.output(0) for op in outputs]):

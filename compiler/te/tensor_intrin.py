@@ -16,9 +16,9 @@ from compiler.tir.nodes import PrimExpr, Stmt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
-    """`body` computes all of `op` from `inputs`, whose elements are in `buffers` (inputs, then outputs). Of a
-    reduction, `reduce_init` sets the outputs to the unit and `reduce_update` adds to them, where they are given.
-    `temporaries` are buffers that the statements use besides."""
+    """`body` computes all of `op` from `inputs`, whose elements are in `buffers` (inputs, then outputs).
+    Of a reduction, `reduce_init` sets the outputs to the unit and `reduce_update` adds to them, where they are
+    given. `temporaries` are buffers that the statements use besides."""
 
     name: str
     op: ComputeOp
@@ -49,7 +49,7 @@ class TensorIntrin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntrinCall:
-    """A call of an intrinsic: the result of a function of `te.compute` whose elements the intrinsic computes."""
+    """A call of an intrinsic: what a `te.compute` function returns whose elements the intrinsic computes."""
 
     intrin: TensorIntrin
     args: tuple[Any, ...]

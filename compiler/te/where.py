@@ -54,7 +54,8 @@ def here() -> str:
 
 @contextmanager
 def placing(what: str, span: Span | None) -> Iterator[None]:
-    """Add to errors of the user's function that defines `what` its line: the one that raised them, else `span`."""
+    """Add its line to errors of the user's function that defines `what`.
+    It is the line that raised them, else `span`."""
     try:
         yield
     except IRError as error:

@@ -24,8 +24,8 @@ _NAMES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8
 
 @dataclass(frozen=True, slots=True)
 class WarpTile:
-    """A block computes `m` x `n` results, `k` products of each at a time, by `warps` (along m, along n). Shared memory
-    holds `stages` steps along k."""
+    """A block computes `m` x `n` results, `k` products of each at a time, by `warps` (along m, along n).
+    Shared memory holds `stages` steps along k."""
 
     m: int = 128
     n: int = 128
@@ -50,7 +50,8 @@ class WarpTile:
         return -(-k // self.k)
 
     def check(self, k: int, element: int = 2) -> None:
-        """Raise IRError unless sums of `k` products of operands of so many bytes an element are made of such tiles."""
+        """Raise IRError unless sums of `k` products are made of such tiles.
+        The operands have so many bytes an element."""
         rows, columns = self.warp
         whole = rows > 0 and columns > 0 and rows % 16 == columns % 16 == self.k * element % _DEPTH_BYTES == 0
         chunks = [size * self.k * element // CHUNK_BYTES for size in (self.m, self.n)]

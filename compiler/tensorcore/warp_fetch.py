@@ -36,8 +36,8 @@ def axes_at(group: Group, number: PrimExpr) -> dict[n.Var, PrimExpr]:
 
 
 def place(stage: PrimExpr, shape: tuple[int, int], row: PrimExpr, chunk: PrimExpr, size: int) -> PrimExpr:
-    """Where a chunk of `size` elements of a tile's row starts in shared memory: chunks of neighbouring rows change
-    places."""
+    """Return where a chunk of `size` elements of a tile's row starts in shared memory.
+    Chunks of neighbouring rows change places."""
     rows, width = shape
     chunks = width // size
     turns = min(chunks & -chunks, 8)  # a power of two that divides them; eight chunks span all banks
@@ -47,8 +47,9 @@ def place(stage: PrimExpr, shape: tuple[int, int], row: PrimExpr, chunk: PrimExp
 
 @dataclass(frozen=True)
 class WarpFetch:
-    """Writes how all threads fill a stage. `tile`: along the operand's own axis and along k. `own` and `depth` are the
-    axes of these, `batch` says where the others are; `thread` is the number of the thread of `threads`."""
+    """Writes how all threads fill a stage.
+    `tile`: along the operand's own axis and along k. `own` and `depth` are the axes of these, `batch` says where the
+    others are; `thread` is the number of the thread of `threads`."""
 
     operand: WarpOperand
     own: Group

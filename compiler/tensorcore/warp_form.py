@@ -34,9 +34,9 @@ Group = tuple[WarpAxis, ...]
 
 @dataclass(frozen=True, slots=True)
 class WarpOperand:
-    """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold. `lanes` of them along
-    k, or else along the operand's own axis, lie side by side where one begins at a multiple of `lanes`. They are as
-    many as one copy takes, 1 where each is fetched by itself."""
+    """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold.
+    `lanes` of them along k, or else along the operand's own axis, lie side by side where one begins at a multiple of
+    `lanes`. They are as many as one copy takes, 1 where each is fetched by itself."""
 
     buffer: Buffer
     index: PrimExpr
@@ -70,8 +70,9 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class WarpProduct(Form):
-    """`value` is what is stored to element number `index` of `out`, in terms of the axes and of `total`, the sum.
-    `paired`: two neighbours along n, the first of them even, are stored side by side."""
+    """A product: `value` is stored to element number `index` of `out`.
+    It is in terms of the axes and of `total`, the sum. `paired`: two neighbours along n, the first of them even, are
+    stored side by side."""
 
     total: Var
     value: PrimExpr
@@ -102,8 +103,8 @@ def stored(form: Form, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr
 
 
 def grouped(axes: Group, reduced: Group, operands: tuple[WarpOperand, WarpOperand], index: PrimExpr) -> Form | None:
-    """Each of a sum's axes in its group. n has the axis along which the output's elements, at `index`, are neighbours.
-    None where the axes are not those of a product."""
+    """Return each of a sum's axes in its group; None where they are not those of a product.
+    n has the axis along which the output's elements, at `index`, are neighbours."""
     first, second = operands
     steps = _strides(index, axes)
     in_first, in_second = ({*free_vars(x.index), *(v for c in x.valid for v in free_vars(c))} for x in (first, second))

@@ -21,8 +21,8 @@ def run(call: PrimExpr) -> Stmt:
 
 
 def in_threads(body: Stmt, buffers: Iterable[n.Buffer], axes: Iterable[tuple[n.Var, str, int]]) -> Stmt:
-    """`body` with the memory of a block and its threads, in each of the threads along `axes` (variable, tag, extent),
-    the first of which is the innermost."""
+    """Return `body` with the memory of a block and its threads, in each of the threads along `axes`.
+    An axis is (variable, tag, extent); the first is the innermost."""
     for buffer in buffers:
         body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
     for var, tag, extent in axes:
@@ -38,8 +38,8 @@ def plain_function(
     transposed: bool,
     kernel: Callable[[WarpProduct], Stmt],
 ) -> n.PrimFunc:
-    """The function of X, W and C whose body is the `kernel` of a plain product; `sizes` as (m, n, k). Raises IRError
-    for results of another dtype than the sums', float32 or int32, and for floats the operands'."""
+    """The function of X, W and C whose body is the `kernel` of a plain product; `sizes` as (m, n, k).
+    Raises IRError for results of another dtype than the sums', float32 or int32, and for floats the operands'."""
     m, n_, k = sizes
     allowed = ("int32",) if dtype in BYTES else ("float32", dtype)
     chosen = allowed[0] if out_dtype is None else out_dtype

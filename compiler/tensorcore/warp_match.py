@@ -38,9 +38,9 @@ _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
 def warp_product(func: n.PrimFunc) -> WarpProduct | None:
-    """Return what `func` computes, where that is one product for tensor cores and what is made of it element by
-    element. The product is of float16 or bfloat16, summed as float32 whatever the sums' dtype is, or of bytes with sums
-    in int32."""
+    """Return what `func` computes, where that is one product for tensor cores and what is made of it.
+    That is made element by element. The product is of float16 or bfloat16, summed as float32 whatever the sums'
+    dtype is, or of bytes with sums in int32."""
     steps = _steps(func)
     if steps is None:
         return None

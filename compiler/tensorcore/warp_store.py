@@ -26,7 +26,8 @@ class Results:
     tile: tuple[int, int]
 
     def row(self, row: PrimExpr, pairs: list[tuple[PrimExpr, int]]) -> Stmt:
-        """Pairs of a row: columns 2 p and the next, whose sums are number `first` and the next, of each (p, first)."""
+        """Return pairs of a row: columns 2 p and the next.
+        Their sums are number `first` and the next, of each (p, first)."""
         stored = seq(*(self._pair(row, pair, first) for pair, first in pairs))
         return _where(row, self.product.sizes[1], self.tile[0], stored)
 

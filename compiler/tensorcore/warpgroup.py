@@ -34,9 +34,9 @@ _EVEN = 8  # elements: rows of matrices start at multiples of 16 bytes
 
 @dataclass(frozen=True, slots=True)
 class WarpgroupTile:
-    """A block computes `m` x `n` results at a time, `k` products of each in a step, by `groups` warpgroups along m.
-    Shared memory holds `stages` steps. At most `blocks` blocks share the tiles; `raster` rows of tiles are made
-    together, so that their operands are found in the second-level cache."""
+    """A tile: a block computes `m` x `n` results at a time, by `groups` warpgroups along m.
+    It sums `k` products of each in a step. Shared memory holds `stages` steps. At most `blocks` blocks share the
+    tiles; `raster` rows of tiles are made together, so that their operands are found in the second-level cache."""
 
     m: int = 128
     n: int = 256
@@ -63,12 +63,13 @@ class WarpgroupTile:
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes of shared memory, barriers included, each kind of which is rounded up as the pieces of shared
-        memory are."""
+        """Return the bytes of shared memory, barriers included.
+        Each kind is rounded up as the pieces of shared memory are."""
         return 2 * self.stages * (self.m + self.n) * self.k + 2 * ptx.ALIGN
 
     def check(self, *, transposed: bool = False) -> None:
-        """Raise IRError for a tile that no kernel is made of; `transposed`: the second operand lies in rows along n."""
+        """Raise IRError for a tile that no kernel is made of.
+        `transposed`: the second operand lies in rows along n."""
         columns = ROW if transposed else 8
         possible = (
             self.groups in (1, 2)
@@ -93,7 +94,8 @@ class WarpgroupTile:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """An operand that lies in memory as a matrix: rows of its own axis along k, or `transposed`, rows of k along it."""
+    """An operand that lies in memory as a matrix: rows of its own axis along k, or the other way round.
+    The other way round it is `transposed`: rows of k along its own axis."""
 
     buffer: n.Buffer
     shape: tuple[int, int]
@@ -101,8 +103,9 @@ class Matrix:
 
 
 def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
-    """The operands of a product that warpgroups compute: one of float16 or bfloat16 matrices, the first of which lies
-    along k, with rows that start at multiples of 16 bytes. None for another."""
+    """Return the operands of a product that warpgroups compute; None for another.
+    It is one of float16 or bfloat16 matrices, the first of which lies along k, with rows that start at multiples of
+    16 bytes."""
     left, right = _matrix(product.left, product.m, product), _matrix(product.right, product.n, product)
     if product.b or left is None or right is None or left.transposed or left.buffer.data is right.buffer.data:
         return None
@@ -162,8 +165,8 @@ def dense(
 
 
 def kernel(product: WarpProduct, tile: WarpgroupTile) -> Stmt:
-    """Return what computes a product, as a function's body. Raises IRError for a tile that is none, and for a product
-    of other matrices than `matrices` tells of."""
+    """Return what computes a product, as a function's body.
+    Raises IRError for a tile that is none, and for a product of other matrices than `matrices` tells of."""
     found = matrices(product)
     if found is None:
         raise IRError(

@@ -11,9 +11,10 @@ from compiler.tir import ops
 
 
 def summed_wide(func: n.PrimFunc) -> n.PrimFunc:
-    """Return `func` with the sums of a product of narrow floats in float32, rounded once; other functions as they are.
+    """Return `func` with the sums of a product of narrow floats in float32, rounded once.
 
-    So tensor cores sum them. Long sums in float16 would be further from the truth than what they are compared with.
+    Other functions stay as they are. So tensor cores sum them. Long sums in float16 would be further from the truth
+    than what they are compared with.
     """
     product = warp_product(func)
     if product is None or product.left.bytes != 2:

@@ -178,8 +178,8 @@ class IRBuilder:
         return BufferVar(self, buf)
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
-        """Memory at an address: its variable, `.asobject()`, is for the caller to make a parameter or to bind. It has
-        one dimension of unknown length."""
+        """Memory at an address: its variable, `.asobject()`, is for the caller to make a parameter or to bind.
+        It has one dimension of unknown length."""
         size = n.SizeVar(f"{name}_size")
         return BufferVar(self, n.decl_buffer((size,), content_type, name, scope=scope))
 
@@ -199,7 +199,8 @@ def _condition(value: Any, what: str) -> PrimExpr:
 
 
 def closed(items: list[Stmt | Callable[[Stmt], Stmt]]) -> Stmt:
-    """The statements one after another; one that is a function is called with all behind it, as the body it holds."""
+    """Return the statements one after another.
+    One that is a function is called with all behind it, as the body it holds."""
     rest: list[Stmt] = []
     for item in reversed(items):
         rest = [item, *rest] if isinstance(item, Stmt) else [item(seq(*rest))]

@@ -19,11 +19,11 @@ _OPERATIONS = (n.Add, n.Sub, n.Mul, n.Div, n.Mod, n.FloorDiv, n.FloorMod, n.Min,
 
 
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
-    """Arithmetic operations on values that running a statement, a function, or each function of a module once takes.
+    """Count the arithmetic operations of running a statement, function, or each function of a module once.
 
-    Sums, products, quotients, extremes and comparisons count one a lane; conversions, intrinsic calls, indices and
-    bounds count nothing. The longer side of a branch counts. A loop annotated with "estimated_flops" counts as that
-    number. Raises IRError for a loop whose extent is not known, and for `while`.
+    Those on values count. Sums, products, quotients, extremes and comparisons count one a lane; conversions, intrinsic
+    calls, indices and bounds count nothing. The longer side of a branch counts. A loop annotated with "estimated_flops"
+    counts as that number. Raises IRError for a loop whose extent is not known, and for `while`.
     """
     match stmt_or_mod:
         case IRModule():
@@ -67,8 +67,9 @@ def _flops(node: Node) -> float:
 
 
 def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1) -> int:
-    """The most bytes of temporary memory that `func` holds at one time, each allocation rounded up to a multiple of
-    `workspace_byte_alignment`; "local" memory, which is registers, counts too. Symbolic sizes count nothing."""
+    """Return the most bytes of temporary memory that `func` holds at one time.
+    Each allocation is rounded up to a multiple of `workspace_byte_alignment`; "local" memory, which is registers,
+    counts too. Symbolic sizes count nothing."""
     return _peak(func.body, workspace_byte_alignment)
 
 
@@ -94,8 +95,8 @@ def _bytes(extents: tuple[PrimExpr, ...], dtype: str, alignment: int) -> int:
 
 
 def detect_buffer_access_lca(func: PrimFunc) -> Mapping[n.Buffer, Stmt | None]:
-    """For each buffer that `func` uses, the innermost loop or block around all its uses; None where that is the
-    function itself."""
+    """Return the innermost loop or block around all uses of each buffer that `func` uses.
+    None where that is the function itself."""
     found: dict[n.Buffer, tuple[Stmt, ...]] = {}
 
     def use(buffer: n.Buffer, around: tuple[Stmt, ...]) -> None:

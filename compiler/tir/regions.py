@@ -65,7 +65,8 @@ Linear = tuple[dict[Hashable, int], int]
 
 
 def linear(expr: PrimExpr) -> Linear:
-    """Return (coefficient of each atom, constant) of `expr`. Whatever is not a sum or a multiple is an atom."""
+    """Return (coefficient of each atom, constant) of `expr`.
+    Whatever is not a sum or a multiple is an atom."""
     match expr:
         case n.IntImm():
             return {}, expr.value

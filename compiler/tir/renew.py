@@ -11,8 +11,8 @@ from compiler.tir.nodes import PrimExpr, PrimFunc
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
-    """Copy `func` with all its parameters, variables, buffers and block variables made anew. Both can then stand in one
-    function, or be changed independently."""
+    """Copy `func` with all its parameters, variables, buffers and block variables made anew.
+    Both can then stand in one function, or be changed independently."""
     return _Renewer().function(func)
 
 

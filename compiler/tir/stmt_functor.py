@@ -33,8 +33,8 @@ def post_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
 
 
 def pre_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
-    """Call `fvisit` on every statement and expression under `node`, parents first; where it returns False, what
-    is under that node is left out."""
+    """Call `fvisit` on every statement and expression under `node`, parents first.
+    Where it returns False, what is under that node is left out."""
     seen: set[int] = set()
 
     def go(current: Node) -> None:
@@ -54,9 +54,9 @@ def ir_transform(
     postorder: Callable[[Node], Node | None] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Node:
-    """`stmt` rewritten: `preorder(node)` may give a replacement, which is not descended into; `postorder(node)` sees
-    each rebuilt node. None keeps the node. `only_enable`: the node types that both are called for, such as
-    "tir.For"."""
+    """Rewrite `stmt` by `preorder(node)` and `postorder(node)`; None keeps a node.
+    What `preorder` gives is not descended into; `postorder` sees each rebuilt node. `only_enable`: the node types
+    that both are called for, such as "tir.For"."""
     enabled = None if only_enable is None else {_node_type(name) for name in only_enable}
 
     def limited(f: Callable[[Node], Node | None] | None) -> Callable[[Node], Node | None] | None:

@@ -33,7 +33,8 @@ Over = Literal["function", "module"]
 
 
 class PrimFuncPass(FunctionPass):
-    """A pass over each TensorIR function by itself: `function(func, mod, context)`. None removes the function."""
+    """A pass over each TensorIR function by itself: `function(func, mod, context)`.
+    None removes the function."""
 
     of = n.PrimFunc
 
@@ -62,10 +63,11 @@ def prim_func_pass(
 
 @dataclass(frozen=True, slots=True)
 class TirPass:
-    """A registered pass: `function(func)`, with `vector_bits` and what `options` give as keywords where it takes them.
+    """A registered pass: `function(func)`.
 
-    `gives` says which rules of `compiler.tir.verify` hold of its result. Passes of level 0 are needed for code, those
-    of level 1 only make it faster.
+    It also takes `vector_bits` and what `options` give as keywords, where it has them. `gives` says which rules of
+    `compiler.tir.verify` hold of its result. Passes of level 0 are needed for code, those of level 1 only make it
+    faster.
     """
 
     title: str
@@ -94,7 +96,8 @@ class TirPass:
         return (lambda func: function(func, **settings)) if settings else function
 
     def make(self, *args: Any, **kwargs: Any) -> Pass:
-        """Make the pass for a `Sequential`, configured by the arguments and by the context that it will run under."""
+        """Make the pass for a `Sequential`, configured by the arguments and its context.
+        It is the context that the pass will run under."""
         function = self.function
         if self.over == "module":
             self.signature.bind(*args, **kwargs)

@@ -17,7 +17,7 @@ _NO_STMTS = frozenset({n.BufferStore, n.Evaluate})
 
 
 def walk_stmts(node: Node) -> Iterator[Stmt]:
-    """Yield every statement under `node`, itself first (pre-order), without the expressions that `walk` also yields."""
+    """Yield every statement under `node`, itself first, without the expressions that `walk` also yields."""
     stack: list[Node] = [node]
     pop, push = stack.pop, stack.append
     while stack:

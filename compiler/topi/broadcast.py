@@ -77,7 +77,8 @@ def truth(value: Any) -> PrimExpr:
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where `condition` holds (is not zero), else y; all three broadcast. Raises IRError when they do not."""
+    """x where `condition` holds (is not zero), else y; all three broadcast.
+    Raises IRError when they do not."""
     operands = [condition, x, y]
     shape: tuple[PrimExpr, ...] = ()
     for operand in operands:

@@ -40,9 +40,9 @@ def ones(shape: Any, dtype: str = "float32") -> Tensor:
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> Tensor:
-    """start, start + step, ... before `stop`; with one number, 0, 1, ... before it. Integers may be expressions.
+    """start, start + step, ... before `stop`; with one number, 0, 1, ... before it.
 
-    Raises IRError when `step` is 0, or unknown beside a symbolic bound of floats.
+    Integers may be expressions. Raises IRError when `step` is 0, or unknown beside a symbolic bound of floats.
     """
     first, last = (0, start) if stop is None else (start, stop)
     numbers = [_number(value) for value in (first, last, step)]
@@ -103,7 +103,8 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, dtype: 
 
 
 def eye(n: Any, m: Any = None, k: int = 0, dtype: str = "float32") -> Tensor:
-    """An n x m matrix (n x n unless given) with ones on the diagonal `k`: above the main one when positive."""
+    """Return an n x m matrix (n x n unless given) with ones on the diagonal `k`.
+    It is above the main one when positive."""
     check_dtype(dtype, "eye")
 
     def value(i: Var, j: Var) -> PrimExpr:
@@ -167,7 +168,8 @@ def hann_window(size: Any, periodic: bool = True, dtype: str = "float32") -> Ten
 def hamming_window(
     window_size: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, dtype: str = "float32"
 ) -> Tensor:
-    """The window alpha - beta cos(2 pi i / n), with n `window_size`, or `window_size` - 1 unless `periodic`."""
+    """Return the window alpha - beta cos(2 pi i / n).
+    n is `window_size`, or `window_size` - 1 unless `periodic`."""
     return _cosine_window("hamming_window", window_size, periodic, dtype, (alpha, beta))
 
 

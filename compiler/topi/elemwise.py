@@ -89,7 +89,8 @@ def cast(x: Tensor, dtype: str) -> Tensor:
 
 
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
-    """x limited to [a_min, a_max], which are numbers or expressions; integers to those inside its type's range."""
+    """Return x limited to [a_min, a_max], numbers or expressions.
+    Integers are limited to those inside the type's range."""
     low, high = _bound(a_min, x.dtype), _bound(a_max, x.dtype)
     result: Tensor = compute(
         x.shape, lambda *i: ops.maximum(ops.minimum(x(*i), high), low), name="T_clip", tag="elemwise"
@@ -115,7 +116,8 @@ def reinterpret(x: Tensor, dtype: str) -> Tensor:
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
-    """The sum of several tensors, with broadcasting. Raises IRError for none, and when shapes do not broadcast."""
+    """The sum of several tensors, with broadcasting.
+    Raises IRError for none, and when shapes do not broadcast."""
     if not xs:
         raise refusal("elemwise_sum", "needs at least one tensor")
     shape: tuple[PrimExpr, ...] = ()

@@ -78,10 +78,11 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
-    """The slices of `a` at points: `indices` is (M, ...) and holds in its first dimension the M numbers of a point.
+    """Return the slices of `a` at points.
 
-    The first `batch_dims` dimensions of `a` go with those behind M. Negative numbers count from the end. Raises
-    IRError when M is not a constant or is more than the dimensions left.
+    `indices` is (M, ...) and holds in its first dimension the M numbers of a point. The first `batch_dims` dimensions
+    of `a` go with those behind M. Negative numbers count from the end. Raises IRError when M is not a constant or is
+    more than the dimensions left.
     """
     need_integers("gather_nd", indices)
     depth = ops.as_int(indices.shape[0]) if indices.ndim else None
@@ -132,7 +133,7 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
 
 
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int | PrimExpr, axis: int, dtype: str) -> Tensor:
-    """A new dimension `axis` of size `depth` that holds `on_value` at the place `indices` says, else `off_value`.
+    """Add a dimension `axis` of size `depth`: `on_value` at the place `indices` says, else `off_value`.
 
     An index outside has `off_value` everywhere. Raises IRError unless indices are integers.
     """

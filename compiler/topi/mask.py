@@ -73,7 +73,8 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: float = 0, axi
 
 
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
-    """`a` with the first `seq_lengths[b]` elements along `seq_axis` backwards, for each b along `batch_axis`."""
+    """Return `a` with the first `seq_lengths[b]` elements along `seq_axis` backwards.
+    It is done for each b along `batch_axis`."""
     op = "reverse_sequence"
     (seq,) = normal_axes(op, seq_axis, a.ndim)
     (batch,) = normal_axes(op, batch_axis, a.ndim)
@@ -137,7 +138,8 @@ def matrix_set_diag(
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """Windows over the dimensions from `axis` on: their numbers first, then the windows as further dimensions."""
+    """Return windows over the dimensions from `axis` on.
+    Their numbers come first, then the windows as further dimensions."""
     op = "sliding_window"
     (first,) = normal_axes(op, axis, data.ndim)
     moved = data.shape[first:]

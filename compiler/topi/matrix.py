@@ -20,11 +20,12 @@ from compiler.topi.reduction import normal_axes
 def matmul(
     a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, out_dtype: str | None = None
 ) -> Tensor:
-    """C[..., i, j] = sum over k of A[..., i, k] * B[..., k, j], with numpy's broadcasting of the other dimensions.
+    """Return C[..., i, j] = sum over k of A[..., i, k] * B[..., k, j].
 
-    `a` is (..., M, K), or (..., K, M) when `transp_a`; `b` is (..., K, N), or (..., N, K) when `transp_b`; one of a
-    single dimension is a vector of K. The result is of `out_dtype` (the inputs' unless given), as which it is summed.
-    Raises IRError when the K's differ or the other dimensions do not broadcast.
+    The other dimensions broadcast as numpy's. `a` is (..., M, K), or (..., K, M) when `transp_a`; `b` is (..., K, N),
+    or (..., N, K) when `transp_b`; one of a single dimension is a vector of K. The result is of `out_dtype` (the
+    inputs' unless given), as which it is summed. Raises IRError when the K's differ or the other dimensions do not
+    broadcast.
     """
     if min(a.ndim, b.ndim) < 1:
         raise refusal("matmul", f"a product needs dimensions: {described(a, b)}")
@@ -64,8 +65,9 @@ def _read(tensor: Tensor, outer: Sequence[Var], kept: Var | None, k: IterVar, k_
 
 
 def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2) -> Tensor:
-    """The sum of products over dimensions of both. With `axes` a number, these are the last of `a` with the first of
-    `b`. Else they are those in axes[0] of `a` with those in axes[1] of `b`. Raises IRError when sizes differ."""
+    """The sum of products over dimensions of both.
+    With `axes` a number, these are the last of `a` with the first of `b`. Else they are those in axes[0] of `a` with
+    those in axes[1] of `b`. Raises IRError when sizes differ."""
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise refusal("tensordot", f"axes {axes} of {described(a, b)}")

@@ -16,7 +16,8 @@ from compiler.topi.reduction import Axis, normal_axes
 
 
 def squeeze(a: Tensor, axis: Axis = None) -> Tensor:
-    """`a` without its dimensions of size 1, or without those in `axis`. Raises IRError when one's size is not 1."""
+    """`a` without its dimensions of size 1, or without those in `axis`.
+    Raises IRError when one's size is not 1."""
     if axis is None:
         dims = [d for d, size in enumerate(a.shape) if ops.as_int(size) == 1]
     else:
@@ -77,7 +78,8 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors, of one shape and dtype, as slices along a new dimension `axis`. Raises IRError when they differ."""
+    """The tensors, of one shape and dtype, as slices along a new dimension `axis`.
+    Raises IRError when they differ."""
     if not tensors:
         raise IRError("stack needs at least one tensor" + here())
     first = tensors[0]

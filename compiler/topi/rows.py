@@ -47,7 +47,8 @@ def int64(value: Any) -> PrimExpr:
 
 @contextmanager
 def rows(ib: IRBuilder, shape: Sequence[PrimExpr], axis: int, cells: int = 0) -> Iterator[Row]:
-    """A parallel loop over the rows of a tensor of `shape` along `axis`, each with `cells` mutable numbers."""
+    """Loop in parallel over the rows of a tensor of `shape` along `axis`.
+    Each row has `cells` mutable numbers."""
     outer = [size for d, size in enumerate(shape) if d != axis]
     count = int64(product(outer))
     store = ib.allocate("int64", (count, -(-cells // _LINE) * _LINE), "cells") if cells else None

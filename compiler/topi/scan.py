@@ -65,7 +65,7 @@ def _scan(
         return ib.get()
 
     def across(ins: Any, outs: Any) -> Stmt:
-        """Sums of neighbours in memory at the same time: a part of the last dimension, at every place along `dim`."""
+        """Sum neighbours in memory at the same time: a part of the last dimension, at each place along `dim`."""
         ib = create()
         values, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
         last = data.ndim - 1

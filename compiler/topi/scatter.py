@@ -123,10 +123,11 @@ def _at_points(op: str, data: Tensor, indices: Tensor, updates: Tensor, mode: st
 
 
 def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-    """numpy's `data[indices] = values`, or `+= values` (counting repeated points) when `accumulate`, in a copy.
+    """Return numpy's `data[indices] = values` in a copy; `+= values` when `accumulate`.
 
-    `indices` are integer tensors that broadcast, for the first dimensions; `values` broadcasts to what they choose.
-    Negative indices count from the end. Raises IRError when shapes or dtypes do not fit.
+    That counts repeated points. `indices` are integer tensors that broadcast, for the first dimensions; `values`
+    broadcasts to what they choose. Negative indices count from the end. Raises IRError when shapes or dtypes do not
+    fit.
     """
     op = "index_put"
     given = list(indices)
@@ -220,9 +221,10 @@ def _divide(out: BufferVar, place: tuple[PrimExpr, ...], count: BufferVar) -> No
 def sparse_to_dense(
     sparse_indices: Tensor, output_shape: Sequence[Any], sparse_values: Tensor, default_value: Any = 0
 ) -> Tensor:
-    """A tensor of `output_shape` full of `default_value`, with `sparse_values` at the points of `sparse_indices`.
+    """Return a tensor full of `default_value`, with `sparse_values` at the points of `sparse_indices`.
 
-    Points are rows of a matrix (or one dimension of positions, or one number). Raises IRError when they do not fit.
+    Its shape is `output_shape`. Points are rows of a matrix (or one dimension of positions, or one number). Raises
+    IRError when they do not fit.
     """
     op = "sparse_to_dense"
     need_integers(op, sparse_indices)
@@ -250,9 +252,9 @@ def sparse_to_dense(
 
 
 def take_backward(grad: Tensor, data: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
-    """The gradient of `data` in take(data, indices, axis): slices of `grad` added up where they were taken from.
+    """Return the gradient of `data` in take(data, indices, axis).
 
-    Indices outside are left out.
+    Slices of `grad` are added up where they were taken from. Indices outside are left out.
     """
     op = "take_backward"
     need_integers(op, indices)

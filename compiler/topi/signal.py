@@ -16,9 +16,10 @@ from compiler.topi.checks import differ, modulo, need_dtype, need_floats, need_r
 
 
 def dft(re_data: Tensor, im_data: Tensor, inverse: Any = False) -> list[Tensor]:
-    """The discrete Fourier transform along the last dimension, of real and imaginary parts: [real, imaginary].
+    """Take the discrete Fourier transform along the last dimension: [real, imaginary].
 
-    `inverse` turns the other way and divides by the size. Raises IRError when the parts differ.
+    It is that of real and imaginary parts. `inverse` turns the other way and divides by the size. Raises IRError when
+    the parts differ.
     """
     need_floats("dft", re_data)
     need_dtype("dft", re_data.dtype, im_data)

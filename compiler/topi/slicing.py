@@ -100,11 +100,12 @@ def strided_slice(
     slice_mode: str = "end",
     assume_inbound: bool = False,
 ) -> Tensor:
-    """`a[begin:end:strides]` in the first dimensions, or in `axes`, with Python's rules for negative numbers.
+    """Return `a[begin:end:strides]` in the first dimensions, or in `axes`.
 
-    With `slice_mode` "size", `end` is the number of elements (all that are left when negative) and strides are 1.
-    Bounds may be expressions, which are taken not to be negative; with `assume_inbound` they are taken to be inside
-    too, so that a symbolic slice has `end - begin` elements. Raises IRError on a stride of 0.
+    Negative numbers follow Python's rules. With `slice_mode` "size", `end` is the number of elements (all that are left
+    when negative) and strides are 1. Bounds may be expressions, which are taken not to be negative; with
+    `assume_inbound` they are taken to be inside too, so that a symbolic slice has `end - begin` elements. Raises
+    IRError on a stride of 0.
     """
     dims = list(range(len(begin))) if axes is None else [d + a.ndim if d < 0 else d for d in axes]
     steps = [1] * len(begin) if strides is None else list(strides) + [1] * (len(begin) - len(strides))
@@ -140,10 +141,10 @@ def strided_slice(
 
 
 def dynamic_strided_slice(a: Tensor, begin: Tensor, end: Tensor, strides: Tensor, output_shape: Any) -> Tensor:
-    """`a[begin:end:strides]` where the bounds are integer tensors, one number a dimension, known when it runs.
+    """Return `a[begin:end:strides]` where the bounds are integer tensors, known when it runs.
 
-    `output_shape` is the shape of the result: the caller knows it. Negative bounds count from the end, and all are
-    brought inside. Raises IRError when the bounds do not fit.
+    They have one number a dimension. `output_shape` is the shape of the result: the caller knows it. Negative bounds
+    count from the end, and all are brought inside. Raises IRError when the bounds do not fit.
     """
     for bound in (begin, end, strides):
         need_integers("dynamic_strided_slice", bound)

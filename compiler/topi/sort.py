@@ -96,9 +96,10 @@ _MERGE_CELLS = 6
 def merge_sort(
     ib: IRBuilder, row: Row, order: BufferVar, spare: BufferVar, size: PrimExpr, count: PrimExpr, no_swap: Any
 ) -> None:
-    """Fill a row of `order` with positions, the first `count` sorted so that `no_swap(first, second)` holds.
+    """Fill a row of `order` with positions, the first `count` of them sorted.
 
-    Runs of 1, 2, 4, ... positions are merged into `spare` and copied back. The first six cells of the row are used.
+    Then `no_swap(first, second)` holds. Runs of 1, 2, 4, ... positions are merged into `spare` and copied back. The
+    first six cells of the row are used.
     """
     width, start, left, right, middle, end = row.cells[:_MERGE_CELLS]
     with ib.for_range(ops.const(0, "int64"), size, "i") as i:
@@ -205,10 +206,11 @@ def _best(data: Tensor, dim: int, k: int, shape: list[PrimExpr], ascending: bool
 def searchsorted(
     sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: str = "int64"
 ) -> Tensor:
-    """Where each of `values` would be inserted into the last dimension of `sorted_sequence`, which is in order.
+    """Return where each of `values` would go into the last dimension of `sorted_sequence`.
 
-    A sequence of one dimension serves all values; otherwise the other dimensions must be those of `values`.
-    With `right` an equal value is inserted behind, else before. Raises IRError when shapes or dtypes do not fit.
+    That dimension is in order. A sequence of one dimension serves all values; otherwise the other dimensions must be
+    those of `values`. With `right` an equal value is inserted behind, else before. Raises IRError when shapes or dtypes
+    do not fit.
     """
     need_dtype("searchsorted", sorted_sequence.dtype, values)
     one = sorted_sequence.ndim == 1

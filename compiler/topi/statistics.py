@@ -16,7 +16,8 @@ from compiler.topi.reduction import max as largest
 
 
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean along `axis`, of integers rounded towards zero (as in TVM). 16-bit floats are summed as float32."""
+    """Return the mean along `axis`.
+    That of integers is rounded towards zero (as in TVM). 16-bit floats are summed as float32."""
     axes = normal_axes("mean", axis, data.ndim)
     total = sum(_wide(data), axes, keepdims)
     count = product([data.shape[d] for d in axes])
@@ -31,7 +32,8 @@ def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def variance(data: Tensor, axis: Axis = None, keepdims: bool = False, correction: float = 0) -> Tensor:
-    """The mean of the squares about the mean, the count less `correction`. float16 and bfloat16 as in `mean`."""
+    """Return the mean of the squares about the mean, the count less `correction`.
+    float16 and bfloat16 as in `mean`."""
     need_floats("variance", data)
     return _narrow(_variance(data, axis, keepdims, correction), data.dtype)
 

@@ -16,8 +16,8 @@ from compiler.topi.reduction import normal_axes
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """`a` with its dimensions in the order `axes`, reversed unless given. Raises IRError unless `axes` names
-    each dimension once."""
+    """`a` with its dimensions in the order `axes`, reversed unless given.
+    Raises IRError unless `axes` names each dimension once."""
     order = list(range(a.ndim))[::-1] if axes is None else [d + a.ndim if d < 0 else d for d in axes]
     if sorted(order) != list(range(a.ndim)):
         raise IRError(f"transpose of {shape_text(a.shape)} with axes {axes!r}" + here())

@@ -44,7 +44,8 @@ _BURST = 64  # reads from one executor before the others get a turn
 
 
 class ExecutorLinks:
-    """`emit` takes the events; `folder` holds the sessions' folders; `view_of` says whose blobs a session sees."""
+    """The links to executors.
+    `emit` takes the events; `folder` holds the sessions' folders; `view_of` says whose blobs a session sees."""
 
     def __init__(
         self,
@@ -184,9 +185,8 @@ class ExecutorLinks:
                     self._poll.want_write(process.stream.fileno(), process.waits_to_write)
 
     def begin(self, number: int, session: int) -> None:
-        """Give an executor a session, which stays in the folder the executor is set up in already. After a crash within
-        the session its files move there: an executor sees no other folder.
-        """
+        """Give an executor a session, which stays in the folder the executor is set up in already.
+        After a crash within the session its files move there: an executor sees no other folder."""
         self._sessions[number] = session
         home = self._homes.pop(number)
         if (folder := self._session_folders.get(session)) is not None:

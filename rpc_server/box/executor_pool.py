@@ -40,8 +40,9 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """`warm` spare executors stand by. A failed start is retried after `start_retry_s`, doubling. A spare that a
-    session took is replaced `refill_delay_s` later: starting one takes a core from the session's first calls."""
+    """`warm` spare executors stand by.
+    A failed start is retried after `start_retry_s`, doubling. A spare that a session took is replaced
+    `refill_delay_s` later: starting one takes a core from the session's first calls."""
 
     warm: int = 1
     refill_delay_s: float = 0.0
@@ -51,8 +52,8 @@ class PoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class WantedExecutor:
-    """Executors that are waited for: by sessions that lost theirs, and by clients that there is room for, whom spares
-    serve as well."""
+    """Executors that are waited for: by sessions that lost theirs, and by clients that there is room for.
+    Spares serve both."""
 
     sessions: int = 0
     clients: int = 0

@@ -44,8 +44,8 @@ class ServerFolder:
 
 
 def move_files(source: Path, home: Path) -> None:
-    """Move what a session that goes on has in its folder to another, whose owner gets it. Both are on one disk, and no
-    process has either open. What is more than a session has a use for stays behind."""
+    """Move what a session that goes on has in its folder to another, whose owner gets it.
+    Both are on one disk, and no process has either open. What is more than a session has a use for stays behind."""
     owner = home.stat()
     moved = []
     with os.scandir(source) as entries:
@@ -66,8 +66,9 @@ def move_files(source: Path, home: Path) -> None:
 
 
 def disk_usage(folder: Path) -> int:
-    """Bytes on disk below a folder that somebody else may be writing to. More files than a session has a use for, or
-    folders nested deeper, count as no end of bytes: looking at them must not take long."""
+    """Bytes on disk below a folder that somebody else may be writing to.
+    More files than a session has a use for, or folders nested deeper, count as no end of bytes: looking at them must
+    not take long."""
     used = files = 0
     waiting = [(str(folder), 0)]
     while waiting:

@@ -34,11 +34,12 @@ _END_S = 15.0
 
 
 def serve_all(options: ServerOptions) -> None:
-    """Run a server for each GPU and MIG instance of this machine until SIGINT, SIGTERM or the end of the lifeline.
+    """Run a server for each GPU and MIG instance of this machine.
 
-    Prints "GPU UUID: listening on HOST:PORT" for each. `options` are those of one server, but `port` is the first
-    one's, the others' follow; `name` gets "/0", "/1" and so on. The machine's memory and disk are shared out evenly;
-    the port file has a line for each server. Raises ServerStartError when there is no GPU, or none can be lent.
+    It ends at SIGINT, SIGTERM or the end of the lifeline. Prints "GPU UUID: listening on HOST:PORT" for each. `options`
+    are those of one server, but `port` is the first one's, the others' follow; `name` gets "/0", "/1" and so on. The
+    machine's memory and disk are shared out evenly; the port file has a line for each server. Raises ServerStartError
+    when there is no GPU, or none can be lent.
     """
     uuids = gpus_here()
     if not uuids:

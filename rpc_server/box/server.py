@@ -349,14 +349,14 @@ def _relay_link(
 
 
 class Server(ChildService):
-    """A server in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+    """A server in a child process, with TVM's constructor.
 
-    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. With `is_proxy`, host
-    and port are those of a relay that clients come through; `rpc.connect` finds the box there by its `key`.
-    `tracker_addr` is (host, port) of a tracker to lend the box through. `load_library` names shared libraries
-    for the executors, separated by ":"; `custom_addr` is the host that clients of the tracker are told.
-    `no_fork` makes no difference: executors are always spawned. Further `options` are ServerOptions fields.
-    Raises ServerStartError.
+    It ends with `terminate()`, or with this process. `port` is the bound port: the first free one of [port, port_end),
+    or any free one for port 0. With `is_proxy`, host and port are those of a relay that clients come through;
+    `rpc.connect` finds the box there by its `key`. `tracker_addr` is (host, port) of a tracker to lend the box through.
+    `load_library` names shared libraries for the executors, separated by ":"; `custom_addr` is the host that clients of
+    the tracker are told. `no_fork` makes no difference: executors are always spawned. Further `options` are
+    ServerOptions fields. Raises ServerStartError.
     """
 
     def __init__(

@@ -105,13 +105,13 @@ def watch_connections(front: zmq.Socket[bytes]) -> ConnectionGuard:
 
 
 class Supervisor:
-    """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
+    """Runs a box in one thread.
 
-    `front` is a bound ROUTER made by `prepare`, and `guard` its `watch_connections`, called before it was bound: it
-    takes both over. `folder` is a private folder the supervisor may fill and empty.
-    `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
-    used. Then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
-    revoked.
+    `run()` returns after `stop(reason)`, which any thread or signal handler may call. `front` is a bound ROUTER made by
+    `prepare`, and `guard` its `watch_connections`, called before it was bound: it takes both over. `folder` is a
+    private folder the supervisor may fill and empty. `info` gives the static part of BoxStatus. `who` names the holder
+    of the key a message came with, where keys are used. Then only clients may ask for more than the status, and `keys`
+    tells whose sessions end because theirs was revoked.
     """
 
     def __init__(

@@ -50,7 +50,8 @@ class TaskGroups:
         return (str(group / "cgroup.procs"),)
 
     def remove(self, number: int) -> None:
-        """Call when the executor has ended: kills what is left. A group that does not end stays for the next server."""
+        """Call when the executor has ended: kills what is left.
+        A group that does not end stays for the next server."""
         if self._home is not None:
             group = self._group(self._home, number)
             with contextlib.suppress(OSError):

@@ -39,12 +39,12 @@ def greeting(first: AnyMessage, timeout_s: float | None = None) -> list[Buffer]:
 
 
 class Connection:
-    """Connected once made. `first` is sent as request number 1 as soon as the other end speaks the protocol, before
-    this side hears that it does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already.
-    A relay that listens there is asked for the box that serves `key`.
+    """Connected once made.
 
-    Raises ConnectError when nothing that speaks the protocol answers in time, or the other end is not who `keys` says,
-    or does not let this machine in.
+    `first` is sent as request number 1 as soon as the other end speaks the protocol, before this side hears that it
+    does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already. A relay that listens there is asked
+    for the box that serves `key`. Raises ConnectError when nothing that speaks the protocol answers in time, or the
+    other end is not who `keys` says, or does not let this machine in.
     """
 
     def __init__(

@@ -29,8 +29,9 @@ _NEWS = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens. A relay that
-    listens there is asked for the box that serves `key`."""
+    """How to connect, wherever to.
+    `greeting`: what to say first, as soon as the other end listens. A relay that listens there is asked for the box
+    that serves `key`."""
 
     liveness: Liveness
     keys: PeerKeys | None = None
@@ -40,7 +41,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A socket that is connecting or connected, and the monitor of its news; `relayed`: it goes through a relay."""
+    """A socket that is connecting or connected, and the monitor of its news.
+    `relayed`: it goes through a relay."""
 
     socket: zmq.Socket[bytes]
     monitor: Monitor
@@ -52,9 +54,9 @@ class Line:
 
 
 class Ahead:
-    """A plain connection to a box, begun before it is known whether the box lets this side in: what takes time goes on
-    meanwhile. Made without a place, for what can be done before one is known. Hand it to `dial`, or close it.
-    """
+    """A plain connection to a box, begun before it is known whether the box lets this side in.
+    What takes time goes on meanwhile. Made without a place, for what can be done before one is known. Hand it to
+    `dial`, or close it."""
 
     def __init__(self) -> None:
         self.place: tuple[str, int] | None = None

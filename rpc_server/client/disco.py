@@ -30,7 +30,7 @@ class _Box:
 
 
 class FarmSession(Session):
-    """A session with one worker for each of the sessions `remotes` on boxes, as `TrackerSession.request` gives them.
+    """A session with one worker for each session of `remotes`, as `TrackerSession.request` gives them.
 
     Arrays and executables stay on the boxes; what collective operations exchange goes through this process. A box that
     is lost is an error that names its worker. `device_type`: where the arrays are. `shutdown` closes the `remotes`.

@@ -17,11 +17,11 @@ _START_S = 60.0
 
 
 def LocalSession(**options: Any) -> RPCSession:
-    """A session on a private server of this process, which ends with the session. Kernels run in a process of their
-    own, as on any box, so one that crashes costs the session only. Functions that only this process has registered are
-    called here: they are given copies of the session's arrays, which are written back. `options` are those of `Server`.
+    """A session on a private server of this process, which ends with the session.
 
-    Raises ServerStartError.
+    Kernels run in a process of their own, as on any box, so one that crashes costs the session only. Functions that
+    only this process has registered are called here: they are given copies of the session's arrays, which are written
+    back. `options` are those of `Server`. Raises ServerStartError.
     """
     server = Server("127.0.0.1", port=0, silent=True, **options)
     try:
@@ -35,7 +35,8 @@ def LocalSession(**options: Any) -> RPCSession:
 
 
 class OwnFunction(PackedFunc):
-    """A function registered in this process, called with a session's arrays. Raises RegistryError if there is none."""
+    """A function registered in this process, called with a session's arrays.
+    Raises RegistryError if there is none."""
 
     def __init__(self, name: str) -> None:
         self.name = name

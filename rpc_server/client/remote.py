@@ -154,8 +154,8 @@ class RemoteCall:
         self._value: Any = None
 
     def cancel(self) -> None:
-        """Stop this call, and with it all that its session has under way (see `RPCSession.cancel`). Harmless once its
-        result was collected."""
+        """Stop this call, and with it all that its session has under way (see `RPCSession.cancel`).
+        Harmless once its result was collected."""
         if self._pending is not None:
             self._session.cancel()
 

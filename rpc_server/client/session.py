@@ -167,9 +167,9 @@ class RPCSession:
         self.request(RemoveFile(check_name(path)))
 
     def load_module(self, path: str) -> RPCModule:
-        """Load an uploaded module: what `save` or `export_library` wrote, of any kind. Functions of modules that it
-        imports are among its own. Raises ArtifactError when the box cannot run it, RemoteFileError when there is none.
-        """
+        """Load an uploaded module: what `save` or `export_library` wrote, of any kind.
+        Functions of modules that it imports are among its own. Raises ArtifactError when the box cannot run it,
+        RemoteFileError when there is none."""
         return self._loaded(LoadModule(check_name(path)))
 
     def system_lib(self) -> RPCModule:
@@ -273,11 +273,11 @@ class RPCSession:
         return self._connection.over is None
 
     def cancel(self) -> None:
-        """Stop everything the session has under way or waiting: those calls raise Cancelled. Any thread may call it.
+        """Stop everything the session has under way or waiting: those calls raise Cancelled.
 
-        The executor is killed. A session that only measures goes on with a new one; any other has lost its arrays and
-        modules and is over, as after a crash. Other sessions of the box notice nothing. Raises SessionClosed when the
-        session is over already, and ConnectError when the box cannot be reached.
+        Any thread may call it. The executor is killed. A session that only measures goes on with a new one; any other
+        has lost its arrays and modules and is over, as after a crash. Other sessions of the box notice nothing. Raises
+        SessionClosed when the session is over already, and ConnectError when the box cannot be reached.
         """
         if self._dial is None or not self.is_open:
             raise SessionClosed(f"the session with {self.address} is over")
@@ -288,8 +288,9 @@ class RPCSession:
             line.close()
 
     def on_close(self, callback: Callable[[], None], when_collected: Callable[[], None] | None = None) -> None:
-        """Call `callback` once, after `close()` has ended the session. If the garbage collector ends it instead it is
-        `when_collected` that is called, in whatever a thread is doing just then: it must not wait for a lock."""
+        """Call `callback` once, after `close()` has ended the session.
+        If the garbage collector ends it instead it is `when_collected` that is called, in whatever a thread is doing
+        just then: it must not wait for a lock."""
         self._on_close.append((callback, when_collected or callback))
 
     def close(self) -> None:

@@ -28,9 +28,10 @@ logger = logging.getLogger("rpc_server.client")
 
 
 class SessionChannel:
-    """Requests of one session, in the order they were made, whichever way they take. Usable from several threads.
+    """Requests of one session, in the order they were made, whichever way they take.
 
-    `call_timeout` is the deadline of calls in seconds; None: none. `log` logs every request.
+    Usable from several threads. `call_timeout` is the deadline of calls in seconds; None: none. `log` logs every
+    request.
     """
 
     def __init__(self, connection: Connection, opened: SessionOpened, call_timeout: float | None, log: bool) -> None:

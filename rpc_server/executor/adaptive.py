@@ -25,17 +25,17 @@ def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
 
 
 def piece(number: int, once_s: float, options: EvaluatorOptions) -> int:
-    """How many of a sample's `number` calls, each of about `once_s` seconds, to time in one go: all of them where a
-    disturbed measurement would not be taken again anyway."""
+    """Return how many of a sample's `number` calls, each of about `once_s` seconds, to time in one go.
+    It is all of them where a disturbed measurement would not be taken again anyway."""
     if options.slower_than <= 0 or once_s <= 0:
         return number
     return min(number, math.ceil(PIECE_S / once_s))
 
 
 def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:
-    """Whether a measurement that speaks against the kernel should be taken again; the shorter of the two counts. That
-    is so when this measurement alone would rule the kernel out, and when another process had a core meanwhile. Long
-    measurements are not repeated: an interruption is a small part of them."""
+    """Return whether to repeat a measurement that speaks against the kernel.
+    The shorter of the two counts. It is repeated when it alone would rule the kernel out, and when another process
+    had a core meanwhile. Long measurements are not repeated: an interruption is a small part of them."""
     if options.slower_than <= 0 or spent_s > LONG_S:
         return False
     slow = spent_s > options.slower_than * calls
@@ -43,8 +43,9 @@ def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: Evaluato
 
 
 def is_slower(samples: Sequence[float], options: EvaluatorOptions) -> bool:
-    """Whether the kernel is clearly slower than `slower_than`. Disturbances only add time, so the least sample is
-    what counts, and two samples make it unlikely that all of them were disturbed."""
+    """Whether the kernel is clearly slower than `slower_than`.
+    Disturbances only add time, so the least sample is what counts, and two samples make it unlikely that all of them
+    were disturbed."""
     return options.slower_than > 0 and len(samples) >= 2 and min(samples) > options.slower_than
 
 

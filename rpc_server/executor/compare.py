@@ -93,9 +93,10 @@ _MOST_BYTES = 64 << 20
 
 
 class Inputs:
-    """Values for a trial's arguments, made from a seed once in a session and kept, as far as they are small.
+    """Values for a trial's arguments, made from a seed once in a session.
 
-    Kept values are mapped read-only: a candidate that writes astray dies instead of spoiling the next one's inputs.
+    They are kept as far as they are small. Kept values are mapped read-only: a candidate that writes astray dies
+    instead of spoiling the next one's inputs.
     """
 
     def __init__(self) -> None:

@@ -201,9 +201,10 @@ def _find_backends() -> None:
 
 
 def warm_up(*, gpu: bool) -> None:
-    """Use once what sessions may need, so that lazy imports happen now, while they can, and not in a trial.
+    """Use once what sessions may need.
 
-    Executors are forked from the process that calls it: it leaves no thread behind.
+    So lazy imports happen now, while they can, and not in a trial. Executors are forked from the process that calls it:
+    it leaves no thread behind.
     """
     _find_backends()
     native.load()

@@ -96,7 +96,7 @@ class Memory:
 
 
 class Memories:
-    """A client's memory on the box: memories under the handles it chose, and arrays that functions gave it."""
+    """A client's memory on the box: memories under its handles, and arrays that functions gave it."""
 
     def __init__(self) -> None:
         self._memories: dict[int, Memory] = {}

@@ -14,7 +14,8 @@ _NAME = re.compile(r"[A-Za-z0-9_+=@%,-][A-Za-z0-9_.+=@%, -]{0,199}")
 
 
 def check_name(name: str) -> str:
-    """The name, if it may stand in a session's folder. Raises RemoteFileError for paths and odd characters."""
+    """The name, if it may stand in a session's folder.
+    Raises RemoteFileError for paths and odd characters."""
     if not _NAME.fullmatch(name):
         raise RemoteFileError(
             f"{name[:80]!r} cannot name a file of the session",

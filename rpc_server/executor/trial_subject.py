@@ -29,7 +29,8 @@ from rpc_server.machine.crash import GPU_LOST
 
 
 class Subject:
-    """A bound call on a device that may get lost. Methods raise KernelError or DeviceError when the function fails."""
+    """A bound call on a device that may get lost.
+    Methods raise KernelError or DeviceError when the function fails."""
 
     def __init__(self, function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()) -> None:
         """The arguments at the positions `cold` are not in the caches of a CPU in timed calls. Raises DeviceError when
@@ -125,8 +126,9 @@ def _is_lost(place: Device) -> bool:
 def prepacked(
     module: Module, function: Any, arguments: list[Any], place: Device, weights: Sequence[int] = ()
 ) -> tuple[Any, list[Any], tuple[int, ...]]:
-    """The function to time, its arguments, and which of these are weights: those given, unless `module` packs operands
-    of `function` ahead. Raises KernelError or DeviceError when packing fails."""
+    """Return the function to time, its arguments, and which of these are weights.
+    They are those given, unless `module` packs operands of `function` ahead. Raises KernelError or DeviceError when
+    packing fails."""
     cold = tuple(at for at in weights if at < len(arguments))
     names = set(module.get_function_list())
     before, after = (f"{function.name}{suffix}" for suffix in (PREPACK, PREPACKED))

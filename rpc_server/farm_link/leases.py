@@ -60,7 +60,8 @@ class LeaseTable:
     # --- for the tracker's thread -------------------------------------------------------------------------
 
     def grant(self, lease_id: str, token: str, expires: float, holder: str = "") -> None:
-        """Accept sessions with `token` until `expires` (monotonic seconds), from the key `holder` if that is given."""
+        """Accept sessions with `token` until `expires` (monotonic seconds).
+        If `holder` is given, only from that key."""
         with self._lock:
             known = self._leases.get(lease_id)
             if known is not None and known.token != token:

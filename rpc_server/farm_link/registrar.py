@@ -56,9 +56,9 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int]
 
 
 def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
-    """A box's CPU as a lendable device. Key and tag `cpu` when nothing else is given. The attributes are those a
-    request can ask for: arch, cores and threads (those lent), memory (bytes), features, cpu_model, target, host,
-    kernel, governor and virtual (0 or 1)."""
+    """A box's CPU as a lendable device.
+    Key and tag `cpu` when nothing else is given. The attributes are those a request can ask for: arch, cores and
+    threads (those lent), memory (bytes), features, cpu_model, target, host, kernel, governor and virtual (0 or 1)."""
     attributes: dict[str, Attribute] = {
         "arch": fingerprint.cpu_name,
         "cores": fingerprint.usable_cores or min(fingerprint.cores, fingerprint.threads),
@@ -82,9 +82,10 @@ def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Seq
 
 
 def gpu_device(fingerprint: Fingerprint, gpu: Gpu, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
-    """A box's GPU as a lendable device. Key and tag `gpu` when nothing else is given. The attributes are arch, gpu,
-    uuid, memory (bytes), multiprocessors, clock (kHz), shared (bytes of a block), driver and temperature (°C, when the
-    server started). Besides them: target, threads (of the host), host and kernel."""
+    """A box's GPU as a lendable device.
+    Key and tag `gpu` when nothing else is given. The attributes are arch, gpu, uuid, memory (bytes),
+    multiprocessors, clock (kHz), shared (bytes of a block), driver and temperature (°C, when the server started).
+    Besides them: target, threads (of the host), host and kernel."""
     attributes: dict[str, Attribute] = {
         "arch": gpu.arch,
         "gpu": gpu.name,

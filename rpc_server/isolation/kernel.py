@@ -80,7 +80,8 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def read_only_tree(path: str) -> None:
-    """Make all that is mounted at `path` and below read-only and without effect of set-user-id bits (Linux 5.12)."""
+    """Make all that is mounted at `path` and below read-only (Linux 5.12).
+    Set-user-id bits there have no effect."""
     attributes = _MountAttributes(set=READ_ONLY | NO_SUID)
     flags = ctypes.c_uint(_AT_RECURSIVE)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))

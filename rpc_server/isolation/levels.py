@@ -13,8 +13,9 @@ ROOT = "root"
 
 
 class Level(Enum):
-    """FULL: namespaces, a view of the machine of its own, another user as root, and few system calls. PARTIAL: all of
-    that but the namespaces, with Landlock in place of the view. NONE: limits, and another user as root."""
+    """FULL: namespaces, a view of the machine of its own, another user as root, and few system calls.
+    PARTIAL: all of that but the namespaces, with Landlock in place of the view. NONE: limits, and another user as
+    root."""
 
     FULL = "full"
     PARTIAL = "partial"
@@ -22,9 +23,10 @@ class Level(Enum):
 
 
 class Means(msgspec.Struct, frozen=True):
-    """The isolation that this machine allows. `no_namespaces` and `no_user` say why not; empty: it is allowed.
+    """The isolation that this machine allows.
 
-    `filters`: system calls can be refused; `landlock`: its version, 0 for none.
+    `no_namespaces` and `no_user` say why not; empty: it is allowed. `filters`: system calls can be refused; `landlock`:
+    its version, 0 for none.
     """
 
     no_namespaces: str = ""
@@ -48,9 +50,10 @@ class Isolation(msgspec.Struct, frozen=True):
 
 
 def choose(wanted: str, user: str, means: Means, *, root: bool, reachable: bool) -> Isolation:
-    """The isolation that a box gets. `wanted` is a level or AUTO, the best there is; `user` is whom executors become.
+    """The isolation that a box gets.
 
-    Raises ServerStartError: it cannot be had, or others can reach the box and nobody said that less will do.
+    `wanted` is a level or AUTO, the best there is; `user` is whom executors become. Raises ServerStartError: it cannot
+    be had, or others can reach the box and nobody said that less will do.
     """
     becomes = user if root and user != ROOT else ""
     if wanted == Level.FULL.value or (wanted == AUTO and not means.no_namespaces and (becomes or not root)):

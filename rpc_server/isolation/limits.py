@@ -16,8 +16,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have the kernel send SIGKILL when the parent ends, however it does; exit if it has already. `parent` is its
-    number, None for one in another PID namespace."""
+    """Have the kernel send SIGKILL when the parent ends, however it does; exit if it has already.
+    `parent` is its number, None for one in another PID namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent is not None and os.getppid() != parent:
@@ -27,9 +27,9 @@ def die_with_parent(parent: int | None = None) -> None:
 def limit_resources(
     memory: int | None, open_files: int, cpus: Iterable[int], file_size: int | None, processes: int
 ) -> None:
-    """No core dumps, few open files, chosen cores. An address space of what is in use now plus `memory` bytes, files of
-    up to `file_size` bytes. `processes` processes and threads of the user it will be. The kernel does not hold root to
-    the last."""
+    """No core dumps, few open files, chosen cores.
+    An address space of what is in use now plus `memory` bytes, files of up to `file_size` bytes. `processes`
+    processes and threads of the user it will be. The kernel does not hold root to the last."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_NPROC, processes)
@@ -64,7 +64,8 @@ _FIRST_OF_EACH = 0x70000000  # systemd and its like give out none from here to 0
 
 
 def number_of_each(pid: int) -> int:
-    """The user number of the executor that a process stands for: no two live processes of a machine share it."""
+    """Return the user number of the executor that a process stands for.
+    No two live processes of a machine share it."""
     return _FIRST_OF_EACH + pid
 
 

@@ -8,9 +8,9 @@ from rpc_server.isolation.kernel import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PI
 
 
 def separate() -> None:
-    """Leave the machine's mounts, network and IPC, and have children be in a PID namespace. Raises OSError.
+    """Leave the machine's mounts, network and IPC, and have children be in a PID namespace.
 
-    One that is not root does it in a user namespace, where it keeps its number.
+    Raises OSError. One that is not root does it in a user namespace, where it keeps its number.
     """
     kinds = NEW_MOUNTS | NEW_IPC | NEW_PIDS | NEW_NETWORK
     uid, gid = os.geteuid(), os.getegid()

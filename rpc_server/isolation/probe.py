@@ -18,8 +18,8 @@ _SCRATCH = 1 << 20
 
 
 def find_means(user: str, parent: Path) -> Means:
-    """Return what can be had here. `user` is whom root would have executors become, `parent` holds the sessions'
-    folders."""
+    """Return what can be had here.
+    `user` is whom root would have executors become, `parent` holds the sessions' folders."""
     becomes = user if os.geteuid() == 0 and user not in ("", ROOT) else ""
     no_user = _closed(becomes, parent) if becomes else ""
     if becomes and not no_user:

@@ -79,7 +79,8 @@ _ALL_THREADS, _KEEP_SPECULATION = 1, 4
 
 
 class Sockets(Enum):
-    """The sockets that a process may make: any, in an empty network of its own; Unix sockets only; or only pairs."""
+    """The sockets that a process may make.
+    Any, in an empty network of its own; Unix sockets only; or only pairs."""
 
     OF_ITS_NETWORK = auto()
     UNIX = auto()
@@ -91,9 +92,10 @@ class _Program(ctypes.Structure):
 
 
 def filter_system_calls(sockets: Sockets) -> None:
-    """Refuse the calls to this process, each of its threads, and all it starts. Raises OSError where the kernel cannot.
+    """Refuse the calls to this process, each of its threads, and all it starts.
 
-    The CPU's speculation stays on: kernels before 5.16 would turn off a part of it, and so slow down everything else.
+    Raises OSError where the kernel cannot. The CPU's speculation stays on: kernels before 5.16 would turn off a part of
+    it, and so slow down everything else.
     """
     code = program(sockets)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -101,7 +103,8 @@ def filter_system_calls(sockets: Sockets) -> None:
 
 
 def program(sockets: Sockets) -> bytes:
-    """The filter in the kernel's instructions (classic BPF). Raises OSError on machines it is not known for."""
+    """The filter in the kernel's instructions (classic BPF).
+    Raises OSError on machines it is not known for."""
     if ARCHITECTURE is None:
         raise OSError(errno.ENOSYS, f"the system calls of {platform.machine()} are not known")
     column = ARCHITECTURE

@@ -33,9 +33,10 @@ _PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
 
 
 def installation() -> list[str]:
-    """Folders and files that a process of ours reads: the system's programs and libraries, Python, our packages.
+    """Return folders and files that processes of ours read.
 
-    A checkout is not among them as a whole: records and keys may lie beside the packages.
+    They are the system's programs and libraries, Python, our packages. A checkout is not among them as a whole: records
+    and keys may lie beside the packages.
     """
     found = [*_SYSTEM, *(f"/etc/{name}" for name in _SETTINGS)]
     found += [sys.prefix, sys.base_prefix, sys.exec_prefix]
@@ -52,7 +53,7 @@ def gpu_paths() -> list[str]:
 
 
 def enter(folder: str, scratch: int, libraries: Iterable[str], *, gpu: bool) -> None:
-    """Make the root of this mount namespace, and of every process in it, one that has no more than is needed.
+    """Give this mount namespace, and every process in it, a root that has no more than is needed.
 
     Writable are `folder`, under its own name, and /tmp and /dev/shm of `scratch` bytes each. Call it as the first
     process of a PID namespace. Raises OSError.

@@ -43,13 +43,13 @@ class _Partial:
 
 
 class BlobStore:
-    """`capacity` bounds the bytes kept in `folder`, those of unfinished uploads included; one blob may take at most
-    half of it, and so may all unfinished ones of an owner.
+    """A store of blobs in `folder`.
 
-    Uploads belong to an `owner` (a connection), which may have a few under way at once. A blob is there only for the
-    `view` (a key, or a connection where no keys are used) that has uploaded it: its digest alone proves nothing.
-    Another view has to send all of it, and then shares the file; neither answers nor their times tell it that it was
-    here.
+    `capacity` bounds the bytes kept there, those of unfinished uploads included. One blob may take at most half of it,
+    and so may all unfinished ones of an owner. Uploads belong to an `owner` (a connection), which may have a few under
+    way at once. A blob is there only for the `view` (a key, or a connection where no keys are used) that has uploaded
+    it: its digest alone proves nothing. Another view has to send all of it, and then shares the file; neither answers
+    nor their times tell it that it was here.
     """
 
     def __init__(self, folder: Path, capacity: int = 1 << 30, max_partial: int = 8) -> None:

@@ -20,14 +20,15 @@ _DIES_S = 1.0
 
 
 def search_path() -> str:
-    """PYTHONPATH with our packages first, also where they are not installed; the same in any working folder."""
+    """Return PYTHONPATH with our packages first, also where they are not installed.
+    It is the same in any working folder."""
     root = str(Path(__file__).resolve().parents[2])
     others = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     return os.pathsep.join([root, *map(os.path.abspath, others)])
 
 
 def environment(**added: str) -> dict[str, str]:
-    """The environment of this process, with a path on which children find our packages, and what is `added`."""
+    """Return this process's environment, with a path on which children find our packages, and `added`."""
     return {**os.environ, "PYTHONPATH": search_path(), **added}
 
 
@@ -45,10 +46,10 @@ def executor_environment(**added: str) -> dict[str, str]:
 
 
 def answer_of(module: str, settings: msgspec.Struct, kind: type[T], timeout_s: float, **added: str) -> T | str:
-    """Return what `python -m module SETTINGS` prints as JSON, or in words how it ended without an answer, such as "did
-    not end within 5 s".
+    """Return what `python -m module SETTINGS` prints as JSON, or how it ended without an answer.
 
-    `added` comes to its environment. A process that does not die, because its driver hangs, is left behind.
+    That is in words, such as "did not end within 5 s". `added` comes to its environment. A process that does not die,
+    because its driver hangs, is left behind.
     """
     child = subprocess.Popen(
         [*PYTHON, "-m", module, msgspec.json.encode(settings).decode()],

@@ -12,9 +12,10 @@ _NAME = "\0tunefarm-core-{}"
 
 @contextlib.contextmanager
 def claimed(cores: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    """Claim cores while this process lives. Gives those that another server of this machine has claimed already.
+    """Claim cores while this process lives.
 
-    A claim is a Unix socket of an abstract name: the kernel keeps one of each, and it goes with its process.
+    Gives those that another server of this machine has claimed already. A claim is a Unix socket of an abstract name:
+    the kernel keeps one of each, and it goes with its process.
     """
     held: list[socket.socket] = []
     taken: list[int] = []

@@ -94,8 +94,8 @@ def explain(
     memory_limit: int | None,
     on_lane: bool = False,
 ) -> RPCError:
-    """The error for whoever waited for `call` when its executor ended. None: the session was idle, or, `on_lane`, its
-    client talked to the executor directly."""
+    """The error for whoever waited for `call` when its executor ended.
+    None: the session was idle, or, `on_lane`, its client talked to the executor directly."""
     idle = "while its client talked to it directly" if on_lane else "between two calls"
     doing = f"while running {call}" if call else idle
     detail: dict[str, object] = {
@@ -153,9 +153,10 @@ def explain(
 
 
 def without_own_frames(stderr: str) -> str:
-    """Return what a process wrote before it died, without tunefarm's own frames in the text of Python's fault handler.
+    """Return what a process wrote before it died, without tunefarm's own frames.
 
-    Those frames tell the author of a kernel nothing. Frames of the author's own Python code stay, with their heading.
+    They are those in the text of Python's fault handler. Those frames tell the author of a kernel nothing. Frames of
+    the author's own Python code stay, with their heading.
     """
     kept: list[str] = []
     heading = ""

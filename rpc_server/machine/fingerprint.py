@@ -34,11 +34,12 @@ class CacheInfo(msgspec.Struct, frozen=True):
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """`cores`: physical ones of the machine; `usable_cores` and `threads`: physical and logical ones that this process
-    may use (`usable_cores` is 0 from a box that does not say). `memory` in bytes.
+    """A machine: its CPU or GPU, cores, threads and memory.
 
-    `target` is the canonical text of the host target, `features` the CPU features generated code may use, in
-    order, and `features_digest` the first 12 hex digits of their sha256. `governor` is "" where it cannot be read.
+    `cores`: physical ones of the machine; `usable_cores` and `threads`: physical and logical ones that this process may
+    use (`usable_cores` is 0 from a box that does not say). `memory` in bytes. `target` is the canonical text of the
+    host target, `features` the CPU features generated code may use, in order, and `features_digest` the first 12 hex
+    digits of their sha256. `governor` is "" where it cannot be read.
 
     Of a box that lends a GPU, `gpu` is its name, and `target` and the class are the GPU's.
     """
@@ -66,8 +67,9 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     @property
     def device_class(self) -> str:
-        """The device key of records: CPU model, LLVM's name for it, threads, and a digest of its features; of a GPU its
-        model, architecture, multiprocessors, and memory in GiB."""
+        """Return the device key of records.
+        It has a CPU's model, LLVM's name for it, threads, and a digest of its features; a GPU's model, architecture,
+        multiprocessors, and memory in GiB."""
         if self.gpu:
             memory = round(self.gpu_memory / 2**30)
             return f"{_slug(self.gpu)}/{self.gpu_arch}/{self.multiprocessors}sm/{memory}g"

@@ -84,8 +84,9 @@ def gpus_here() -> tuple[str, ...]:
 
 
 def chosen(wanted: str) -> str:
-    """The UUID of the GPU that `wanted` names: a UUID, or a number in the order of `nvidia-smi -L`. Where that does not
-    run, it is left to the driver to understand. Raises ServerStartError for one that is not there."""
+    """The UUID of the GPU that `wanted` names: a UUID, or a number in the order of `nvidia-smi -L`.
+    Where that does not run, it is left to the driver to understand. Raises ServerStartError for one that is not
+    there."""
     known = gpus_here()
     if not known:
         return wanted

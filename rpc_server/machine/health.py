@@ -22,8 +22,9 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a check went. `slow`: it computed rightly, but too slowly, which may pass. `baseline` is what the scores
-    were compared with: the box's first good ones."""
+    """How a check went.
+    `slow`: it computed rightly, but too slowly, which may pass. `baseline` is what the scores were compared with:
+    the box's first good ones."""
 
     passed: bool
     text: str
@@ -47,8 +48,9 @@ def judge(found: Calibration, baseline: Scores | None) -> Health:
 
 
 class HealthCheck:
-    """Checks a box, one check at a time. It keeps the baseline of each slot; the one that the tracker remembers counts
-    when the box has none of its own yet. With `gpu`, a UUID, that GPU is checked."""
+    """Checks a box, one check at a time.
+    It keeps the baseline of each slot; the one that the tracker remembers counts when the box has none of its own
+    yet. With `gpu`, a UUID, that GPU is checked."""
 
     def __init__(
         self, user: str = "", cpus: tuple[int, ...] = (), timeout_s: float = _TIMEOUT_S, gpu: str = ""

@@ -25,8 +25,9 @@ class HoursError(RPCError, ValueError):
 
 @dataclass(frozen=True)
 class Hours:
-    """Weekly opening hours. `spans`: minutes since Monday 00:00, [start, end), sorted and apart from each other;
-    what runs over Sunday midnight goes on at 0. `zone` None: this machine's local time."""
+    """Weekly opening hours.
+    `spans`: minutes since Monday 00:00, [start, end), sorted and apart from each other; what runs over Sunday
+    midnight goes on at 0. `zone` None: this machine's local time."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
@@ -34,8 +35,8 @@ class Hours:
 
     @classmethod
     def parse(cls, text: str, zone: str = "") -> Hours:
-        """Days or ranges of days, each with or without times, separated by commas. A time that ends before it begins
-        ends on the next day. Raises HoursError."""
+        """Days or ranges of days, each with or without times, separated by commas.
+        A time that ends before it begins ends on the next day. Raises HoursError."""
         covered: list[tuple[int, int]] = []
         for part in text.split(","):
             covered += _spans(part.strip(), text)

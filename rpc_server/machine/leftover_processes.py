@@ -26,8 +26,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class LeftoverProcesses:
-    """`ours` are the pids of children that are not left over, `user` is the uid that executors run as, where they
-    share one."""
+    """The processes that sessions left over.
+    `ours` are the pids of children that are not left over, `user` is the uid that executors run as, where they share
+    one."""
 
     def __init__(self, poll: PollTable, ours: Container[int], user: int) -> None:
         self._poll = poll
@@ -37,7 +38,8 @@ class LeftoverProcesses:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def sweep(self) -> None:
-        """Kill what was left behind; call it when an executor has ended. The children of what was killed are next."""
+        """Kill what was left behind; call it when an executor has ended.
+        The children of what was killed are next."""
         for pid in _children():
             if pid not in self._ours and pid not in self._dying and _comes_from_an_executor(pid, self._user):
                 with contextlib.suppress(ProcessLookupError):

@@ -11,9 +11,10 @@ _M_MMAP_THRESHOLD = -3
 
 
 def keep_freed_memory(below: int = 32 << 20, keep: int = 256 << 20) -> None:
-    """Reuse freed buffers of up to `below` bytes instead of returning them to the kernel (glibc; else nothing).
+    """Reuse freed buffers of up to `below` bytes instead of returning them to the kernel.
 
-    A chunk of a MiB that is mapped, faulted in page by page and unmapped costs more than copying it.
+    It is for glibc; elsewhere it does nothing. A chunk of a MiB that is mapped, faulted in page by page and unmapped
+    costs more than copying it.
     """
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)

@@ -64,10 +64,10 @@ class MemorySample:
 
 
 class ExecutorProcess:
-    """One executor and its warden, which is the child, and leader of its own session and process group. `stream` talks
-    to the executor, without blocking.
+    """One executor and its warden, which is the child, and leader of its own session and process group.
 
-    `start` forks it, and gives it descriptors (`ExecutorStarter.start`). Raises OSError when it cannot be started.
+    `stream` talks to the executor, without blocking. `start` forks it, and gives it descriptors
+    (`ExecutorStarter.start`). Raises OSError when it cannot be started.
     """
 
     def __init__(self, settings: ExecutorSettings, start: Callable[[ExecutorSettings, Sequence[int]], int]) -> None:
@@ -137,9 +137,10 @@ class ExecutorProcess:
         return sample
 
     def session_memory(self) -> int | None:
-        """Bytes that the executor, all it started, and what they wrote to memory take together; None when it is gone.
+        """Return the bytes that the executor, all it started, and what they wrote to memory take together.
 
-        Pages that processes share are counted once. Memory files that nobody maps are looked for now and then.
+        None when it is gone. Pages that processes share are counted once. Memory files that nobody maps are looked for
+        now and then.
         """
         alone = self.sample_memory()
         if alone is None:
@@ -167,8 +168,8 @@ class ExecutorProcess:
         self._base_address_space = self._last_address_space
 
     def finish(self) -> None:
-        """SIGKILL an executor that has hung up, if it still runs, and leave the rest to its warden, which says how it
-        ended. One that never became warm ends by itself, or at its deadline."""
+        """SIGKILL an executor that has hung up, if it still runs, and leave the rest to its warden.
+        The warden says how it ended. One that never became warm ends by itself, or at its deadline."""
         if self._executor is not None:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._executor, signal.SIGKILL)

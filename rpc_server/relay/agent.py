@@ -56,7 +56,8 @@ _NEWS = (
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`relay` (host as a number, port) is dialled, `listed` is how `keys` know it; `server` is its key where that is
+    """Options of an agent: the relay, the box and their keys.
+    `relay` (host as a number, port) is dialled, `listed` is how `keys` know it; `server` is its key where that is
     known otherwise. `local` is where the box's server listens, `box` its name."""
 
     relay: tuple[str, int]

@@ -45,8 +45,8 @@ def is_relay(address: str, port: int, deadline: float) -> bool:
 
 
 def show_pass(address: str, port: int, text: str, deadline: float) -> tuple[socket.socket, int]:
-    """A port to connect to, once, which is kept while the socket is open. `address` is the relay's as a number, `text`
-    the pass, `deadline` in monotonic seconds. Raises PassRefused."""
+    """A port to connect to, once, which is kept while the socket is open.
+    `address` is the relay's as a number, `text` the pass, `deadline` in monotonic seconds. Raises PassRefused."""
     try:
         with contextlib.ExitStack() as stack:
             sock = stack.enter_context(socket.create_connection((address, port), timeout=_left(deadline)))

@@ -115,7 +115,8 @@ def listen(address: str, port: int, backlog: int) -> socket.socket:
 
 
 class RelayLoop:
-    """`control` is a bound ROUTER made by `prepare`, at port `control_port`, with its `guard`; `listener` a listening
+    """The loop of a relay, between boxes and clients.
+    `control` is a bound ROUTER made by `prepare`, at port `control_port`, with its `guard`; `listener` a listening
     socket. `who` names the holder of the key a message came with, where keys are used."""
 
     def __init__(

@@ -73,7 +73,8 @@ class RelayPassTable:
         return None if box is None else (box, box.passes[id_of_pass])
 
     def forget(self, route: bytes) -> list[bytes]:
-        """A box cannot be reached, or is served no more. Ids of its passes, which are good again when it is back."""
+        """A box cannot be reached, or is served no more.
+        Ids of its passes, which are good again when it is back."""
         box = self._boxes.pop(route, None)
         gone = [] if box is None else [key for key in box.passes if self._box_of.get(key) is box]
         for key in gone:

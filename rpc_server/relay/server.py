@@ -150,9 +150,10 @@ if __name__ == "__main__":
 
 @contextlib.contextmanager
 def kept_relay(host: str, port: int, **options: Any) -> Iterator[int]:
-    """Keep a relay running in a process of its own, and give its port. `options` are those of `RelayOptions`.
+    """Keep a relay running in a process of its own, and give its port.
 
-    For small farms: it is started again when it dies, and ends with the block. Raises ServerStartError.
+    `options` are those of `RelayOptions`. For small farms: it is started again when it dies, and ends with the block.
+    Raises ServerStartError.
     """
     relay = Relay(host, port, **options)
     ended = threading.Event()

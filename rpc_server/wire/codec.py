@@ -215,7 +215,8 @@ _PAGE = 3 << 18
 
 
 def that_fit(items: Iterable[U]) -> tuple[U, ...]:
-    """The first items of a page that fit in one message of a MiB together with what is beside them; one at least."""
+    """Return the first items of a page that fit in one message of a MiB; one at least.
+    They share it with what is beside them."""
     found: list[U] = []
     left = _PAGE
     for item in items:

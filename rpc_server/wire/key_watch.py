@@ -14,10 +14,10 @@ LOOK_S = 1.0
 
 
 class KeyWatch:
-    """Which key each connection with a session came with. `lookup` says who holds a key that is let in now, or None;
-    while it cannot tell (KeyFileError: a list that is being edited, perhaps), nobody loses a session.
+    """Which key each connection with a session came with.
 
-    Times are monotonic seconds.
+    `lookup` says who holds a key that is let in now, or None; while it cannot tell (KeyFileError: a list that is being
+    edited, perhaps), nobody loses a session. Times are monotonic seconds.
     """
 
     def __init__(self, lookup: Callable[[str], Principal | None]) -> None:

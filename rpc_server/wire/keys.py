@@ -36,8 +36,9 @@ T = TypeVar("T")
 
 
 class KeyRole(StrEnum):
-    """CLIENT: may use devices. BOX: may lend its own devices out through a tracker. ADMIN: a client that may also
-    drain, quarantine and check devices."""
+    """CLIENT: may use devices.
+    BOX: may lend its own devices out through a tracker. ADMIN: a client that may also drain, quarantine and check
+    devices."""
 
     CLIENT = "client"
     BOX = "box"
@@ -81,7 +82,8 @@ class KeyRing:
     # --- this machine's own -------------------------------------------------------------------------------
 
     def identity(self) -> Identity | None:
-        """This machine's key pair, if it has one. Raises KeyFileError if others could read it, or it is damaged."""
+        """This machine's key pair, if it has one.
+        Raises KeyFileError if others could read it, or it is damaged."""
         path = self.folder / "identity"
         try:
             mode = path.stat().st_mode
@@ -116,8 +118,9 @@ class KeyRing:
         return self._entries("authorized", f"ROLE KEY NAME [@GROUP], with a role of {', '.join(KeyRole)}", _principal)
 
     def authorize(self, public: str, role: KeyRole, name: str, group: str = "") -> Principal:
-        """Let the holder of a key connect. A key has one role; a name may have several keys. Clients may have a group,
-        whose devices are all that they get."""
+        """Let the holder of a key connect.
+        A key has one role; a name may have several keys. Clients may have a group, whose devices are all that they
+        get."""
         if group and role is not KeyRole.CLIENT:
             raise KeyFileError(f"a key of role {role} has no group: groups are for clients")
         principal = Principal(_word(name), role, checked(public), _word(group) if group else "")
@@ -136,7 +139,8 @@ class KeyRing:
         return gone
 
     def rename(self, old: str, new: str) -> list[Principal]:
-        """Give every key of a name another name. Raises KeyFileError when there is none, or the new name is taken."""
+        """Give every key of a name another name.
+        Raises KeyFileError when there is none, or the new name is taken."""
         with self._changing():
             entries = self.authorized()
             if any(p.name == new for p in entries.values()):

@@ -36,10 +36,11 @@ _FLUSH_AFTER = 32
 
 
 class LaneServer:
-    """The executor's end. `address` and `token` are what the client needs; at most one client gets in. `listener` was
-    made by `lane_listener`, before the process left the machine's network.
+    """The executor's end.
 
-    It is made before the process is held to its limits: what it shares with the client is not the session's to pay for.
+    `address` and `token` are what the client needs; at most one client gets in. `listener` was made by `lane_listener`,
+    before the process left the machine's network. It is made before the process is held to its limits: what it shares
+    with the client is not the session's to pay for.
     """
 
     def __init__(self, listener: socket.socket | None = None) -> None:
@@ -119,7 +120,8 @@ class _Stranger:
         self.brought: list[int] = []  # descriptors
 
     def listen(self) -> bool:
-        """Take in what has come; whether more of the token is to come. Raises BlockingIOError when nothing has come."""
+        """Take in what has come; whether more of the token is to come.
+        Raises BlockingIOError when nothing has come."""
         try:
             part, brought, _, _ = socket.recv_fds(self.sock, _TOKEN_BYTES - len(self.said), 1, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
@@ -140,10 +142,10 @@ class _Stranger:
 
 
 class Lane:
-    """The client's end, with a `Connection`'s way of asking: requests may be sent ahead, answers are matched by number.
+    """The client's end of a lane, with a `Connection`'s way of asking.
 
-    Raises StreamClosed, here and later, when the executor is not there or has gone; `lost` then names the request it
-    has not answered.
+    Requests may be sent ahead; answers are matched by number. Raises StreamClosed, here and later, when the executor is
+    not there or has gone; `lost` then names the request it has not answered.
     """
 
     def __init__(self, address: str, token: bytes) -> None:
@@ -170,9 +172,10 @@ class Lane:
         return next((describe_request(request) for request in self._asked.values()), "")
 
     def send(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = (), *, ignore: bool = False) -> int:
-        """Queue a request and return its number for `wait`. Small ones may leave only when an answer is waited for.
+        """Queue a request and return its number for `wait`.
 
-        `buffers` must not change before the answer is there. With `ignore` its answer is dropped.
+        Small ones may leave only when an answer is waited for. `buffers` must not change before the answer is there.
+        With `ignore` its answer is dropped.
         """
         number = self._next_id
         frames = public_codec.encode(

@@ -103,8 +103,8 @@ class CloseSession(BoxRequest, frozen=True, tag="close"):
 
 
 class CancelCalls(BoxRequest, frozen=True, tag="cancel"):
-    """Kill the executor of `session` with the call under way, and drop the calls that wait. Comes on a connection of
-    its own, as the session's is waited on; `secret` is what the session was opened with."""
+    """Kill the executor of `session` with the call under way, and drop the calls that wait.
+    Comes on a connection of its own, as the session's is waited on; `secret` is what the session was opened with."""
 
     session: Count
     secret: Secret
@@ -131,7 +131,8 @@ class Ping(BoxRequest, frozen=True, tag="ping"):
 
 
 class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
-    """Executor `executor_pid` left the lane with `call` unanswered: the answer is the error that says how it ended."""
+    """Executor `executor_pid` left the lane with `call` unanswered.
+    The answer is the error that says how it ended."""
 
     executor_pid: ProcessId
     call: Prose
@@ -254,8 +255,9 @@ class OpenMachine(ExecutorRequest, frozen=True, tag="open_machine"):
 
 
 class UseMachine(ExecutorRequest, frozen=True, tag="use_machine"):
-    """Have a machine do something with one of its functions. `saved`: the name that `save` keeps a call under; `peaks`:
-    operations and bytes a second that `profile` compares with, unless it is to measure them."""
+    """Have a machine do something with one of its functions.
+    `saved`: the name that `save` keeps a call under; `peaks`: operations and bytes a second that `profile` compares
+    with, unless it is to measure them."""
 
     machine: Handle
     action: Action
@@ -456,7 +458,8 @@ def describe(body: Buffer) -> str:
 
 
 def trial_allowance(body: Buffer) -> float:
-    """Seconds that a trial may take in all: to wait for blobs, to load, and to be timed, and its reference's run."""
+    """Return the seconds that a trial may take in all.
+    They are to wait for blobs, to load, and to be timed, and for its reference's run."""
     try:
         request = public_codec.decode_body(body)
     except ProtocolError:

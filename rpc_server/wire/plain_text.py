@@ -19,7 +19,8 @@ _UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\
 
 
 def plain(text: str) -> str:
-    """The text with every control character but tab and newline, and what turns the direction of writing, escaped."""
+    """Return the text with control characters escaped.
+    Tab and newline stay. What turns the direction of writing is escaped, too."""
     return _UNSAFE.sub(lambda found: ascii(found.group())[1:-1], text) if _UNSAFE.search(text) else text
 
 

@@ -10,7 +10,8 @@ from rpc_server.wire.messages import Data, Need
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Executor → supervisor, once warm. `lane` and `lane_token` let a client on this machine in (see lane.py)."""
+    """Executor → supervisor, once warm.
+    `lane` and `lane_token` let a client on this machine in (see lane.py)."""
 
     lane: Label = ""
     lane_token: Secret = b""

@@ -57,7 +57,8 @@ class BoxTurnedAway(_Struct, frozen=True, tag="GoAway"):
 
 
 class CallBack(_Struct, frozen=True):
-    """Relay → box: a client with one of your passes is here. Dial me and show this pass, which is good once."""
+    """Relay → box: a client with one of your passes is here.
+    Dial me and show this pass, which is good once."""
 
     passed: PassText
 

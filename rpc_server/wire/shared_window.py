@@ -33,7 +33,8 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def make_window_memory() -> int:
-    """A descriptor of fresh memory for two `SharedWindow`s. It takes pages only as slots are used. Raises OSError."""
+    """A descriptor of fresh memory for two `SharedWindow`s.
+    It takes pages only as slots are used. Raises OSError."""
     fd = os.memfd_create("tunefarm-window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, WINDOW_SIZE)
@@ -64,9 +65,10 @@ class SharedWindow:
         self._pid = os.getpid()
 
     def put(self, data: Buffer) -> int | None:
-        """Copy bytes, of a slot's size at most, for the other side; the slot to tell it, or None when all are in use.
+        """Copy bytes, of a slot's size at most, for the other side.
 
-        The first that is free is taken: its memory is the likeliest to be in a cache.
+        Returns the slot to tell it, or None when all are in use. The first that is free is taken: its memory is the
+        likeliest to be in a cache.
         """
         for slot in self._ours:
             if not self._bytes[slot]:
@@ -77,9 +79,9 @@ class SharedWindow:
         return None
 
     def take(self, slot: int, size: int) -> memoryview:
-        """Return what the other side put there. Its slot is free again when the last view of the bytes is gone.
+        """Return what the other side put there.
 
-        Raises ProtocolError for what cannot be so.
+        Its slot is free again when the last view of the bytes is gone. Raises ProtocolError for what cannot be so.
         """
         if slot not in self._theirs or size > SLOT or slot in self._looked_at:
             raise ProtocolError(f"{size} bytes in slot {slot} of the shared memory: there is no such frame")

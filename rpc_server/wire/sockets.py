@@ -64,10 +64,10 @@ def has_message(sock: zmq.Socket[bytes]) -> bool:
 
 
 def receive_frames(sock: zmq.Socket[bytes], most: int) -> tuple[zmq.Frame, list[zmq.Frame], int]:
-    """Receive a message without waiting: its first frame (on a ROUTER the sender's id), up to `most` others, and the
-    number of frames beyond those. Those are read and dropped: ZeroMQ itself does not limit the frames of a message.
+    """Receive a message without waiting: its first frame, up to `most` others, and the number beyond.
 
-    Raises zmq.Again when there is no message.
+    The first frame is on a ROUTER the sender's id. Frames beyond are read and dropped: ZeroMQ itself does not limit the
+    frames of a message. Raises zmq.Again when there is no message.
     """
     part = first = sock.recv(zmq.NOBLOCK, copy=False)
     frames: list[zmq.Frame] = []
@@ -82,9 +82,9 @@ def receive_frames(sock: zmq.Socket[bytes], most: int) -> tuple[zmq.Frame, list[
 
 
 def receive_message(sock: zmq.Socket[bytes]) -> list[memoryview] | None:
-    """A message of the one peer that a socket has, which is trusted with its length; None when there is none.
+    """Return a message of the one peer that a socket has; None when there is none.
 
-    Does what `recv_multipart` does in a third of the time.
+    The peer is trusted with its length. Does what `recv_multipart` does in a third of the time.
     """
     if not has_message(sock):
         return None
@@ -128,9 +128,9 @@ class Monitor:
 
 
 def came_before(one: bytes, other: bytes) -> bool:
-    """Whether a ROUTER took in connection `one` before `other`: the ids it gives count up, modulo 2**32, behind a zero.
+    """Return whether a ROUTER took in connection `one` before `other`.
 
-    False when a peer chose its id.
+    The ids it gives count up, modulo 2**32, behind a zero. False when a peer chose its id.
     """
     if not (len(one) == len(other) == 5 and one[0] == other[0] == 0):
         return False

@@ -62,8 +62,9 @@ class StreamLimits:
 
 
 def lane_listener() -> socket.socket:
-    """Where an executor waits for its client on the same machine: a Unix socket of a random, abstract name (see
-    lane.py). It belongs to the network that this process is in when it makes it."""
+    """Return where an executor waits for its client on the same machine.
+    It is a Unix socket of a random, abstract name (see lane.py). It belongs to the network that this process is in
+    when it makes it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(f"\0tunefarm-{os.urandom(16).hex()}")
     listener.listen(_MAX_WAITING)
@@ -111,10 +112,11 @@ def _looked_at(buffer: bytearray) -> bool:
 
 
 class FrameStream:
-    """One end. `put` queues a message, `flush` writes: on a blocking socket all of it, on a non-blocking one what
-    fits (see `backlog`). `receive` returns what came, on a blocking socket at least one message.
+    """One end.
 
-    Either both ends have a `window` on the same memory or none.
+    `put` queues a message, `flush` writes: on a blocking socket all of it, on a non-blocking one what fits (see
+    `backlog`). `receive` returns what came, on a blocking socket at least one message. Either both ends have a `window`
+    on the same memory or none.
     """
 
     def __init__(

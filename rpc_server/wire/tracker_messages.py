@@ -63,8 +63,8 @@ class BoxHello(_Struct, frozen=True):
 
 
 class BoxHeartbeat(_Struct, frozen=True):
-    """Sent every `heartbeat_s` of the welcome; `leases` are the ids held now. `closed` says why the box is not lent
-    at this hour and when it will be, or is empty."""
+    """Sent every `heartbeat_s` of the welcome; `leases` are the ids held now.
+    `closed` says why the box is not lent at this hour and when it will be, or is empty."""
 
     peer: Name
     leases: Annotated[tuple[Name, ...], Meta(max_length=256)] = ()
@@ -110,9 +110,9 @@ class SuspectDevice(_Struct, frozen=True):
 
 
 class CheckResult(_Struct, frozen=True):
-    """How a health check went: asked for with `CheckDevice`, or run by the box on its own. `slow`: everything was
-    right, but slower than the box's `baseline` by far, which may pass. `age_s`: an old result, told to a tracker that
-    may not know it; it changes nothing but what is shown."""
+    """How a health check went: asked for with `CheckDevice`, or run by the box on its own.
+    `slow`: everything was right, but slower than the box's `baseline` by far, which may pass. `age_s`: an old
+    result, told to a tracker that may not know it; it changes nothing but what is shown."""
 
     peer: Name
     slot: Index
@@ -147,8 +147,8 @@ class RegisterAgain(_Struct, frozen=True):
 
 
 class GrantLease(_Struct, frozen=True):
-    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined. May come twice. `holder` is the key of the
-    only client to let in, where keys are used."""
+    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined.
+    May come twice. `holder` is the key of the only client to let in, where keys are used."""
 
     lease: Name
     slot: Index
@@ -168,7 +168,8 @@ class RevokeLease(_Struct, frozen=True):
 
 
 class CheckDevice(_Struct, frozen=True):
-    """Run the health check on a slot and answer CheckResult. `baseline` is what the box itself may have forgotten."""
+    """Run the health check on a slot and answer CheckResult.
+    `baseline` is what the box itself may have forgotten."""
 
     slot: Index
     baseline: Scores | None = None
@@ -261,8 +262,9 @@ class Granted(_Struct, frozen=True):
 
 
 class Offered(_Struct, frozen=True):
-    """A device at `address` is being lent for the request. The client may connect there already and ask for a session
-    with `token`, which the box refuses until it has agreed. Not said of boxes that need more than that to let it in."""
+    """A device at `address` is being lent for the request.
+    The client may connect there already and ask for a session with `token`, which the box refuses until it has
+    agreed. Not said of boxes that need more than that to let it in."""
 
     request: Name
     address: Text
@@ -270,8 +272,8 @@ class Offered(_Struct, frozen=True):
 
 
 class Queued(_Struct, frozen=True):
-    """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants. `note` names
-    a matching device that is not lent at this hour, and when it will be."""
+    """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants.
+    `note` names a matching device that is not lent at this hour, and when it will be."""
 
     request: Name
     position: Count
@@ -304,7 +306,8 @@ class LeaseReleased(_Struct, frozen=True):
 
 
 class Renewed(_Struct, frozen=True):
-    """The tracker is alive. `tracker` names this run of it. `wanted` are leases that others should have a turn with."""
+    """The tracker is alive.
+    `tracker` names this run of it. `wanted` are leases that others should have a turn with."""
 
     tracker: Label
     wanted: Annotated[tuple[Name, ...], Meta(max_length=1 << 10)] = ()
@@ -328,8 +331,9 @@ class EventPage(_Struct, frozen=True):
 
 
 class FarmNumbers(_Struct, frozen=True):
-    """The tracker's counts since it started. `events` counts by `tracker.log.LogKind`; of the expressions asked
-    for, the `queues` of the last hundred are kept."""
+    """The tracker's counts since it started.
+    `events` counts by `tracker.log.LogKind`; of the expressions asked for, the `queues` of the last hundred are
+    kept."""
 
     uptime_s: Seconds
     leases: Count

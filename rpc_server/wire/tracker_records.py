@@ -168,8 +168,8 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueNumbers:
-    """Requests for one expression: `waiting` now, the first of them for `oldest_s`; `granted` so far, after `waited_s`
-    of waiting together."""
+    """Requests for one expression: `waiting` now, and `granted` so far.
+    The first has waited for `oldest_s`; those granted waited `waited_s` together."""
 
     expr: Text
     waiting: Count

@@ -55,6 +55,7 @@ def decode_workload_key(workload_key: str) -> tuple[str | None, list[Any] | None
 def calc_workload_dis_factor(
     target_workload_pair: tuple[str | None, Sequence[Any]], workload_pair: tuple[str | None, Sequence[Any]]
 ) -> float:
-    """Tell how far apart two workloads are, each a name and arguments: 1 for equal ones, infinity for strangers."""
+    """Tell how far apart two workloads are: 1 for equal ones, infinity for strangers.
+    Each is a name and arguments."""
     (name, args), (other, other_args) = target_workload_pair, workload_pair
     return args_distance(tuples(args), tuples(other_args)) if name == other else float("inf")

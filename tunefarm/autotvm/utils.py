@@ -36,7 +36,8 @@ class EmptyContext:
 
 
 def get_const_int(exp: Any) -> int:
-    """The integer that an expression stands for. Raises IRError (a ValueError) for one that is not constant."""
+    """The integer that an expression stands for.
+    Raises IRError (a ValueError) for one that is not constant."""
     found = exp if isinstance(exp, int) else ops.as_int(ops.as_expr(exp))
     if found is None:
         raise IRError(f"{exp!r} is no constant integer")

@@ -45,7 +45,8 @@ class Number(click.FloatRange):
 
 
 class CommandGroup(click.Group):
-    """A command with subcommands, whose list has the whole first sentence of each: click's own cuts it short."""
+    """A command with subcommands, whose list has the whole first sentence of each.
+    click's own cuts it short."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

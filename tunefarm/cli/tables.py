@@ -20,8 +20,9 @@ _Column = tuple[str, Column, list[Text]]
 
 
 class Fitted:
-    """A table of text. On a terminal that is too narrow for its rows, the columns `apart` stand on lines of their own,
-    the first of them above their row. Where that is not enough, each cell of a row has a line."""
+    """A table of text.
+    On a terminal that is too narrow for its rows, the columns `apart` stand on lines of their own, the first of them
+    above their row. Where that is not enough, each cell of a row has a line."""
 
     def __init__(self, table: Table, apart: Collection[str] = ()) -> None:
         self._table, self._apart = table, frozenset(apart)

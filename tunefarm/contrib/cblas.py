@@ -20,7 +20,8 @@ def matmul(lhs: te.Tensor, rhs: te.Tensor, transa: bool = False, transb: bool = 
 def batch_matmul(
     lhs: te.Tensor, rhs: te.Tensor, transa: bool = False, transb: bool = False, iterative: bool = False
 ) -> te.Tensor:
-    """The products of matrices along the first axis. `iterative` is ignored; accepted for compatibility with TVM."""
+    """The products of matrices along the first axis.
+    `iterative` is ignored; accepted for compatibility with TVM."""
     rows, columns = lhs.shape[2 if transa else 1], rhs.shape[1 if transb else 2]
     return _extern("batch_matmul", (lhs.shape[0], rows, columns), lhs, rhs, transa, transb)
 

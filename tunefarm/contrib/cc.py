@@ -26,9 +26,9 @@ Objects = str | Sequence[str]
 
 
 def create_shared(output: str, objects: Objects, options: Sequence[str] | None = None, cc: str | None = None) -> None:
-    """Link objects (or C files) into a shared library with `cc`, or the compiler or linker found. Raises LinkError.
+    """Link objects (or C files) into a shared library with `cc`, or the compiler or linker found.
 
-    Modules saved as objects get the part of the runtime that they need.
+    Raises LinkError. Modules saved as objects get the part of the runtime that they need.
     """
     inputs = _listed(objects)
     try:
@@ -58,7 +58,8 @@ def create_staticlib(output: str, inputs: Objects, ar: str | None = None) -> Non
 
 
 def get_target_by_dump_machine(compiler: str | None) -> Callable[[], str | None]:
-    """Return a function that asks a compiler which triple it makes code for; it gives None where that fails."""
+    """Return a function that asks a compiler for its triple.
+    It gives None where that fails."""
 
     def triple() -> str | None:
         if not compiler:

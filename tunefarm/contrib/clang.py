@@ -16,7 +16,8 @@ _TIMEOUT_S = 120
 
 
 def find_clang(required: bool = True) -> list[str]:
-    """The paths of clang on this machine, newest first. Raises RuntimeError where it is `required` and missing."""
+    """The paths of clang on this machine, newest first.
+    Raises RuntimeError where it is `required` and missing."""
     names = [f"clang-{version}" for version in range(30, 8, -1)] + ["clang"]
     found = [path for path in map(shutil.which, names) if path is not None]
     if not found and required:

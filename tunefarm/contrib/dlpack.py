@@ -13,7 +13,8 @@ __all__ = ["convert_func", "to_pytorch_func"]
 def convert_func(
     tvm_func: Callable[..., Any], tensor_type: type, to_dlpack_func: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """Return `tvm_func` taking tensors of `tensor_type` too; `to_dlpack_func` makes DLPack capsules of them."""
+    """Return `tvm_func` taking tensors of `tensor_type` too.
+    `to_dlpack_func` makes DLPack capsules of them."""
 
     def converted(*args: Any) -> Any:
         return tvm_func(*(from_dlpack(to_dlpack_func(x)) if isinstance(x, tensor_type) else x for x in args))

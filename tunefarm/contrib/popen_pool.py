@@ -136,8 +136,8 @@ class PopenWorker:
             self._timer.start()
 
     def recv(self) -> Any:
-        """The result of the call. Raises what it raised, TimeoutError when it took too long, ChildProcessError when the
-        process ended."""
+        """The result of the call.
+        Raises what it raised, TimeoutError when it took too long, ChildProcessError when the process ended."""
         process = self._process
         if process is None:
             raise (TimeoutError if self._timed_out else ChildProcessError)("no call is running")

@@ -9,7 +9,8 @@ from tunefarm.exec.options import free_port, ignore, parser
 
 
 def command(argv: Sequence[str] | None = None) -> list[str]:
-    """The `tunefarm` command that TVM's options ask for. Ends the program for options that have no counterpart."""
+    """The `tunefarm` command that TVM's options ask for.
+    Ends the program for options that have no counterpart."""
     options = parser("rpc_proxy", "Run a relay: clients reach boxes through it that can only dial out.", 9090)
     options.add_argument("--web-port", type=int, default=0, help="not supported: no device runs in a browser")
     options.add_argument("--tracker", default="", help="ignored: servers name their tracker themselves")

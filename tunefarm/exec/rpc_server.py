@@ -9,7 +9,8 @@ from tunefarm.exec.options import LOOPBACK, free_port, ignore, parser
 
 
 def command(argv: Sequence[str] | None = None) -> list[str]:
-    """The `tunefarm` command that TVM's options ask for. Ends the program for options that have no counterpart."""
+    """The `tunefarm` command that TVM's options ask for.
+    Ends the program for options that have no counterpart."""
     options = parser("rpc_server", "Run a device server.", 9091)
     options.add_argument("--tracker", default="", help="HOST:PORT of the tracker to lend the device through")
     options.add_argument("--key", default="", help="key that the device is asked for by")

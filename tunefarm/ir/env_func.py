@@ -13,7 +13,7 @@ __all__ = ["EnvFunc"]
 
 @dataclass(frozen=True)
 class EnvFunc(Object):
-    """A registered function that is known by its name: it is looked up when it is called, where it is called."""
+    """A registered function that is known by its name, looked up when and where it is called."""
 
     name: str
 

@@ -39,12 +39,14 @@ _ONLY = "array"  # the name of a tensor among the parameters that it is written 
 
 
 def save_json(node: Any) -> str:
-    """Write functions, modules, tensors, nodes of TensorIR, targets, traces and tuning records, and what holds them.
+    """Write objects as JSON.
 
+    They are functions, modules, tensors, nodes of TensorIR, targets, traces and tuning records, and what holds them.
     That is arrays, maps, attributes, numbers, texts, functions of the registry. An object that stands in several places
     is kept once.
 
-    Raises IRError for anything else."""
+    Raises IRError for anything else.
+    """
     if isinstance(node, BaseFunc | IRModule):
         return _saved_ir(node)
     seen: dict[int, int] = {}

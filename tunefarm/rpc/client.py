@@ -25,8 +25,8 @@ def connect(
     *,
     keys: KeyRing | None = None,
 ) -> RPCSession:
-    """Open a session on the server at `url` (a host name or address): see `rpc_server.client.connect`. `keys` default
-    to this machine's."""
+    """Open a session on the server at `url` (a host name or address): see `rpc_server.client.connect`.
+    `keys` default to this machine's."""
     return _client.connect(
         url, port, key, session_timeout, session_constructor_args, enable_logging, keys=keys or _own_keys()
     )
@@ -35,7 +35,8 @@ def connect(
 def connect_tracker(
     url: str, port: int, *, user: str = "", timeout_s: float = _tracker.CONNECT_TIMEOUT_S, keys: KeyRing | None = None
 ) -> TrackerSession:
-    """Connect to the tracker at host `url`: see `tracker.client.connect_tracker`. `keys` default to this machine's."""
+    """Connect to the tracker at host `url`: see `tracker.client.connect_tracker`.
+    `keys` default to this machine's."""
     return _tracker.connect_tracker(url, port, user=user, timeout_s=timeout_s, keys=keys or _own_keys())
 
 

@@ -11,11 +11,12 @@ __all__ = ["Proxy", "websocket_proxy_server"]
 
 
 class Proxy(Relay):
-    """A relay in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+    """A relay in a child process, with TVM's constructor.
 
-    `port` is the first free one of [port, port_end). Servers register with `rpc.Server(host, port, key=KEY,
-    is_proxy=True)`, and `rpc.connect(host, port, key=KEY)` reaches them. A server of a tracker names that itself, so
-    `tracker_addr` makes no difference here; nor do the time-outs. Raises ServerStartError.
+    It ends with `terminate()`, or with this process. `port` is the first free one of [port, port_end). Servers register
+    with `rpc.Server(host, port, key=KEY, is_proxy=True)`, and `rpc.connect(host, port, key=KEY)` reaches them. A server
+    of a tracker names that itself, so `tracker_addr` makes no difference here; nor do the time-outs. Raises
+    ServerStartError.
     """
 
     def __init__(

@@ -11,5 +11,6 @@ __all__ = ["cprint"]
 
 
 def cprint(printable: IRModule | BaseFunc | str, style: Any = None, black_format: bool | None = None) -> None:
-    """Print a module, a function, or a text of one. `style` and `black_format` are ignored: the text stays plain."""
+    """Print a module, a function, or a text of one.
+    `style` and `black_format` are ignored: the text stays plain."""
     print(printable if isinstance(printable, str) else printable.script())

@@ -18,6 +18,7 @@ def module_attrs(attrs: dict[str, Any]) -> None:
 
 
 def module_global_infos(infos: dict[str, Sequence[Any]]) -> None:
-    """Global infos of the module's functions, such as devices: read by `ir_module`; outside of one it does nothing."""
+    """Give global infos of the module's functions, such as devices, to `ir_module`.
+    Outside of one it does nothing."""
     if not isinstance(infos, dict) or not all(isinstance(items, list | tuple) for items in infos.values()):
         raise IRError('I.module_global_infos takes lists by name: {"vdevice": [I.vdevice("llvm")]}')

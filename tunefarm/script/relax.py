@@ -54,7 +54,8 @@ def _named(value: _typing.Any) -> bool:
 def Tensor(
     shape: _typing.Any = None, dtype: _typing.Any = None, vdevice: _typing.Any = None, ndim: int = -1
 ) -> TensorStructInfo:
-    """A tensor. Dimensions named by strings have a meaning in scripts only; elsewhere just their number is known."""
+    """A tensor.
+    Dimensions named by strings have a meaning in scripts only; elsewhere just their number is known."""
     if type(shape).__name__ in ("tuple", "list") and _named(shape):
         shape, dtype, ndim = None, dtype or "float32", len(shape)
     return _vocabulary.tensor_info(shape, dtype, vdevice, ndim)

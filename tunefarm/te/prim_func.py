@@ -15,11 +15,11 @@ __all__ = ["create_prim_func"]
 
 
 def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None, *, name: str = "main") -> PrimFunc:
-    """Return the TensorIR function of the tensors and scalars in `ops`, in calling order: inputs and outputs.
+    """Return the TensorIR function of the tensors and scalars in `ops`.
 
-    `index_dtype_override` ("int64") is the type of its sizes, loops and indices. The tensors that an operation lists in
-    its attribute `layout_free_placeholders` become the function's `layout_free_buffers`. Raises what
-    `compiler.te.prim_func.create_prim_func` raises.
+    They are in calling order: inputs and outputs. `index_dtype_override` ("int64") is the type of its sizes, loops and
+    indices. The tensors that an operation lists in its attribute `layout_free_placeholders` become the function's
+    `layout_free_buffers`. Raises what `compiler.te.prim_func.create_prim_func` raises.
     """
     func = _create(ops, name)
     given = ops if isinstance(ops, Sequence) else (ops,)

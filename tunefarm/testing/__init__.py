@@ -224,7 +224,8 @@ def skip_if_32bit(reason: str) -> Callable[[Any], Any]:
 
 
 def exclude_targets(*_args: Any) -> Callable[[Any], Any]:
-    """Leave targets out of a test that runs once for each: only those of `parametrize_targets` are used here."""
+    """Leave targets out of a test that runs once for each.
+    Only those of `parametrize_targets` are used here."""
     return slow
 
 
@@ -250,8 +251,9 @@ def echo(x: Any) -> Any:
 
 
 class CompareBeforeAfter:
-    """A test class of a pass: `before` and `expected` are functions of the IR, or functions that give one; `transform`
-    is the pass. `expected` may be an error, which the pass raises then."""
+    """A test class of a pass.
+    `before` and `expected` are functions of the IR, or functions that give one; `transform` is the pass. `expected`
+    may be an error, which the pass raises then."""
 
     before: Any
     expected: Any
@@ -319,9 +321,10 @@ def parameter(
 
 
 def parameters(*value_sets: Iterable[Any], ids: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Fixtures that vary together: `x, y = testing.parameters((1, 2), (3, 4))` runs a test with 1, 2 and with 3, 4.
+    """Make fixtures that vary together.
 
-    The fixtures have to be names of the test's module. Raises ValueError for sets of different sizes.
+    `x, y = testing.parameters((1, 2), (3, 4))` runs a test with 1, 2 and with 3, 4. The fixtures have to be names of
+    the test's module. Raises ValueError for sets of different sizes.
     """
     import pytest
 
@@ -350,8 +353,9 @@ def parameters(*value_sets: Iterable[Any], ids: Sequence[str] | None = None) -> 
 
 
 def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
-    """`pytest.fixture`. With `cache_return_value` a value is made once for the values of the fixtures that it takes;
-    it must not be changed."""
+    """`pytest.fixture`.
+    With `cache_return_value` a value is made once for the values of the fixtures that it takes; it must not be
+    changed."""
     import pytest
 
     def made(func: Callable[..., Any]) -> Any:

@@ -84,7 +84,8 @@ def test_check_eq_callback(msg: str) -> PackedFunc:
 
 
 def ErrorTest(x: int, y: int) -> int:
-    """`x` where it is the next after `y`. Raises TunefarmError for equal numbers, and for a `y` that is greater."""
+    """`x` where it is the next after `y`.
+    Raises TunefarmError for equal numbers, and for a `y` that is greater."""
     if x == y:
         raise TunefarmError(f"Check failed: x != y ({x} vs. {y}) : expect x!=y")
     if x - 1 != y:

@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes a `target`, and says no values of its own, for each target that this machine runs."""
+    """Run a test that takes a `target` for each target that this machine runs.
+    It must not say values of its own."""
     if "target" not in metafunc.fixturenames or _is_given(metafunc, "target"):
         return
     metafunc.parametrize("target", [name for name, _ in enabled_targets()], scope="session")

@@ -20,7 +20,8 @@ def equal_const_int(expr: Any, value: int) -> bool:
 
 
 def traverse_inline(s: Schedule, final_op: Any, callback: Callable[[Any], None]) -> None:
-    """Call `callback` on each operation that `final_op` needs, after inlining those that only index and compute."""
+    """Call `callback` on each operation that `final_op` needs.
+    Those that only index and compute are inlined before."""
     seen: set[int] = set()
 
     def visit(op: Any) -> None:

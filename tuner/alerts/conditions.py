@@ -31,8 +31,9 @@ class Slower:
 
 @dataclass(frozen=True)
 class AlertFacts:
-    """The facts of one check. `waits`: seconds that the first request for each expression has waited; `free`: the
-    share of each path's disk that is free. None where it could not be looked: what was, goes on."""
+    """The facts of one check.
+    `waits`: seconds that the first request for each expression has waited; `free`: the share of each path's disk
+    that is free. None where it could not be looked: what was, goes on."""
 
     devices: tuple[DeviceSeen, ...] | None = ()
     slower: tuple[Slower, ...] | None = ()
@@ -42,8 +43,8 @@ class AlertFacts:
 
 @dataclass(frozen=True)
 class Alert:
-    """A rule that holds for a subject (a device, a kernel, an expression, a path), in words. `over`: it held until
-    now."""
+    """A rule that holds for a subject (a device, a kernel, an expression, a path), in words.
+    `over`: it held until now."""
 
     rule: str
     when: When
@@ -53,7 +54,8 @@ class Alert:
 
 
 def holding(rules: Iterable[Rule], facts: AlertFacts, before: Iterable[Alert] = ()) -> dict[tuple[str, str], Alert]:
-    """The alerts that hold, by rule and subject. Those of `before` whose kind could not be looked at still do."""
+    """The alerts that hold, by rule and subject.
+    Those of `before` whose kind could not be looked at still do."""
     found: dict[tuple[str, str], Alert] = {}
     unseen = _unknown(facts)
     found |= {(alert.rule, alert.subject): alert for alert in before if alert.when in unseen}

@@ -53,7 +53,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A way to tell of alerts. A web hook's address is read from `url_file` each time, since it may hold a secret."""
+    """A way to tell of alerts.
+    A web hook's address is read from `url_file` each time, since it may hold a secret."""
 
     to: Literal["log", "webhook", "command"]
     url_file: str = ""

@@ -29,7 +29,8 @@ class WatchedTracker(Protocol):
 
 
 class Watch:
-    """Looks when asked, and delivers what is new since the last look. A failed delivery is repeated at the next."""
+    """Looks when asked, and delivers what is new since the last look.
+    A failed delivery is repeated at the next."""
 
     def __init__(self, rules: Rules, tracker: Callable[[], WatchedTracker], store: Callable[[], RecordStore]) -> None:
         self._rules = rules

@@ -87,9 +87,10 @@ def confirmed(suspicion: Judgement, again: Sequence[float]) -> bool | None:
 
 
 def find_steps(logs: Sequence[float] | np.ndarray) -> tuple[int, ...]:
-    """Where a series of logarithms goes to another level: the indices at which a new stretch begins, rising.
+    """Return where a series of logarithms goes to another level.
 
-    Binary segmentation (Scott and Knott 1974) with medians; a step has to leave the fence of the stretch it ends.
+    It gives the indices at which a new stretch begins, rising. Binary segmentation (Scott and Knott 1974) with medians;
+    a step has to leave the fence of the stretch it ends.
     """
     values = np.asarray(logs, dtype=float)
     found: list[int] = []

@@ -30,8 +30,9 @@ def calibration(x: T.Buffer((1,), "float32")):
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A kernel for one target and device class. `reference` is the untuned build that it is checked against; None when
-    it is untuned itself. Without an artifact `problem` says why."""
+    """A kernel for one target and device class.
+    `reference` is the untuned build that it is checked against; None when it is untuned itself. Without an artifact
+    `problem` says why."""
 
     task: TuningTask
     artifact: Artifact | None = None
@@ -65,8 +66,8 @@ class KernelBuilds:
             return self._built[key]
 
     def calibration(self, target: str) -> Artifact:
-        """A chain of multiplications and additions, each of which waits for the one before: its time is the clock's,
-        whatever the compiler, the caches and the neighbours do."""
+        """Return a chain of multiplications and additions, each of which waits for the one before.
+        So its time is the clock's, whatever the compiler, the caches and the neighbours do."""
         with self._lock:
             if target not in self._calibration:
                 self._calibration[target] = compile_artifact(runnable(self._chain, Target(target)), target, name="main")

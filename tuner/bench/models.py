@@ -42,8 +42,8 @@ def model_of(series: str) -> str | None:
 
 @dataclass(frozen=True)
 class BenchModel:
-    """A model built for one target and device class. Without a `path`, `problem` says why. `digest` is over the
-    configs it was built with; "" where none was known."""
+    """A model built for one target and device class.
+    Without a `path`, `problem` says why. `digest` is over the configs it was built with; "" where none was known."""
 
     name: str
     path: Path | None = None
@@ -56,7 +56,8 @@ class BenchModel:
 
 
 class ModelBuilds:
-    """Builds each model once for each target and device class. Safe in any thread; `close` removes the files."""
+    """Builds each model once for each target and device class.
+    Safe in any thread; `close` removes the files."""
 
     def __init__(self, suite: Suite, store: RecordStore) -> None:
         self._suite = suite

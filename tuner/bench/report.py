@@ -19,7 +19,7 @@ from tuner.webhook import post_webhook
 
 @dataclass(frozen=True)
 class CallWork:
-    """The work of one call of a kernel: operations, and bytes of its arguments; None where that is not known."""
+    """The work of one call of a kernel: operations, and bytes of arguments; None where it is not known."""
 
     flops: float | None = None
     bytes: int | None = None

@@ -41,8 +41,9 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """`rounds` of all kernels, each with `repeat` samples of at least `min_repeat_ms`. A device is waited for `wait_s`
-    seconds; `timeout_s` bounds one measurement. `seed` makes the order of the kernels."""
+    """`rounds` of all kernels, each with `repeat` samples of at least `min_repeat_ms`.
+    A device is waited for `wait_s` seconds; `timeout_s` bounds one measurement. `seed` makes the order of the
+    kernels."""
 
     rounds: int = 3
     repeat: int = 3
@@ -107,8 +108,8 @@ Event = Started | BenchMeasured | Ended
 def run_bench(
     store: RecordStore, builds: KernelBuilds, devices: Sequence[BenchDevice], options: BenchOptions, run_id: int
 ) -> Iterator[Event]:
-    """Measure everything, record it under `run_id`, and say what happens. Ending the iteration early stops the devices
-    after what each is measuring."""
+    """Measure everything, record it under `run_id`, and say what happens.
+    Ending the iteration early stops the devices after what each is measuring."""
     news: queue.SimpleQueue[Event] = queue.SimpleQueue()
     stop = threading.Event()
     threads = [

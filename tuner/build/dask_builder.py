@@ -31,9 +31,10 @@ _answers = msgspec.msgpack.Decoder(BuildResult)
 
 
 class DaskBuilder:
-    """The cluster of the scheduler at `address` (dask://HOST:PORT, or dask+tls:// with Dask's own configuration of
-    certificates). Raises TuningError when it is on another machine without TLS, unless `insecure`; when `distributed`
-    is not installed, no scheduler answers, it has no workers, or they have another toolchain."""
+    """A builder on the Dask cluster of the scheduler at `address`.
+    That is dask://HOST:PORT, or dask+tls:// with Dask's own configuration of certificates. Raises TuningError when
+    it is on another machine without TLS, unless `insecure`; when `distributed` is not installed, no scheduler
+    answers, it has no workers, or they have another toolchain."""
 
     cores = 0  # none of this machine's, as far as one knows
 

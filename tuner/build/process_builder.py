@@ -69,10 +69,11 @@ class Builder(Protocol):
 
 
 class LocalBuilder:
-    """`workers` processes on this machine (default: as many as it may use cores), each replaced when it dies.
+    """Builds in `workers` processes on this machine, each replaced when it dies.
 
-    `memory_bytes` is what one may map (0: no limit), `niceness` its priority below this process's. With `import_main`
-    they import this program's main module, where functions to call (`MakeSource`) may be defined.
+    By default it has as many as it may use cores. `memory_bytes` is what one may map (0: no limit), `niceness` its
+    priority below this process's. With `import_main` they import this program's main module, where functions to call
+    (`MakeSource`) may be defined.
     """
 
     def __init__(

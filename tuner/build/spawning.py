@@ -53,8 +53,9 @@ def main_not_imported() -> Iterator[None]:
 
 @contextmanager
 def sigint_blocked() -> Iterator[None]:
-    """Block SIGINT for children started meanwhile: Ctrl-C goes to the terminal's whole process group, and a process
-    that is just coming up would answer it with a traceback. This process gets the signal afterwards."""
+    """Block SIGINT for children started meanwhile.
+    Ctrl-C goes to the terminal's whole process group, and a process that is just coming up would answer it with a
+    traceback. This process gets the signal afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -63,7 +63,8 @@ class FuncSource:
 
 @dataclass(frozen=True)
 class MakeSource:
-    """A source that calls `make`, which is pickled: a function of a module, or a `functools.partial` of one."""
+    """A source that calls `make`, which is pickled.
+    That is a function of a module, or a `functools.partial` of one."""
 
     make: Callable[[], PrimFunc | Artifact]
 
@@ -81,7 +82,8 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """`artifact` (bytes of `Artifact.to_bytes`) or a failure with its text; `seconds` of work in the worker."""
+    """An artifact (bytes of `Artifact.to_bytes`) or a failure with its text.
+    `seconds` is the work in the worker."""
 
     artifact: bytes | None
     failure: FailureKind | None
@@ -95,8 +97,9 @@ def pack_func(func: PrimFunc) -> bytes:
 
 
 def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str]) -> None:
-    """Prepare a process for builds: low priority, so that measurements on the same machine keep their cores, a limit
-    on its memory (0: none), and the tuner's environment of today."""
+    """Prepare a process for builds.
+    It has low priority, so that measurements on the same machine keep their cores, a limit on its memory (0: none),
+    and the tuner's environment of today."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environment)

@@ -65,8 +65,8 @@ class Fleet(Protocol):
 
 @runtime_checkable
 class Queueing(Protocol):
-    """A fleet whose devices are shared with others, so that one may have to be waited for. A slot whose `open` had none
-    in time keeps its place in the queue until it opens again or leaves."""
+    """A fleet whose devices are shared with others, so that one may have to be waited for.
+    A slot whose `open` had none in time keeps its place in the queue until it opens again or leaves."""
 
     def waiting(self) -> str:
         """The place of its requests in the queue, in words; "" when it waits for none."""
@@ -89,8 +89,8 @@ class SharedSession(Protocol):
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """A measurement for a slot, on the device it holds as number `device` of its devices: if that is gone by then, the
-    slot drops the work."""
+    """A measurement for a slot, on the device it holds as number `device` of its devices.
+    If that is gone by then, the slot drops the work."""
 
     ticket: int
     request: MeasureRequest
@@ -116,8 +116,9 @@ class Finished:
 
 @dataclass(frozen=True)
 class Lost:
-    """The slot's device is gone (or never came): `waiting` while it tries for another. `gave_way`: it is the turn of
-    another run. `in_vain`: no waiting brings it back, for a tracker lends it and only that may be asked for it."""
+    """The slot's device is gone (or never came): `waiting` while it tries for another.
+    `gave_way`: it is the turn of another run. `in_vain`: no waiting brings it back, for a tracker lends it and only
+    that may be asked for it."""
 
     slot: int
     reason: str
@@ -226,7 +227,8 @@ class DeviceWait:
         self._looked: float | None = None
 
     def is_over(self, now: float, found: bool) -> bool:
-        """A look at time `now`, seconds. `found`: there is a device, or one will come. True: it has been too long."""
+        """A look at time `now`, seconds.
+        `found`: there is a device, or one will come. True: it has been too long."""
         step = 0.0 if self._looked is None else min(now - self._looked, _LONGEST_STEP_S)
         self._looked = now
         self._waited_s = 0.0 if found else self._waited_s + step

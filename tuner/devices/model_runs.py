@@ -54,7 +54,8 @@ def time_model(session: RPCSession, path: Path, device_type: str, repeat: int, m
 
 
 def kernel_seconds(report: Report) -> dict[str, float]:
-    """The time of each kernel of a run, by its name in the model, also where its weights are packed ahead of time."""
+    """Return the time of each kernel of a run, by its name in the model.
+    That is its name also where its weights are packed ahead of time."""
     found: dict[str, float] = {}
     for call in report.calls:
         name, took = str(call["Name"]).removesuffix(PREPACKED), call["Duration (us)"]

@@ -14,10 +14,10 @@ _NO_SPARE_S = 86_400.0
 
 
 class PrivateServer(ChildService):
-    """Lends this machine's CPU, or the GPU named, on loopback. It ends with `terminate()`, or with this process.
+    """Lends this machine's CPU, or the GPU named, on loopback.
 
-    It starts while this process does other things: the first look at `port` waits for it, and raises ServerStartError
-    when it did not come to listen.
+    It ends with `terminate()`, or with this process. It starts while this process does other things: the first look at
+    `port` waits for it, and raises ServerStartError when it did not come to listen.
     """
 
     def __init__(self, gpu: str = "") -> None:

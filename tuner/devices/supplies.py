@@ -74,7 +74,8 @@ class WrongDeviceError(TuningError):
 
 
 def device_target(target: str, threads: int) -> str:
-    """The canonical target to build for on a device: its own, with as many cores as it has threads; or a GPU's."""
+    """Return the canonical target to build for on a device.
+    It is its own, with as many cores as it has threads; or a GPU's."""
     if not Target(target).is_cpu:
         return str(Target(target))
     return str(Target({**Target(target).export(), "num-cores": threads}))
@@ -147,8 +148,9 @@ class _OneClass:
 
 
 class DirectFleet:
-    """Servers at known addresses, (host, port) each, one session to a server. `device_class`: use no other.
-    `leases` gives the token, and the server's key or "", of an address that this process holds a lease of."""
+    """Servers at known addresses, (host, port) each, one session to a server.
+    `device_class`: use no other. `leases` gives the token, and the server's key or "", of an address that this
+    process holds a lease of."""
 
     def __init__(
         self,
@@ -168,7 +170,8 @@ class DirectFleet:
         return " or ".join(shown_address(host, port) for host, port in self._addresses)
 
     def target(self) -> str:
-        """Return what to build for: what the first server that answers reports. Raises ConnectError when none does."""
+        """Return what to build for: what the first server that answers reports.
+        Raises ConnectError when none does."""
         for host, port in self._addresses[:-1]:
             try:
                 return self._ask(host, port)
@@ -212,8 +215,8 @@ class DirectFleet:
 
 
 class LocalFleet(DirectFleet):
-    """This machine's CPU, or the GPU named, behind a private server on loopback, which ends with the fleet or this
-    process."""
+    """This machine's CPU, or the GPU named, behind a private server on loopback.
+    The server ends with the fleet or this process."""
 
     def __init__(self, device_class: str = "", gpu: str = "", server: PrivateServer | None = None) -> None:
         """`server`: one that is starting already. Raises ServerStartError."""

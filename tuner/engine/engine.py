@@ -87,11 +87,11 @@ def tune(
     chooser: Chooser | None = None,
     command: str = "",
 ) -> Outcome:
-    """Run a search for each task on the devices of `fleet`, which stays open, and return when all are done.
+    """Run a search for each task on the devices of `fleet`, and return when all are done.
 
-    Without `builder`, the one that `options` names is used and closed; without `store`, a temporary one. `objective`
-    is what the gradient scheduler makes small (default: the sum of weight times cost). `chooser` says which task is
-    next, in place of the scheduler. Raises what `TuningRun.run` does.
+    The fleet stays open. Without `builder`, the one that `options` names is used and closed; without `store`, a
+    temporary one. `objective` is what the gradient scheduler makes small (default: the sum of weight times cost).
+    `chooser` says which task is next, in place of the scheduler. Raises what `TuningRun.run` does.
     """
     settings = options or RunOptions()
     with _opened(store) as records:
@@ -118,11 +118,12 @@ def _opened(store: RecordStore | None) -> Iterator[RecordStore]:
 
 
 class TuningRun:
-    """Runs `searches` on the devices of `fleet`, recording into `recorder`. Closes neither fleet nor builder.
+    """Runs `searches` on the devices of `fleet`, recording into `recorder`.
 
-    Call `run` once. It returns when every task is done, and raises NoDevicesError when no device came within
-    `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured is recorded and the run
-    can be resumed. RunTakenOver: this process was not heard of for so long that another one resumed the run.
+    Closes neither fleet nor builder. Call `run` once. It returns when every task is done, and raises NoDevicesError
+    when no device came within `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured
+    is recorded and the run can be resumed. RunTakenOver: this process was not heard of for so long that another one
+    resumed the run.
     """
 
     def __init__(
@@ -449,9 +450,10 @@ _LEAST_FLOPS = 1e8  # a second, of untuned code that waits for memory at every s
 def measurement(
     command: SubmitMeasure, rounding: Rounding, options: RunOptions, flops: float = 0.0, weights: tuple[int, ...] = ()
 ) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
-    """The request, and the artifacts it names. Outputs may differ as far as `options` says, or `rounding` where that is
-    further. The untuned function, of `flops` operations, has more time than candidates: large ones take minutes. The
-    arguments at `weights` are a model's: they are not in the caches when it is called."""
+    """The request, and the artifacts it names.
+    Outputs may differ as far as `options` says, or `rounding` where that is further. The untuned function, of
+    `flops` operations, has more time than candidates: large ones take minutes. The arguments at `weights` are a
+    model's: they are not in the caches when it is called."""
     purpose = command.job.purpose
     candidate = Artifact.from_bytes(command.artifact)
     reference = _reference(command.reference)

@@ -61,7 +61,8 @@ class JobMeasured:
 
 @dataclass(frozen=True)
 class SlotUp:
-    """A device is leased and waits for work. `cores`: how many it shares with the builders, 0 where it shares none."""
+    """A device is leased and waits for work.
+    `cores`: how many it shares with the builders, 0 where it shares none."""
 
     slot: int
     cores: int = 0
@@ -85,7 +86,8 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class EngineTick:
-    """Seconds that this session of the run has lasted, and that its devices were held together in all sessions."""
+    """Seconds that this session of the run has lasted, and those its devices were held in all sessions.
+    The latter are of all devices together."""
 
     elapsed_s: float
     device_s: float = 0.0
@@ -124,8 +126,8 @@ class SubmitBuild:
 
 @dataclass(frozen=True)
 class SubmitMeasure:
-    """Measure `artifact` on `slot`, outputs compared with `reference`. A candidate clearly slower than `best`
-    (seconds a call) need not be timed further."""
+    """Measure `artifact` on `slot`, outputs compared with `reference`.
+    A candidate clearly slower than `best` (seconds a call) need not be timed further."""
 
     job: Job
     slot: int

@@ -24,8 +24,8 @@ def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]
 
 
 def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
-    """Make the next measurement ready: a finalist's, and at last the untuned build's. False when there is none, or when
-    whose it is depends on those under way."""
+    """Make the next measurement ready: a finalist's, and at last the untuned build's.
+    False when there is none, or when whose it is depends on those under way."""
     finals = task.finals
     assert finals is not None
     candidate = finals.next_turn()

@@ -22,7 +22,8 @@ _LEAST_DOUBLINGS = 0.4
 
 @dataclass(frozen=True)
 class WeightedKernel:
-    """A kernel as a forecast sees it: the `model` that calls it `calls` times, and its seconds a call by now."""
+    """A kernel as a forecast sees it.
+    The `model` calls it `calls` times; `seconds` are those of a call by now."""
 
     model: str
     calls: float
@@ -31,7 +32,8 @@ class WeightedKernel:
 
 @dataclass
 class ModelCurve:
-    """How a model's kernels' time fell: the seconds of a run from so many trials of the tuning run on, in order."""
+    """How a model's kernels' time fell: a run's seconds from so many trials of the tuning run on.
+    They are in order."""
 
     trials: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -47,7 +49,8 @@ class ModelCurve:
         return self.seconds[max(0, bisect_right(self.trials, trials) - 1)]
 
     def should_save(self, done: int, more: float) -> float | None:
-        """The seconds of a run that so many `more` trials should save, after `done`. None while too little is known."""
+        """The seconds of a run that so many `more` trials should save, after `done`.
+        None while too little is known."""
         if not self.seconds or done < _FEWEST or more < 0:
             return None
         first = max(done / 2, self.trials[0], 1)
@@ -65,14 +68,15 @@ class Forecaster:
         self._models: dict[str, ModelCurve] = {}
 
     def note(self, trials: int, tasks: Iterable[WeightedKernel]) -> None:
-        """The kernels' times after so many trials of the run. A model counts from when all of its kernels are known."""
+        """The kernels' times after so many trials of the run.
+        A model counts from when all of its kernels are known."""
         for name, seconds in model_seconds(tasks).items():
             if seconds is not None:
                 self._models.setdefault(name, ModelCurve()).note(trials, seconds)
 
     def minute(self, done: int, rate: float, left_s: float | None) -> Mapping[str, float | None]:
-        """Seconds of a run that the next minute should save, by model, at `rate` trials a second; or what is left of
-        the run where that is less."""
+        """Return the seconds of a run that the next minute should save, by model.
+        It counts `rate` trials a second, or what is left of the run where that is less."""
         more = rate * _next_s(left_s)
         return {name: curve.should_save(done, more) for name, curve in self._models.items()}
 

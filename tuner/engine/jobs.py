@@ -84,8 +84,9 @@ class Slots:
 
 
 class Jobs:
-    """Where each job of a run is. It is asked for (`claiming`, or `taken` by another run), `building`, or failed to
-    build before the baseline was known (`early`). Or it is `ready` to be measured, or with one of the `slots`."""
+    """Where each job of a run is.
+    It is asked for (`claiming`, or `taken` by another run), `building`, or failed to build before the baseline was
+    known (`early`). Or it is `ready` to be measured, or with one of the `slots`."""
 
     def __init__(self) -> None:
         self.claiming: dict[int, Job] = {}

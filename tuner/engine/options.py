@@ -19,11 +19,12 @@ _CLEARLY_SLOWER = 1.1  # times the best cost: nobody's finalist
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Budgets, 0 for none: `trials` and `task_seconds` (its share of the wall time) a task, `total_trials` and
-    `seconds` (of wall time) the run. A task whose last `early_stopping` trials were no gain is done. `scheduler` says
-    which task gets the next trial (`tuner.engine.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`).
+    """Budgets of a run, 0 for none, and how it divides them.
 
-    With `warm_start`, a task begins with the adapted traces of the nearest workloads in the store.
+    `trials` and `task_seconds` (its share of the wall time) are for a task, `total_trials` and `seconds` (of wall time)
+    for the run. A task whose last `early_stopping` trials were no gain is done. `scheduler` says which task gets the
+    next trial (`tuner.engine.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`). With `warm_start`, a
+    task begins with the adapted traces of the nearest workloads in the store.
 
     A trial takes `samples` of at least `sample_ms` each, and up to `max_samples` while the 95 % interval of their
     median is wider than `precision` of it to either side. With `reject`, a candidate that is clearly slower than the
@@ -119,8 +120,8 @@ class RunOptions:
         return GradientOptions(alpha=self.alpha, beta=self.beta, gamma=self.gamma, window=self.window)
 
     def evaluator(self, purpose: TrialPurpose, best: float | None = None) -> EvaluatorOptions:
-        """How one trial is timed: the finals take more samples, the slow untuned function one. `best` is the cost
-        (seconds a call) that a search candidate should come near."""
+        """How one trial is timed: the finals take more samples, the slow untuned function one.
+        `best` is the cost (seconds a call) that a search candidate should come near."""
         match purpose:
             case TrialPurpose.BASELINE:
                 repeat = 1 if self.goal is Goal.TIME else 2  # counters are not read around a first call

@@ -24,8 +24,8 @@ from tuner.transfer.warm import WarmStart, WarmStarted, neighbours, warm_start
 
 @dataclass(frozen=True)
 class Knowledge:
-    """A search's knowledge before its first trial: the records of `store`, begun from with `warm`. Models come from
-    the store, or with tunefarm, unless `models` is off."""
+    """A search's knowledge before its first trial: the records of `store`, begun from with `warm`.
+    Models come from the store, or with tunefarm, unless `models` is off."""
 
     store: RecordStore | None = None
     warm: bool = True
@@ -34,14 +34,14 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class TaskSearch:
-    """`recognise` makes the candidate of a recorded trial again, from its digest and text, to tell a resumed search
-    of; None where today's space has no such candidate. `source` says what to build for a candidate, and for None:
-    the untuned function, whose output is the reference; it may raise a TunefarmError, which fails that trial.
-    `weight` is the task's share in what the run makes small. `warm` is what the strategy begins with, `guide` says what
-    it goes by before it has learnt anything, "" for one that goes by nothing. `model` is the model that the task is a
-    kernel of, which then calls it `weight` times. `draft` is what a build that finds no record uses: the finals compare
-    with it where the store serves nothing, and it stays unless another candidate is clearly faster.
-    """
+    """A task and its search, as the engine takes it.
+    `recognise` makes the candidate of a recorded trial again, from its digest and text, to tell a resumed search of;
+    None where today's space has no such candidate. `source` says what to build for a candidate, and for None: the
+    untuned function, whose output is the reference; it may raise a TunefarmError, which fails that trial. `weight`
+    is the task's share in what the run makes small. `warm` is what the strategy begins with, `guide` says what it
+    goes by before it has learnt anything, "" for one that goes by nothing. `model` is the model that the task is a
+    kernel of, which then calls it `weight` times. `draft` is what a build that finds no record uses: the finals
+    compare with it where the store serves nothing, and it stays unless another candidate is clearly faster."""
 
     task: TuningTask
     strategy: SearchStrategy
@@ -69,8 +69,9 @@ def sketch_search(
     sketches: Sequence[Sketch] | None = None,
     model: str = "",
 ) -> TaskSearch:
-    """A search of `sketches`, by default of the space that is derived from the task's function. A kernel of a model, by
-    the model's name, begins with what an untuned build of it uses. Raises TuningError for an unknown strategy."""
+    """A search of `sketches`, by default of the space that is derived from the task's function.
+    A kernel of a model, by the model's name, begins with what an untuned build of it uses. Raises TuningError for an
+    unknown strategy."""
     with remembered():
         sketches = generate(task.func, task.target) if sketches is None else tuple(sketches)
         guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
@@ -92,9 +93,9 @@ def sketch_search(
 
 
 def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch], guide: Guide | None = None) -> TaskSearch:
-    """The search with what an untuned build uses as its first candidate, where that is one of its space, `sketches`.
+    """Return the search with what an untuned build uses as its first candidate.
 
-    `guide` is the one to the sketches, if there is one.
+    That is where it is one of its space, `sketches`. `guide` is the one to the sketches, if there is one.
     """
     draft = drafted_candidate(search.task.func, search.task.target, sketches, guide=guide)
     if draft is None:
@@ -113,7 +114,7 @@ def guide_for(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge
 def sketch_task(
     task: TuningTask, strategy: SearchStrategy, sketches: Sequence[Sketch] | None = None, weight: float = 1.0
 ) -> TaskSearch:
-    """A search by a strategy of one's own whose candidates are points of `sketches` (default: the derived space)."""
+    """Make a search by a strategy of one's own over points of `sketches` (default: the derived space)."""
     known = generate(task.func, task.target) if sketches is None else tuple(sketches)
     return TaskSearch(
         task=task,

@@ -18,12 +18,13 @@ from tuner.search.base import Proposal
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Costs are seconds per call, or joules by `unit`; `flops` operations per call. `best_cost` is the lowest so far;
-    after the finals (`in_finals`) the winner's cost there, and the run's result (`tuner.records.lookup.result`) once it
-    ended. `lowest_cost` only falls. `budget` is a guess where only time is limited.
-    `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last.
-    `model`: the one that calls the kernel `calls` times. `baseline`: what is measured in place of the untuned function,
-    by name. `result_baseline_cost`: what the ended run's result is compared with, as the store has it."""
+    """Costs are seconds per call, or joules by `unit`; `flops` operations per call.
+    `best_cost` is the lowest so far; after the finals (`in_finals`) the winner's cost there, and the run's result
+    (`tuner.records.lookup.result`) once it ended. `lowest_cost` only falls. `budget` is a guess where only time is
+    limited. `known` candidates were measured by other runs. The untuned function is measured first (`baseline_cost`)
+    and last. `model`: the one that calls the kernel `calls` times. `baseline`: what is measured in place of the
+    untuned function, by name. `result_baseline_cost`: what the ended run's result is compared with, as the store has
+    it."""
 
     name: str
     done: int
@@ -53,8 +54,8 @@ class TaskProgress:
 
     @property
     def cost(self) -> float | None:
-        """Seconds a call of what a build uses by now: the best candidate, or the untuned function where that is
-        faster."""
+        """Return the seconds a call of what a build uses by now.
+        It is the best candidate, or the untuned function where that is faster."""
         return min((cost for cost in (self.untuned_cost, self.best_cost) if cost is not None), default=None)
 
     @property
@@ -82,11 +83,12 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class ModelProgress:
-    """A model by its tuned kernels: the seconds that they take of a run, untuned and now; None until all are known.
+    """A model's tuned kernels: the seconds that they take of a run, untuned and now; None until known.
 
-    `best` adds up the lowest costs so far, and never rises while kernels are searched. Once all of them ended it adds
-    up their results; `in_finals` says that finals measured kernels again, so it may be higher than before. `minute` is
-    what the next minute of tuning should save; None once all ended, and while that is not known.
+    All kernels must be known. `best` adds up the lowest costs so far, and never rises while kernels are searched. Once
+    all of them ended it adds up their results; `in_finals` says that finals measured kernels again, so it may be higher
+    than before. `minute` is what the next minute of tuning should save; None once all ended, and while that is not
+    known.
     """
 
     name: str
@@ -120,7 +122,8 @@ def _total(costs: Sequence[float | None], tasks: Sequence[TaskProgress]) -> floa
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """How a device was used so far: trials, seconds in which it measured, seconds in which the run held it."""
+    """How a device was used so far: trials, seconds in which it measured, seconds in which it was held.
+    The run held it."""
 
     name: str
     trials: int
@@ -134,10 +137,10 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
-    for every device that was ever held. `waiting` says where the run stands in a tracker's queue while it waits for its
-    first device, or "". `overhead` is the share of the run in which nothing was built or measured. `minute`: see
-    `ModelProgress`, by model."""
+    """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed.
+    `use` has an entry for every device that was ever held. `waiting` says where the run stands in a tracker's queue
+    while it waits for its first device, or "". `overhead` is the share of the run in which nothing was built or
+    measured. `minute`: see `ModelProgress`, by model."""
 
     run_id: int
     elapsed_s: float
@@ -177,8 +180,8 @@ class Snapshot:
         )
 
     def with_results(self, results: Sequence[tuple[float | None, float | None]]) -> Snapshot:
-        """Return the snapshot of an ended run by its tasks' `results`: the cost of each and that of its baseline. A
-        task without one keeps its best so far."""
+        """Return the snapshot of an ended run by its tasks' `results`.
+        They are the cost of each and that of its baseline. A task without one keeps its best so far."""
         ended = zip(self.tasks, results, strict=True)
         return replace(
             self,
@@ -199,8 +202,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class TrialDone:
-    """A trial that was just recorded. `samples` are seconds per call and `cost` their median; both empty when it failed
-    with `failure` and its `text`. `device` is "" when no device saw it. `timestamp` is seconds since 1970."""
+    """A trial that was just recorded.
+    `samples` are seconds per call and `cost` their median; both empty when it failed with `failure` and its `text`.
+    `device` is "" when no device saw it. `timestamp` is seconds since 1970."""
 
     task: int
     purpose: TrialPurpose
@@ -259,7 +263,8 @@ def drift(first: float, last: float) -> float | None:
 def task_progress(
     search: TaskSearch, state: TaskState, options: RunOptions, tasks: int, error: str | None
 ) -> TaskProgress:
-    """One task of a run of `tasks`. Where only the run is limited, its budget is taken to be an even share."""
+    """One task of a run of `tasks`.
+    Where only the run is limited, its budget is taken to be an even share."""
     share = -(-options.total_trials // tasks)
     return TaskProgress(
         name=search.task.name,

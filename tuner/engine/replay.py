@@ -33,7 +33,8 @@ Answer = Callable[[str], MeasureResult]
 
 
 def recorded(store: RecordStore, workload_key: str, target: str | None = None) -> dict[str, MeasureResult]:
-    """Every result that the store has for a workload, by candidate: its first verified one, else its first failure."""
+    """Return every result that the store has for a workload, by candidate.
+    It is its first verified one, else its first failure."""
     found: dict[str, MeasureResult] = {}
     for run in _all_runs(store):
         for trial in store.trials.all(run):
@@ -99,7 +100,8 @@ def stand_in(name: str, target: str) -> Artifact:
 
 
 class ReplayFleet:
-    """`devices` devices, all alike, that take `seconds` for a trial (default: none) and give what `answer` says."""
+    """A fleet of `devices` devices, all alike, that give what `answer` says.
+    They take `seconds` for a trial (default: none)."""
 
     def __init__(
         self, answer: Answer, devices: int = 1, seconds: float = 0.0, fingerprint: Fingerprint | None = None

@@ -88,8 +88,8 @@ def write_down(
 
 
 class RunRecorder:
-    """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
-    the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
+    """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`.
+    Used from the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
 
     def __init__(self, store: RecordStore, run: Run, queued_only: bool = False) -> None:
         self._store = store
@@ -109,8 +109,9 @@ class RunRecorder:
 
     @staticmethod
     def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> RunRecorder:
-        """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
-        another process works on it; with `queued_only`, RunStopped when it was stopped before it began."""
+        """Take up an earlier run of the same tasks.
+        Raises TuningError when they are not the same, RunBusy while another process works on it; with `queued_only`,
+        RunStopped when it was stopped before it began."""
         run = store.runs.get(run_id)
         if [t.workload.key for t in run.tasks] != [t.key for t in tasks]:
             raise TuningError(
@@ -137,7 +138,7 @@ class RunRecorder:
         self.use = self.use_before + session
 
     def within_quota(self, options: RunOptions) -> RunOptions:
-        """Return the options with a limit of the device hours that the run's user has left, where a quota says so.
+        """Return the options limited to the device hours that the run's user has left, where a quota says so.
 
         A run counts what its earlier sessions used.
         """
@@ -153,7 +154,8 @@ class RunRecorder:
         self._store.runs.leave(self.run_id, self._owner, state, problems, self.use)
 
     def out_of_quota(self, problems: str) -> None:
-        """The run's user may hold devices no longer: it goes on another day. `problems` names tasks that gave up."""
+        """The run's user may hold devices no longer: it goes on another day.
+        `problems` names tasks that gave up."""
         quota = self._store.quotas.of(self._run.user)
         of = ""
         if quota is not None and quota.device_hours:
@@ -181,8 +183,9 @@ class RunRecorder:
     def book(
         self, events: Sequence[RecordTrial], jobs: Sequence[Job]
     ) -> tuple[list[TrialDone], list[Claimed | Known | Taken]]:
-        """Store trials and claim the candidates of `jobs`, to be measured on a device like those seen so far (at least
-        one where there are jobs). It is one transaction, and durable when this returns."""
+        """Store trials and claim the candidates of `jobs`, in one durable transaction.
+        They are to be measured on a device like those seen so far (at least one where there are jobs). It is durable
+        when this returns."""
         trials = [self._trial(event) for event in events]
         by_task: dict[int, list[Job]] = defaultdict(list)
         for job in jobs:
@@ -251,8 +254,8 @@ class RunRecorder:
         )
 
     def results(self) -> list[tuple[float | None, float | None]]:
-        """Return what each task came to and what that is compared with, in seconds a call, by the definition that every
-        table and page goes by."""
+        """Return what each task came to and what that is compared with, in seconds a call.
+        It is by the definition that every table and page goes by."""
         if self._goal is not Goal.TIME:
             return [(None, None)] * len(self._run.tasks)
         tasks = self._store.runs.get(self.run_id).tasks
@@ -265,7 +268,8 @@ class RunRecorder:
     # -- what is there already
 
     def incumbent(self, task: int) -> Recorded | None:
-        """Return what the store serves for the task on the class of the devices seen so far, made by this toolchain."""
+        """Return what the store serves for the task on the devices' class, made by this toolchain.
+        The devices are those seen so far."""
         assert self._any_device is not None
         row = self._run.tasks[task]
         key = toolchain_key(self._run.toolchain)
@@ -318,8 +322,8 @@ def _digest(job: Job) -> str:
 
 
 def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
-    """Return what was odd about a measurement: the machine's load, or the scatter of the samples. Or a hypervisor gave
-    the core away, a clock changed, or cores were slowed down for heat."""
+    """Return what was odd about a measurement: the machine's load, or the scatter of the samples.
+    Or a hypervisor gave the core away, a clock changed, or cores were slowed down for heat."""
     flags = []
     if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")

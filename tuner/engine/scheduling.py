@@ -26,9 +26,9 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True)
 class GradientOptions:
-    """`alpha` weighs the gain seen over the last `window` trials against the gain hoped for. `beta`: a task is
-    expected to reach 1/beta of the speed of the fastest task of its group. `gamma`: what is left of a hope after
-    each window without gain. Every task gets `warmup` trials before gains are compared."""
+    """`alpha` weighs the gain seen over the last `window` trials against the gain hoped for.
+    `beta`: a task is expected to reach 1/beta of the speed of the fastest task of its group. `gamma`: what is left
+    of a hope after each window without gain. Every task gets `warmup` trials before gains are compared."""
 
     alpha: float = 0.2
     beta: float = 2.0
@@ -43,10 +43,10 @@ class GradientOptions:
 
 @dataclass(frozen=True)
 class TaskView:
-    """A task for the scheduler. `asked` trials are given out, `history[i]` is the best cost after trial i + 1 (the
-    untuned cost while all have failed), `stale` the finished trials since the last gain. `seconds` is the wall time
-    a trial takes, None before one has ended; `flops` of one call (0: unknown); tasks of one `group` are expected to
-    reach similar speeds."""
+    """A task for the scheduler.
+    `asked` trials are given out, `history[i]` is the best cost after trial i + 1 (the untuned cost while all have
+    failed), `stale` the finished trials since the last gain. `seconds` is the wall time a trial takes, None before
+    one has ended; `flops` of one call (0: unknown); tasks of one `group` are expected to reach similar speeds."""
 
     index: int
     asked: int

@@ -84,8 +84,8 @@ class EngineState:
         return [*self.hear(event), *self.go_on()]
 
     def hear(self, event: ev.Event) -> list[ev.Command]:
-        """Take in an event; what it leads to without the search, which may take long to think, being asked for more.
-        `go_on` comes after it, or after several."""
+        """Take in an event, and return what it leads to without asking the search for more.
+        The search may take long to think. `go_on` comes after it, or after several."""
         if self.ended:
             return []
         commands: list[ev.Command] = []

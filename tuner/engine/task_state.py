@@ -40,11 +40,12 @@ class Restored:
 
 @dataclass
 class TaskState:
-    """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
-    result another run had count in `known` only. `best_cost` is the lowest, or after the finals (`in_finals`) that of
-    their winner; `lowest_cost` only falls. `stale` is how many were done since the last gain, `wall_s` the task's share
-    of the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is what the
-    last trial drew that told it."""
+    """The state of a task: its trials, its costs and its share of the time.
+    `asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose result
+    another run had count in `known` only. `best_cost` is the lowest, or after the finals (`in_finals`) that of their
+    winner; `lowest_cost` only falls. `stale` is how many were done since the last gain, `wall_s` the task's share of
+    the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is what the last trial drew
+    that told it."""
 
     index: int
     plan: Plan
@@ -89,7 +90,8 @@ class TaskState:
         return min((c for c in (self.baseline_cost, self.best_cost) if c is not None), default=0.0)
 
     def view(self, slots: int, builders: int) -> TaskView:
-        """Return what the scheduler sees. Builds and measurements overlap, so the slower of the two sets the pace."""
+        """Return what the scheduler sees.
+        Builds and measurements overlap, so the slower of the two sets the pace."""
         seconds = None
         if self.trial_device_s is not None and self.trial_build_s is not None:
             seconds = max(self.trial_device_s / max(1, slots), self.trial_build_s / max(1, builders))
@@ -197,8 +199,8 @@ class TaskState:
         return list(found.values()) if len(found) > 1 else []
 
     def crown(self) -> None:
-        """The best after the finals: the lowest median of the samples taken there, in turns. The incumbent stays
-        unless another one is clearly faster."""
+        """The best after the finals: the lowest median of the samples taken there, in turns.
+        The incumbent stays unless another one is clearly faster."""
         samples = self.finals.samples if self.finals is not None else {}
         known = {c.digest: c for _, c in self.ranking}
         if self.incumbent is not None:
@@ -217,10 +219,11 @@ class TaskState:
 
 @dataclass
 class Finals:
-    """The last comparison, in rounds in which every one of the `rivals` has a turn. `turns` are left to give in this
-    round, `given` are those under way, and `rounds` follow. Who goes on is decided when a round is over, so all turns
-    of one may be given ahead. `building` lacks a build yet, `slot` is where it happens, and `closing` is set when the
-    untuned function's second measurement was given, which is all that follows."""
+    """The last comparison, in rounds in which every one of the `rivals` has a turn.
+    `turns` are left to give in this round, `given` are those under way, and `rounds` follow. Who goes on is decided
+    when a round is over, so all turns of one may be given ahead. `building` lacks a build yet, `slot` is where it
+    happens, and `closing` is set when the untuned function's second measurement was given, which is all that
+    follows."""
 
     rivals: list[Proposal]
     rounds: int

@@ -20,14 +20,16 @@ next turn, so that something is built already while the search thinks of more.""
 
 
 def cores_shared(device: Fingerprint, builders: int) -> int:
-    """How many of the builders' cores a device's kernels may take, too: all where it is a CPU of the same machine."""
+    """Return how many of the builders' cores a device's kernels may take, too.
+    It is all where the device is a CPU of the same machine."""
     is_here = Target(device.target).is_cpu and device.hostname == socket.gethostname()
     return builders if is_here else 0
 
 
 def crowded(threads: int, builders: int, cores: int) -> bool:
-    """Whether a kernel of so many threads and so many builds at once are too much for the `cores` they share (0: none).
-    A single thread keeps its core all the same: builds have the lowest priority, and no other thread waits for it."""
+    """Return whether a kernel of so many threads and so many builds are too much for the `cores`.
+    They share them (0: none). A single thread keeps its core all the same: builds have the lowest priority, and no
+    other thread waits for it."""
     return threads > 1 and threads + builders > cores > 0
 
 
@@ -38,14 +40,15 @@ class Turns:
         self.measuring = False
 
     def may_ask(self, jobs: Jobs, at_once: int) -> bool:
-        """Whether the search may be asked for one more, when `at_once` should be built or about to be. While nothing is
-        built yet it is asked for a single one: its build goes on while the search thinks."""
+        """Whether the search may be asked for one more, when `at_once` should be built or about to be.
+        While nothing is built yet it is asked for a single one: its build goes on while the search thinks."""
         under_way = len(jobs.claiming) + len(jobs.building)
         begins = not jobs.building and jobs.claiming
         return not self.measuring and not begins and under_way < at_once and jobs.to_come < BATCH
 
     def may_think_ahead(self, jobs: Jobs) -> bool:
-        """Whether to ask the search for what the next turn begins with: all of this one is asked for and under way."""
+        """Return whether to ask the search for what the next turn begins with.
+        That is when all of this one is asked for and under way."""
         return not self.measuring and jobs.to_come >= BATCH and bool(jobs.building) and not jobs.claiming
 
     def may_measure(self, purpose: TrialPurpose) -> bool:
@@ -53,7 +56,8 @@ class Turns:
         return self.measuring or purpose is TrialPurpose.BASELINE
 
     def after_measuring(self, jobs: Jobs, in_finals: bool) -> None:
-        """Before the search is asked: builds follow once the batch is measured, and finals are not interrupted."""
+        """Let builds follow once the batch is measured, before the search is asked.
+        Finals are not interrupted."""
         waiting = any(ready.job.purpose is not TrialPurpose.BASELINE for ready in jobs.ready)
         measured = any(job.purpose is not TrialPurpose.BASELINE for job in jobs.slots.jobs())
         if not (waiting or measured or in_finals):

@@ -47,9 +47,10 @@ _FAR_SLOWER = 1.5
 
 @dataclass(frozen=True)
 class BuiltFamily:
-    """`general` has the members of the portfolio whose config has a kernel for any size that is about as fast as one
-    made for it. None of a convolution is. Sizes that were not measured and lead to another member get the kernel of a
-    member that is about as fast there, or a drafted one."""
+    """A family as it is built: the kernels of its portfolio, and what picks one.
+    `general` has the members of the portfolio whose config has a kernel for any size that is about as fast as one
+    made for it. None of a convolution is. Sizes that were not measured and lead to another member get the kernel of
+    a member that is about as fast there, or a drafted one."""
 
     artifact: Artifact
     general: frozenset[int]
@@ -61,7 +62,8 @@ def function_name(name: str) -> str:
 
 
 class FamilyMaker(Protocol):
-    """The maker of one family's kernels; `symbols` are the names of its sizes, `key` is its key in records."""
+    """The maker of one family's kernels.
+    `symbols` are the names of its sizes, `key` is its key in records."""
 
     @property
     def name(self) -> str: ...
@@ -73,8 +75,8 @@ class FamilyMaker(Protocol):
     def key(self) -> str: ...
 
     def built(self, record: FamilyRecord, name: str = "", more: Collection[Size] = ()) -> BuiltFamily:
-        """One artifact of all kernels of a record. `more`: sizes, in the record's order, that get one of their own,
-        too."""
+        """One artifact of all kernels of a record.
+        `more`: sizes, in the record's order, that get one of their own, too."""
         ...
 
     def untuned(self, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
@@ -82,7 +84,8 @@ class FamilyMaker(Protocol):
         ...
 
     def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
-        """The kernel of one size, with the config that the record's rule picks. `size` is in the record's order."""
+        """The kernel of one size, with the config that the record's rule picks.
+        `size` is in the record's order."""
         ...
 
     def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
@@ -158,13 +161,15 @@ def record_for(maker: FamilyMaker, data: Mapping[str, Any]) -> FamilyRecord:
 
 
 def recorded_size(maker: FamilyMaker, record: FamilyRecord, size: Size) -> Size:
-    """A size, in the order of the maker's symbols, as the record has it: its names and their order may be others."""
+    """Return a size, given in the order of the maker's symbols, as the record has it.
+    Its names and their order may be others."""
     symbols = symbols_of(maker, record)
     return tuple(size[symbols.index(symbol)] for symbol in record.sizes.symbols)
 
 
 def fixed(artifact: Artifact, sizes: Mapping[str, int]) -> Artifact:
-    """The artifact of a family as one of constant sizes: for what fills arrays itself, as checks on devices do."""
+    """Return the artifact of a family as one of constant sizes.
+    It is for what fills arrays itself, as checks on devices do."""
     [entry] = artifact.entries
     args = tuple(
         arg if arg.shape is None else replace(arg, shape=tuple(_number(extent, sizes) for extent in arg.shape))
@@ -199,8 +204,9 @@ def build_family(
 
 @dataclass(frozen=True)
 class FamilyKernels:
-    """The scheduled functions of a record by what tells them apart: measured sizes first, then those for any size.
-    `rule` picks by place. `general` has the members of the portfolio whose config has a kernel for any size."""
+    """The scheduled functions of a record by what tells them apart.
+    Measured sizes come first, then those for any size. `rule` picks by place. `general` has the members of the
+    portfolio whose config has a kernel for any size."""
 
     funcs: Mapping[str, n.PrimFunc]
     rule: SizeRule
@@ -278,11 +284,11 @@ class DraftedKernels:
 
 
 def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = None) -> DraftedKernels:
-    """The function drafted at a usual size, or the largest one known. Where it is called with one size alone, it is
-    drafted at a small one, a usual one, and the largest.
+    """The function drafted at a usual size, or the largest one known.
 
-    What slides windows along rows of any length is drafted at a small size alone. Its tiles are one vector wide, and
-    wider ones take several times as long where they are not full, as they are for few lengths.
+    Where it is called with one size alone, it is drafted at a small one, a usual one, and the largest. What slides
+    windows along rows of any length is drafted at a small size alone. Its tiles are one vector wide, and wider ones
+    take several times as long where they are not full, as they are for few lengths.
     """
     symbols = spec.symbols
     if _slides(spec):
@@ -321,9 +327,10 @@ def _slides(spec: AnySpec) -> bool:
 
 
 def drafted_general(spec: AnySpec, target: Target, like: SizeList) -> n.PrimFunc:
-    """The function for any size, with an unmeasured schedule: the one with the best draft at the first size of `like`.
+    """Return the function for any size, with an unmeasured schedule.
 
-    The schedule must fit any size; the function is as written where none does.
+    It is the one with the best draft at the first size of `like`. The schedule must fit any size; the function is as
+    written where none does.
     """
     func, size = spec.general(), like.sizes[0]
     with suppress(TunefarmError):
@@ -354,7 +361,8 @@ def sized_kernels(record: FamilyRecord) -> SizedKernels:
 
 
 def build_untuned(spec: AnySpec, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
-    """The function for any size with drafted schedules, and one for each of `more` sizes. Raises CodegenError."""
+    """The function for any size with drafted schedules, and one for each of `more` sizes.
+    Raises CodegenError."""
     symbol = name or function_name(str(spec))
     drafts = drafted_kernels(spec, target)
     sizes = tuple(dict.fromkeys(more))

@@ -17,8 +17,8 @@ from tuner.space.sketch import Sketch
 
 @dataclass(frozen=True)
 class FamilyConfig:
-    """The name of a sketch and the value of each of its decisions. `shown` is how people read it, where that differs:
-    a kernel of somebody's own has places in lists of values."""
+    """The name of a sketch and the value of each of its decisions.
+    `shown` is how people read it, where that differs: a kernel of somebody's own has places in lists of values."""
 
     sketch: str
     values: tuple[tuple[str, int], ...]

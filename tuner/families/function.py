@@ -26,7 +26,8 @@ _KEPT_ATTRS = ("tir.noalias",)
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """`func` is a function whose arguments tell its sizes; `symbols` names them, in the order in which they stand."""
+    """A function whose arguments tell its sizes.
+    `symbols` names them, in the order in which they stand."""
 
     name: str
     func: n.PrimFunc
@@ -34,10 +35,10 @@ class FunctionSpec:
 
     @staticmethod
     def of(func: n.PrimFunc, name: str) -> FunctionSpec | None:
-        """The family of a function; None for one of constant sizes, and where its arguments do not tell them all.
+        """Return the family of a function.
 
-        The function is renewed so that equal families have equal functions: indices are int32, and what a graph noted
-        on it is left out.
+        None for one of constant sizes, and where its arguments do not tell them all. The function is renewed so that
+        equal families have equal functions: indices are int32, and what a graph noted on it is left out.
         """
         plain = general_form(func)
         return None if plain is None else FunctionSpec(name, plain, _symbols(plain))

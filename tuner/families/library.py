@@ -28,7 +28,8 @@ _CALLS: Mapping[str, Callable[[Arrays], object]] = {
 
 
 def library_times(spec: AnySpec, sizes: SizeList) -> dict[str, tuple[float | None, ...]]:
-    """Seconds that numpy takes at each size, by the name of its library; {} for what no library of numpy computes."""
+    """Return seconds that numpy takes at each size, by the name of its library.
+    {} for what no library of numpy computes."""
     call = _CALLS.get(spec.op) if isinstance(spec, FamilySpec) and spec.dtype in ("float32", "float64") else None
     if call is None:
         return {}

@@ -25,7 +25,8 @@ Costs = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TimeTable:
-    """`seconds[config][size]`: a time, inf where the config was wrong or failed, nan where it was not measured."""
+    """Times of configs: `seconds[config][size]`.
+    It is inf where the config was wrong or failed, nan where it was not measured."""
 
     seconds: Costs
 
@@ -55,7 +56,8 @@ class TimeTable:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """`members` are places of configs, `picks` the fastest member at each size (None: no member serves it). `loss` is
+    """The configs that serve a family.
+    `members` are places of configs, `picks` the fastest member at each size (None: no member serves it). `loss` is
     the weighted geometric mean of their times over each size's best; `exact`: no set of so many has a smaller one."""
 
     members: tuple[int, ...]
@@ -67,9 +69,10 @@ class Portfolio:
 def choose_portfolio(
     timings: TimeTable, weights: Sequence[float], most: int, most_nodes: int = MOST_NODES
 ) -> Portfolio:
-    """Choose up to `most` configs. A config that failed at one size is out. Of equal sets the smaller is chosen.
+    """Choose up to `most` configs.
 
-    Raises FamilyError for `most` below 1, weights that do not fit, and when every config is out.
+    A config that failed at one size is out. Of equal sets the smaller is chosen. Raises FamilyError for `most` below 1,
+    weights that do not fit, and when every config is out.
     """
     if most < 1:
         raise FamilyError(f"a portfolio has at least 1 config, not {most}", hint="--portfolio 3")

@@ -96,8 +96,8 @@ class Race:
         return self._made[config, size]
 
     def learn(self, size: int, candidate: Candidate, cost: float | None) -> None:
-        """A candidate was measured at a size, or failed there: a time of its config, and of others that are the same
-        there."""
+        """Take in that a candidate was measured at a size, or failed there.
+        It is a time of its config, and of others that are the same there."""
         config = FamilyConfig.of(candidate)
         number = self._configs.setdefault(config, len(self._configs))
         self._made[number, size] = candidate

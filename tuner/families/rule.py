@@ -43,9 +43,9 @@ Costs = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Dispatch:
-    """`rule` picks places in `members` of the portfolio, or GENERAL. `held_out` is how much slower its picks were than
-    the portfolio's best at sizes that were held out of its making (geometric mean); nan with fewer than 3 sizes.
-    `errors` has that of each measured size."""
+    """`rule` picks places in `members` of the portfolio, or GENERAL.
+    `held_out` is how much slower its picks were than the portfolio's best at sizes that were held out of its making
+    (geometric mean); nan with fewer than 3 sizes. `errors` has that of each measured size."""
 
     rule: SizeRule
     held_out: float
@@ -121,7 +121,8 @@ def explain(dispatch: Dispatch, size: Sequence[int], names: Sequence[str]) -> Ex
 
 
 def rule_lines(rule: SizeRule, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The tests of the rule for a size that was not measured, and the config that it picks then, from low to high."""
+    """Return the tests of the rule for a size that was not measured, and the config that it picks then.
+    They go from low to high."""
 
     def lines(tree: Tree, limits: dict[str, int]) -> Iterator[tuple[str, str]]:
         if isinstance(tree, SizeTest):  # a test below another of the same value is the narrower one

@@ -29,8 +29,9 @@ class FamilyError(TuningError, ValueError):
 
 @dataclass(frozen=True)
 class SizeList:
-    """`sizes` are values of the `symbols`, in their order. `weights` is the share of each in the traffic; they add up
-    to 1. Raises FamilyError for no sizes, doubles, sizes below 1 and weights that do not fit."""
+    """`sizes` are values of the `symbols`, in their order.
+    `weights` is the share of each in the traffic; they add up to 1. Raises FamilyError for no sizes, doubles, sizes
+    below 1 and weights that do not fit."""
 
     symbols: tuple[str, ...]
     sizes: tuple[Size, ...]
@@ -80,9 +81,9 @@ class SizeList:
         return max(self.weights) - min(self.weights) > _ROUNDED
 
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
-        """The same sizes, weighed by how often each was asked for. A size that was not is left that of one call, or a
-        hundredth where counts are shares of 1. Raises FamilyError for traffic of sizes that are not
-        there, counts that are none, and traffic of no call at all."""
+        """The same sizes, weighed by how often each was asked for.
+        A size that was not is left that of one call, or a hundredth where counts are shares of 1. Raises FamilyError
+        for traffic of sizes that are not there, counts that are none, and traffic of no call at all."""
         if unknown := sorted(set(traffic) - set(self.sizes)):
             raise FamilyError(
                 f"there is traffic for {self.text(unknown[0])}, which is none of the family's sizes",
@@ -97,7 +98,8 @@ class SizeList:
         return SizeList(self.symbols, self.sizes, tuple(traffic.get(size) or least for size in self.sizes))
 
     def of(self, symbols: Sequence[str]) -> SizeList:
-        """The sizes of some of the symbols, each once, with the traffic of all that have it. Raises FamilyError."""
+        """The sizes of some of the symbols, each once, with the traffic of all that have it.
+        Raises FamilyError."""
         if missing := [symbol for symbol in symbols if symbol not in self.symbols]:
             raise FamilyError(f"there are no sizes for {missing[0]}", hint=f"--shapes {missing[0]}=1,16,128")
         places = [self.symbols.index(symbol) for symbol in symbols]

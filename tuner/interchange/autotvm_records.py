@@ -107,8 +107,8 @@ def _task(inp: MeasureInput, tasks: dict[str, Task]) -> Task:
 
 
 def bring(store: RecordStore, path: Path) -> ImportOutcome:
-    """Put the records at `path` that carry over into `store`, a run for each task. Raises TuningError when the file
-    cannot be read."""
+    """Put the records at `path` that carry over into `store`, a run for each task.
+    Raises TuningError when the file cannot be read."""
     outcome = ImportOutcome()
     found: dict[int, tuple[Task, list[ForeignTrial]]] = {}
     try:

@@ -13,7 +13,7 @@ Value = int | float | str | bool | None
 
 
 def parameters_of(record: str) -> dict[str, Value]:
-    """The parameters of a recorded candidate, whatever it is: a trace, a kernel's config, a template's config."""
+    """Return the parameters of a recorded candidate: a trace, a kernel's config, or a template's."""
     match json.loads(record):
         case {"format": "tunefarm.config", "config": dict(config)}:
             return config

@@ -82,7 +82,7 @@ class DeviceEntry(_Entry, frozen=True, kw_only=True, tag="device"):
 
 
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task of a run: the workload's key, the target's text, the budget in trials, and the name of a baseline."""
+    """A task of a run: the workload's key, the target's text, the budget in trials, a baseline's name."""
 
     workload: str
     target: str
@@ -129,7 +129,7 @@ class TrialEntry(_Entry, frozen=True, kw_only=True, tag="trial"):
 
 
 class ModelTaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kernel of a model: its workload's key, the kind of target it is for, its names and how often it is called."""
+    """A kernel of a model: its workload's key, its kind of target, its names and how often it is called."""
 
     workload: str
     kind: str
@@ -316,7 +316,8 @@ def model_entry(
 
 
 def new_versions(entry: ModelEntry, workloads: Mapping[str, WorkloadEntry]) -> tuple[NewModelVersion, ...]:
-    """Return what the line says, for each kind of target that the version has kernels for. Raises InvalidRecord."""
+    """Return what the line says, for each kind of target that the version has kernels for.
+    Raises InvalidRecord."""
     tasks: dict[str, list[NewModelTask]] = {}
     for task in entry.tasks:
         line = workloads.get(task.workload)

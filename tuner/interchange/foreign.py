@@ -38,8 +38,9 @@ class Kept:
 
 @dataclass
 class ImportOutcome:
-    """An import's outcome: `trials` stored, `known` before; `kept` are the records that carried over, each with what of
-    it did not; `left` those that did not, and why."""
+    """An import's outcome.
+    `trials` stored, `known` before; `kept` are the records that carried over, each with what of it did not; `left`
+    those that did not, and why."""
 
     trials: int = 0
     known: int = 0

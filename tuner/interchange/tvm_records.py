@@ -32,8 +32,8 @@ _FAILED_S = 1e9  # the seconds MetaSchedule notes for a candidate that failed
 
 @dataclass(frozen=True)
 class ConvertedRecord:
-    """A record whose workload and schedule carried over; times in seconds, as the log has them. `lost` is what else it
-    says, of which nothing is kept."""
+    """A record whose workload and schedule carried over; times in seconds, as the log has them.
+    `lost` is what else it says, of which nothing is kept."""
 
     line: int
     name: str

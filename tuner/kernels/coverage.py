@@ -22,9 +22,10 @@ REACHED = 0.6
 
 @dataclass(frozen=True)
 class KernelCoverage:
-    """A kernel of a model on a device class. `seconds` are what its calls take of a run with what a build would choose
-    today, `untuned` what they took as written; None where nobody measured that. `roofline` is the part of what the
-    device could do that it reaches, at most 1, and `gain` the seconds of a run that tuning it should save."""
+    """A kernel of a model on a device class.
+    `seconds` are what its calls take of a run with what a build would choose today, `untuned` what they took as
+    written; None where nobody measured that. `roofline` is the part of what the device could do that it reaches, at
+    most 1, and `gain` the seconds of a run that tuning it should save."""
 
     task: ModelTask
     match: Match
@@ -43,8 +44,9 @@ class KernelCoverage:
 
 @dataclass(frozen=True)
 class ModelCoverage:
-    """All kernels of a version. `rest` is the time of a run outside of them, as the newest profile has it. `peaks` are
-    those of the device class; None where nobody measured them."""
+    """All kernels of a version.
+    `rest` is the time of a run outside of them, as the newest profile has it. `peaks` are those of the device class;
+    None where nobody measured them."""
 
     version: ModelVersion
     target: str
@@ -97,8 +99,8 @@ class ModelCoverage:
 def coverage_of(
     store: RecordStore, version: ModelVersion, target: str, device_class: str, kind: str, peaks: Peaks | None = None
 ) -> ModelCoverage:
-    """How well a version's kernels for a kind of target are tuned on a device class. `peaks` are taken for the
-    class's where no profile measured them. Raises TargetError."""
+    """How well a version's kernels for a kind of target are tuned on a device class.
+    `peaks` are taken for the class's where no profile measured them. Raises TargetError."""
     tasks = store.models.tasks(version.id, kind)
     keys = [task.workload_key for task in tasks]
     found: dict[str, BestLookup] = {}
@@ -141,12 +143,12 @@ def covered(
     least: Mapping[str, float] = MappingProxyType({}),
     elsewhere: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[KernelCoverage, ...]:
-    """The kernels with what is known of each: from configs first, then from the profile `shares`, then from the times
-    of a call `elsewhere`, by workload. `least` is the least time of a call by workload; without it, parts of rooflines
-    are those of the profile.
+    """Return the kernels with what is known of each.
 
-    What tuning should save is what a kernel takes beyond the time that it would take at the part of the roofline which
-    the model's tuned kernels reach (their median). Where no roofline is known, untuned kernels are expected to become
+    It comes from configs first, then from the profile `shares`, then from the times of a call `elsewhere`, by workload.
+    `least` is the least time of a call by workload; without it, parts of rooflines are those of the profile. What
+    tuning should save is what a kernel takes beyond the time that it would take at the part of the roofline which the
+    model's tuned kernels reach (their median). Where no roofline is known, untuned kernels are expected to become
     faster by as much as the tuned ones did.
     """
     profiled: dict[str, tuple[float, float | None]] = {}

@@ -54,13 +54,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class CSource:
-    """`text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
-    its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added. `{mcpu}` in it is
-    the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
+    """A kernel in C.
+    `text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
+    its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added. `{mcpu}` in it
+    is the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
     nothing else. `headers` are the files it includes (see `local_headers`), which go along to where it is compiled.
     `more` are further sources, names and texts, which are compiled in the same way and linked to it. `files` are the
-    paths of the source and of these as the user wrote them, if they were read from files.
-    """
+    paths of the source and of these as the user wrote them, if they were read from files."""
 
     text: str
     entry: str

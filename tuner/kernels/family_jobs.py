@@ -35,7 +35,8 @@ class KernelFamily:
 
 @dataclass(frozen=True)
 class FamilyItem:
-    """A family to tune, up to `portfolio` configs of it to choose. `record` is what a run's options keep of it."""
+    """A family to tune, up to `portfolio` configs of it to choose.
+    `record` is what a run's options keep of it."""
 
     what: AnySpec | KernelFamily
     sizes: SizeList
@@ -54,8 +55,8 @@ class FamilyItem:
 
 
 def family_item(spec: AnySpec, sizes: SizeList, portfolio: int = PORTFOLIO) -> FamilyItem:
-    """A family of a named workload, or of a graph's function, to tune. Raises FamilyError where its sizes do not
-    fit."""
+    """A family of a named workload, or of a graph's function, to tune.
+    Raises FamilyError where its sizes do not fit."""
     Family(spec, sizes)
     return FamilyItem(spec, sizes, portfolio, family_record(spec.to_json(), sizes, portfolio))
 
@@ -86,16 +87,17 @@ def family_record(what: Mapping[str, Any], sizes: SizeList, portfolio: int) -> d
 
 
 def recorded_family(record: Mapping[str, Any]) -> FamilyItem:
-    """The family of named workloads, or of a graph's function, that a run's options keep. Raises FamilyError."""
+    """The family of named workloads, or of a graph's function, that a run's options keep.
+    Raises FamilyError."""
     return family_item(spec_from_json(record["family"]), SizeList.from_json(record["sizes"]), int(record["portfolio"]))
 
 
 def asked_families(
     words: Iterable[str], shapes: Sequence[str], traffic: str | None, portfolio: int | None, models: bool = False
 ) -> tuple[FamilyItem, ...]:
-    """The families of named workloads that words of a command line and its flags ask for. Raises FamilyError.
+    """The families of named workloads that words of a command line and its flags ask for.
 
-    `models`: the flags may be for models.
+    Raises FamilyError. `models`: the flags may be for models.
     """
     specs = [FamilySpec.parse(word) for word in words]
     if not specs:
@@ -112,9 +114,9 @@ def asked_families(
 def queued_families(
     words: Iterable[str], shapes: Sequence[str], traffic: str, portfolio: int | None, target: str
 ) -> tuple[QueuedFamily, ...]:
-    """The families that a client asks a service to tune; `traffic` is the text of a file of counts, not its name.
+    """Return the families that a client asks a service to tune.
 
-    Raises FamilyError.
+    `traffic` is the text of a file of counts, not its name. Raises FamilyError.
     """
     specs = [FamilySpec.parse(word) for word in words]
     asked = asked_families(map(str, specs), shapes, None, portfolio)

@@ -108,11 +108,11 @@ class KernelJob:
 def read_job(
     words: Sequence[str], sizes: Mapping[str, int] | None = None, shapes: AskedSizes | None = None
 ) -> KernelJob:
-    """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2, FILE.py:NAME of one), or a
-    file with `:NAME` of one kernel in it. `sizes` fix symbolic dimensions of models; `shapes` are sizes that they are
-    tuned for.
+    """Return the job that `words` ask for.
 
-    Raises SpecError, WorkloadError, FamilyError.
+    They are workloads, FILE.toml, FILE.py, a model (.onnx, .pt2, FILE.py:NAME of one), or a file with `:NAME` of one
+    kernel in it. `sizes` fix symbolic dimensions of models; `shapes` are sizes that they are tuned for. Raises
+    SpecError, WorkloadError, FamilyError.
     """
     jobs = [_read(word, sizes or {}, shapes) for word in words]
     if sizes and not any(job.models for job in jobs):
@@ -126,8 +126,9 @@ def read_job(
 
 
 def recorded_job(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> KernelJob:
-    """Return what a recorded run tunes. `store` has the functions of what came from it. Raises SpecError when a file it
-    comes from is gone or not the same any more."""
+    """Return what a recorded run tunes.
+    `store` has the functions of what came from it. Raises SpecError when a file it comes from is gone or not the
+    same any more."""
     known = tuple(records)
     items = recorded_items((record for record in known if "family" not in record), store)
     families = tuple(_recorded_family(record) for record in known if "family" in record)
@@ -146,8 +147,9 @@ def _recorded_family(record: Mapping[str, Any]) -> FamilyItem:
 
 
 def recorded_items(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> tuple[Item, ...]:
-    """The items of a recorded run. `store` has the functions of those that came from it. Raises SpecError when a file
-    they come from is gone or not the same any more."""
+    """The items of a recorded run.
+    `store` has the functions of those that came from it. Raises SpecError when a file they come from is gone or not
+    the same any more."""
     found = []
     for record in records:
         if is_stored(record):
@@ -165,7 +167,8 @@ def recorded_items(records: Iterable[Mapping[str, Any]], store: RecordStore | No
 
 
 def recorded_models(records: Iterable[Mapping[str, Any]]) -> tuple[ModelSource, ...]:
-    """The models in files that a recorded run tunes kernels of. Raises SpecError where a file cannot be read."""
+    """The models in files that a recorded run tunes kernels of.
+    Raises SpecError where a file cannot be read."""
     found = {}
     for record in records:
         path = Path(record.get("file", ""))
@@ -251,8 +254,8 @@ def is_file(word: str) -> bool:
 
 
 def names_model(word: str) -> bool:
-    """Whether a word names a model: FILE.onnx, FILE.pt2, torchvision:NAME, or FILE.py:NAME of a module of graphs, whose
-    file is run."""
+    """Return whether a word names a model: FILE.onnx, FILE.pt2, torchvision:NAME, or FILE.py:NAME.
+    NAME is then a module of graphs, whose file is run."""
     if is_named_model(word):
         return True
     parts = _FILE.fullmatch(word)
@@ -411,7 +414,8 @@ def _workloads(module: ModuleType, file: str) -> list[Item]:
 
 
 def run_file(path: Path) -> ModuleType:
-    """A Python file run as a module: for what it registers. Raises SpecError when it cannot be read or fails."""
+    """A Python file run as a module: for what it registers.
+    Raises SpecError when it cannot be read or fails."""
     full = str(path.resolve())
     return _module(full, _digest(_text(Path(full), "run")))
 

@@ -18,10 +18,11 @@ from tuner.task import TuningTask
 
 @dataclass(frozen=True)
 class HandSchedules:
-    """`what` names a workload or is a function, and each of `schedules` changes a `Schedule` of it in place.
+    """A kernel and its schedules by hand.
 
-    All are measured. The fastest that computes the same becomes a config of the workload: `best` and builds use it
-    where no other is faster.
+    `what` names a workload or is a function, and each of `schedules` changes a `Schedule` of it in place. All are
+    measured. The fastest that computes the same becomes a config of the workload: `best` and builds use it where no
+    other is faster.
     """
 
     what: str | PrimFunc

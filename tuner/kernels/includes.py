@@ -51,7 +51,8 @@ def _text(path: Path) -> str:
 
 
 def lay_out(headers: Iterable[Header], folder: Path) -> Path:
-    """Write the files below `folder`; the folder that the source belongs into, so that its includes lead to them."""
+    """Write the files below `folder`, and return the folder that the source belongs into.
+    So its includes lead to them."""
     known = [(PurePosixPath(name), text) for name, text in headers]
     depth = max((path.parts.count("..") for path, _ in known), default=0)
     place = folder.joinpath(*["down"] * depth)

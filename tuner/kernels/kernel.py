@@ -27,8 +27,9 @@ Made = n.PrimFunc | Artifact
 
 @dataclass(frozen=True)
 class FunctionKernel:
-    """`make(config)` gives the function (scheduled or not) or the artifact for a config; it runs in build workers, so
-    it is a function of a module. `reference` computes what every config has to: the function as it is defined."""
+    """A kernel that `make(config)` gives: the function (scheduled or not) or the artifact.
+    It runs in build workers, so it is a function of a module. `reference` computes what every config has to: the
+    function as it is defined."""
 
     name: str
     make: Callable[[Config], Made]
@@ -36,8 +37,8 @@ class FunctionKernel:
     reference: n.PrimFunc
 
     def task(self, target: Target) -> TuningTask:
-        """The engine's task. Its key is its own: a config of it is no schedule of the function, and the other way
-        round."""
+        """The engine's task.
+        Its key is its own: a config of it is no schedule of the function, and the other way round."""
         parameters = " ".join(sorted(self.space.parameters))
         return TuningTask(self.name, self.reference.with_attr("tunefarm.parameters", parameters), target)
 
@@ -51,9 +52,10 @@ class FunctionKernel:
 
 @dataclass(frozen=True)
 class CKernel:
-    """C source with parameters. `reference` is a config whose result is right and whose time is the baseline; `flops`
-    the operations of a call, from which its speed is told. `rival` is a function that does the same: with it, results
-    and times are compared with that. Reports call it `rival_name`, or as its function is called."""
+    """C source with parameters.
+    `reference` is a config whose result is right and whose time is the baseline; `flops` the operations of a call,
+    from which its speed is told. `rival` is a function that does the same: with it, results and times are compared
+    with that. Reports call it `rival_name`, or as its function is called."""
 
     name: str
     source_code: CSource

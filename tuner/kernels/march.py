@@ -25,9 +25,10 @@ _PROBE_S = 20.0
 
 
 def march_for(compiler: tuple[str, ...], target: Target) -> str | None:
-    """Return what stands for `{mcpu}` in the command: the first name that the compiler takes, None when it takes none.
+    """Return what stands for `{mcpu}` in the command.
 
-    Raises OSError when the compiler can't be run.
+    It is the first name that the compiler takes, None when it takes none. Raises OSError when the compiler can't be
+    run.
     """
     names = tuple(_names(target))
     return _first_taken(compiler, names)

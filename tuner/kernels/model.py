@@ -32,8 +32,9 @@ _USUAL = 64
 
 @dataclass(frozen=True, slots=True)
 class ModelKernel:
-    """A kernel of a model, or a part of one that is scheduled by itself. `weight` says how many of the model's calls it
-    stands for, `names` what they call it. Calls of a kernel of several parts are those of its largest part."""
+    """A kernel of a model, or a part of one that is scheduled by itself.
+    `weight` says how many of the model's calls it stands for, `names` what they call it. Calls of a kernel of
+    several parts are those of its largest part."""
 
     name: str
     names: tuple[str, ...]
@@ -49,11 +50,11 @@ class ModelKernel:
 def model_kernels(
     mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None
 ) -> tuple[ModelKernel, ...]:
-    """The kernels that a build of `mod` for `target` schedules, those with the most work first. Parts of a kernel that
-    are scheduled apart, as those of attention, are kernels of their own.
+    """The kernels that a build of `mod` for `target` schedules, those with the most work first.
 
-    `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
-    only known when they run are left out, and those of a few operations.
+    Parts of a kernel that are scheduled apart, as those of attention, are kernels of their own. `params` are values of
+    parameters of "main": weights that are known may be packed. Kernels with dimensions that are only known when they
+    run are left out, and those of a few operations.
     """
     return kernels_in(unscheduled(mod, target.resolved(), params))
 
@@ -82,8 +83,8 @@ def kernels_in(module: IRModule) -> tuple[ModelKernel, ...]:
 
 
 def parts_of_calls(module: IRModule) -> dict[str, tuple[str, ...]]:
-    """The keys of the kernels that each function of the graph is scheduled as, by its name. `unscheduled` made the
-    module."""
+    """The keys of the kernels that each function of the graph is scheduled as, by its name.
+    `unscheduled` made the module."""
     return {
         gvar.name_hint: tuple(map(workload_key, separate_kernels(func)))
         for gvar, func in module.functions_items()
@@ -93,8 +94,8 @@ def parts_of_calls(module: IRModule) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """A kernel of a model whose sizes only a call tells; equal ones are one. `weight` is how often the model calls
-    it."""
+    """A kernel of a model whose sizes only a call tells; equal ones are one.
+    `weight` is how often the model calls it."""
 
     spec: FunctionSpec
     names: tuple[str, ...]
@@ -102,7 +103,8 @@ class ModelFamily:
 
 
 def families_in(module: IRModule) -> tuple[ModelFamily, ...]:
-    """The kernels worth tuning of a model with symbolic dimensions, as families. `unscheduled` made the module."""
+    """The kernels worth tuning of a model with symbolic dimensions, as families.
+    `unscheduled` made the module."""
     calls = Counter(gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func))
     found: dict[str, ModelFamily] = {}
     for gvar, count in calls.items():

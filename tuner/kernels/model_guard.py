@@ -113,8 +113,9 @@ def kept_kernels(
 
 @dataclass(frozen=True)
 class GuardedModel:
-    """What the comparison came to. Seconds are of a run: `untuned_s` of the untuned model, `tuned_s` of the tuned one
-    with all records, `kept_s` of the one without those that were given back (None: it was not run)."""
+    """What the comparison came to.
+    Seconds are of a run: `untuned_s` of the untuned model, `tuned_s` of the tuned one with all records, `kept_s` of
+    the one without those that were given back (None: it was not run)."""
 
     untuned_s: float
     tuned_s: float
@@ -178,7 +179,8 @@ def in_turns(untuned: Path, tuned: Path, timer: ModelTimer, rounds: int = ROUNDS
 
 @contextmanager
 def model_timer(fleet: Fleet, target: Target) -> Iterator[ModelTimer | None]:
-    """Run models on a device of `fleet`; None where its sessions run kernels only. Raises RPCError without a device."""
+    """Run models on a device of `fleet`; None where its sessions run kernels only.
+    Raises RPCError without a device."""
     session = fleet.open(0, _WAIT_S)
     try:
         if isinstance(session, RunsModels):
@@ -193,7 +195,8 @@ def model_timer(fleet: Fleet, target: Target) -> Iterator[ModelTimer | None]:
 def guarded(
     mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None, find: Question, fleet: Fleet
 ) -> GuardedModel | None:
-    """`guard_model` on a device of `fleet`. Where that is not possible, a warning says why: tuning was done."""
+    """`guard_model` on a device of `fleet`.
+    Where that is not possible, a warning says why: tuning was done."""
     try:
         with model_timer(fleet, target) as timer:
             return None if timer is None else guard_model(mod, target, params, find, timer)

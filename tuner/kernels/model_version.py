@@ -28,8 +28,8 @@ KIND = "llvm"
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model as a command line names it: FILE or FILE.py:NAME, with sizes of symbolic dimensions. `file_digest` is
-    the file's sha256."""
+    """A model as a command line names it: FILE or FILE.py:NAME, with sizes of symbolic dimensions.
+    `file_digest` is the file's sha256."""
 
     text: str
     path: Path
@@ -75,7 +75,7 @@ def model_source(text: str, sizes: Mapping[str, int] | None = None) -> ModelSour
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """The plan of a model's build: its kernels, those with the most work first, and the calls of its graph.
+    """The plan of a model's build: its kernels, those with the most work first, and its graph's calls.
     `families` are kernels whose sizes only a call tells."""
 
     kernels: tuple[ModelKernel, ...]

@@ -16,10 +16,10 @@ _HIDDEN = 2
 
 
 def under_name(artifact: Artifact, name: str) -> Artifact:
-    """An artifact of one entry in C, as a function called `name`. What else its objects define becomes theirs alone.
+    """An artifact of one entry in C, as a function called `name`.
 
-    So two of them may be linked although both were compiled from one source. Raises ArtifactError for objects that are
-    not ELF of 64 bits.
+    What else its objects define becomes theirs alone. So two of them may be linked although both were compiled from one
+    source. Raises ArtifactError for objects that are not ELF of 64 bits.
     """
     [entry] = artifact.entries
     objects = [artifact.blobs["object"], *artifact.linked]

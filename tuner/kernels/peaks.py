@@ -36,7 +36,8 @@ def class_peaks(store: RecordStore, device_class: str) -> Peaks | None:
 
 
 def bytes_of(store: RecordStore, keys: Iterable[str]) -> dict[str, int]:
-    """The bytes of all arguments of workloads, by key, of those whose functions are known and have fixed shapes."""
+    """Return the bytes of all arguments of workloads, by key.
+    They are those whose functions are known and have fixed shapes."""
     wanted = set(keys)
     for key, function in store.workloads.functions(wanted - _BYTES.keys()).items():
         if len(_BYTES) >= _MOST_KNOWN:
@@ -51,7 +52,8 @@ _BYTES: dict[str, int | None] = {}
 
 
 def least_bytes(function: str) -> int | None:
-    """`argument_bytes` of a function given as script; None when the text is of another version or several functions."""
+    """Return `argument_bytes` of a function given as script.
+    None when the text is of another version or several functions."""
     try:
         func = from_source(function)
     except TunefarmError:

@@ -14,8 +14,8 @@ from tuner.kernels.space import Config
 
 @dataclass(frozen=True)
 class PythonSource:
-    """`text` defines a function `entry` of numpy arrays, one for each of `arguments` in that order. It writes into the
-    outputs or returns them. It may import numpy, and what else the boxes have."""
+    """`text` defines a function `entry` of numpy arrays, one for each of `arguments` in that order.
+    It writes into the outputs or returns them. It may import numpy, and what else the boxes have."""
 
     text: str
     entry: str

@@ -20,7 +20,8 @@ def model_name(record: Mapping[str, Any]) -> str:
 
 
 def run_title(run: Run) -> str:
-    """Return what a run tunes: its models with the number of their kernels, and the names of its other kernels."""
+    """Return what a run tunes: its models with the number of their kernels, and its other kernels.
+    The others are given by name."""
     records = [record for record in run.options.get("workloads", ()) if "family" not in record]
     kernels = Counter(name for record in records if (name := model_name(record)))
     titles = [task.workload.name for task in run.tasks]

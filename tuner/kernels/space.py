@@ -20,8 +20,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class KernelSpace:
-    """`parameters` maps names to values, in an order where neighbours are alike. `constraints` are expressions over the
-    names, such as "TILE * UNROLL <= 64", or functions of a config; a config has to meet all of them."""
+    """`parameters` maps names to values, in an order where neighbours are alike.
+    `constraints` are expressions over the names, such as "TILE * UNROLL <= 64", or functions of a config; a config
+    has to meet all of them."""
 
     parameters: Mapping[str, Sequence[Value]]
     constraints: Sequence[str | Callable[[Config], bool]] = ()
@@ -125,9 +126,10 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {"min": min, "max": max, "abs": a
 
 
 def expression(text: str, names: Mapping[str, object]) -> Callable[[Config], bool]:
-    """A constraint in text as a function: arithmetic, comparisons, and, or, not, min, max, abs over `names`.
+    """Return a constraint in text as a function.
 
-    Raises TuningError for anything else; nothing of the text is run as Python.
+    It has arithmetic, comparisons, and, or, not, min, max, abs over `names`. Raises TuningError for anything else;
+    nothing of the text is run as Python.
     """
     try:
         tree = ast.parse(text, mode="eval").body

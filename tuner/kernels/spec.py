@@ -47,7 +47,8 @@ class SpecError(TuningError, ValueError):
 
 @dataclass(frozen=True)
 class SizesTable:
-    """The keys that say which sizes a family has; `traffic` is a path as it is written, relative to the file."""
+    """The keys that say which sizes a family has.
+    `traffic` is a path as it is written, relative to the file."""
 
     sizes: SizeList
     traffic: str | None
@@ -65,8 +66,8 @@ class FamilyTable:
 
 @dataclass(frozen=True)
 class BaselineTable:
-    """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same, in C or in Python, and what
-    reports call it."""
+    """A `[kernel.baseline]` table: a function of the kernel's arguments that does the same.
+    It is in C or in Python. The table also has what reports call it."""
 
     source: str
     entry: str
@@ -83,7 +84,7 @@ class BaselineTable:
 
 @dataclass(frozen=True)
 class CTexts:
-    """The texts of a kernel's files: its source, what that includes, further sources, and its baseline's source."""
+    """The texts of a kernel's files: its source, includes, further sources, and its baseline's source."""
 
     source: str
     headers: tuple[Header, ...] = ()
@@ -102,8 +103,9 @@ class CTexts:
 
 @dataclass(frozen=True)
 class CTable:
-    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file, `more` are further ones beside
-    it. One with `sized` is a family, and this is it at its first size; `at` gives it at another."""
+    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file.
+    `more` are further ones beside it. One with `sized` is a family, and this is it at its first size; `at` gives it
+    at another."""
 
     name: str
     source: str
@@ -153,7 +155,8 @@ class Spec:
 
 
 def parse_spec(text: str, file: str) -> Spec:
-    """Read TOML text; `file` is its name in errors. Raises SpecError naming the file, the table and the field."""
+    """Read TOML text; `file` is its name in errors.
+    Raises SpecError naming the file, the table and the field."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -47,7 +47,8 @@ def stored_kernel(record: Mapping[str, Any], store: RecordStore | None) -> PrimF
 
 
 def function_of(script: str, key: str) -> PrimFunc:
-    """The function of a script. Raises SpecError for a text that is no function, or not the one with this key."""
+    """The function of a script.
+    Raises SpecError for a text that is no function, or not the one with this key."""
     try:
         func = from_source(script)
     except TunefarmError as error:
@@ -58,8 +59,8 @@ def function_of(script: str, key: str) -> PrimFunc:
 
 
 def check_profilable(version: ModelVersion) -> None:
-    """Raise TuningError for a version that cannot be run from the store: without its file, or of a kind of file that
-    may run code."""
+    """Raise TuningError for a version that cannot be run from the store.
+    It is without its file, or of a kind of file that may run code."""
     if version.form != "onnx":
         hint = f"run it where its file is: tunefarm run {version.model}.{version.form} --record --profile"
         raise TuningError(f"a .{version.form} file may run code, so it is not run from the store", hint=hint)

@@ -77,7 +77,8 @@ sets of the second level."""
 
 
 def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats:
-    """The negative logarithm (base 2) of the estimated cycles an operation takes, from the other features by name."""
+    """Return the negative logarithm (base 2) of the estimated cycles an operation takes.
+    It is made of the other features by name."""
     core = _SERVER if machine.lanes * parse_dtype(nest.dtype).bytes >= _LINE else _DESKTOP
     used = np.minimum(machine.lanes, np.exp2(of["lanes"]))
     latency = np.minimum(1.0, np.exp2(of["tile_vectors"]) / core.latency)
@@ -107,8 +108,9 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
 
 @dataclass(frozen=True)
 class Waits:
-    """Causes for an operation to wait. `pieces` of memory in no cache are written, other threads hand bytes over, or
-    bytes are pushed out of the second-level cache before they are used again."""
+    """Causes for an operation to wait.
+    `pieces` of memory in no cache are written, other threads hand bytes over, or bytes are pushed out of the
+    second-level cache before they are used again."""
 
     pieces: Floats
     handed_bytes: Floats

@@ -54,15 +54,16 @@ _WAYS = 16  # lines of a second-level cache that have the same low bits of their
 
 @dataclass(frozen=True)
 class SketchFeatures:
-    """Computes the features of candidates of one sketch. Made once per sketch: it replays the sketch's trace."""
+    """Computes the features of candidates of one sketch.
+    Made once per sketch: it replays the sketch's trace."""
 
     nest: Nest
     machine: MachineModel
 
     @staticmethod
     def of(sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None) -> SketchFeatures:
-        """`example`: an allowed point (default: one is looked for). Raises FeatureError when the sketch cannot be
-        described."""
+        """`example`: an allowed point (default: one is looked for).
+        Raises FeatureError when the sketch cannot be described."""
         wide = MachineModel.of(target, "float32").wide
         nest = nest_of(sketch, func, example, wide)
         return SketchFeatures(nest, MachineModel.of(target, nest.dtype))
@@ -72,9 +73,9 @@ class SketchFeatures:
         return self.described(points)[0]
 
     def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
-        """The matrix, and what to add to a score of speed for waits that are not among the features that models were
-        trained with. No measurement shows those for results that stay in no cache: it writes to the same memory again
-        and again."""
+        """Return the matrix, and what to add to a score of speed for some waits.
+        Those are not among the features that models were trained with. No measurement shows those for results that
+        stay in no cache: it writes to the same memory again and again."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
@@ -291,9 +292,9 @@ class _Population:
         return pieces
 
     def pieces_written(self) -> Floats:
-        """In how many pieces of memory the result is written, for an operation: of each, the first line is late. A
-        piece is what tiles of one row write one after another. None where the result fits the second-level cache, or
-        what is computed from it before does."""
+        """Return in how many pieces of memory an operation's result is written.
+        Of each, the first line is late. A piece is what tiles of one row write one after another. None where the
+        result fits the second-level cache, or what is computed from it before does."""
         [written] = [access.kept for access in self.nest.accesses if access.written]
         size = float(np.prod([dim.extent for dim in written.dims]))
         if not self.nest.writes_result or size * written.item_bytes <= self.machine.l2_bytes:
@@ -311,8 +312,8 @@ class _Population:
         return size / piece / self._ops
 
     def handed_over(self) -> Floats:
-        """Bytes for an operation that threads read of what others have written: all threads filled the buffer together
-        before, and each task reads all of it."""
+        """Return the bytes for an operation that threads read of what others have written.
+        All threads filled the buffer together before, and each task reads all of it."""
         parallel = self._kinds(n.ForKind.PARALLEL)
         total = np.zeros(self.count)
         for number, access in enumerate(self.nest.accesses):
@@ -384,8 +385,8 @@ class _Population:
         return each * float(np.prod([dim.extent for dim in written.kept.dims])) / self._ops
 
     def pushed_out(self) -> Floats:
-        """Bytes for an operation that the second-level cache loads again because their sets are full, although what it
-        should hold takes less than `l2_bytes`."""
+        """Return the bytes for an operation that the second-level cache loads again as its sets are full.
+        What it should hold takes less than `l2_bytes`."""
         size = self.machine.l2_held
         inside = max(self._kinds(n.ForKind.PARALLEL), default=-1) + 1
         following = self._all(0.0)

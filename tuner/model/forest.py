@@ -24,8 +24,8 @@ _DEFAULT_LEFT = 2  # of a split's decision type: where missing values go, which 
 
 @dataclass(frozen=True)
 class Forest:
-    """All trees' nodes one after the other: the inner nodes of a tree, then its leaves, each its own child. `children`
-    has two entries a node, left and right. `text` is what it was read from."""
+    """All trees' nodes one after the other: the inner nodes of a tree, then its leaves.
+    Each leaf is its own child. `children` has two entries a node, left and right. `text` is what it was read from."""
 
     text: str
     roots: Ints

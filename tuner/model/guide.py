@@ -42,7 +42,7 @@ class Guide:
         find_model: Callable[[], Found | None] = lambda: None,
         like: Guide | None = None,
     ) -> Guide:
-        """A guide with features where every sketch has them, and with a model where one is found that can be used.
+        """Return a guide with features where every sketch has them, and with a model where one can be used.
 
         `like` is a guide to the same sketches of the same function, whose features it takes.
         """

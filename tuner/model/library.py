@@ -27,8 +27,9 @@ _FILE_VERSION = 1
 
 @dataclass(frozen=True)
 class Found:
-    """A model and, in a few words, where it is from. `scale` times its score is about the logarithm (base 2) of speed;
-    one that saw nothing but `serial` kernels knows nothing of how well threads are loaded."""
+    """A model and, in a few words, where it is from.
+    `scale` times its score is about the logarithm (base 2) of speed; one that saw nothing but `serial` kernels knows
+    nothing of how well threads are loaded."""
 
     forest: Forest
     origin: str
@@ -37,8 +38,9 @@ class Found:
 
 
 def newest(store: RecordStore | None, family: str) -> Found | None:
-    """The model in use for a target family: the store's newest, unless one is shipped and the store's was not shown to
-    rank workloads it had not seen. Raises ModelError when it cannot be used."""
+    """Return the model in use for a target family.
+    It is the store's newest, unless one is shipped and the store's was not shown to rank workloads it had not seen.
+    Raises ModelError when it cannot be used."""
     stored = None if store is None else store.cost_models.in_use(family, FEATURE_VERSION)
     made = shipped(family)
     if stored is not None and (made is None or _is_proven(stored)):

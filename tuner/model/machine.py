@@ -48,5 +48,6 @@ class MachineModel:
 
 
 def target_family(target: Target) -> str:
-    """Name the targets that share a model with this one: its kind, its architecture, how wide its vectors are."""
+    """Name the targets that share a model with this one.
+    The name has its kind, its architecture, and how wide its vectors are."""
     return tuning_backend_of(target).model_family(target)

@@ -74,8 +74,8 @@ class NestAxis:
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a buffer: the axes in its index, each with its stride, and the buffer's extent there. An index
-    of tiles, as packed operands have it, moves on by part of one: `j // 16` by 1/16."""
+    """A dimension of a buffer: the axes in its index, each with its stride, and the buffer's extent there.
+    An index of tiles, as packed operands have it, moves on by part of one: `j // 16` by 1/16."""
 
     axes: tuple[tuple[int, float], ...]
     extent: int
@@ -83,9 +83,10 @@ class Dim:
 
 @dataclass(frozen=True)
 class NestAccess:
-    """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
-    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `handed`: at each call, it
-    is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
+    """An access in a nest, as the caches see it.
+    `filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
+    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `handed`: at each call,
+    it is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
     dimensions of what is written that are added up before the next tile."""
 
     dims: tuple[Dim, ...]
@@ -99,15 +100,17 @@ class NestAccess:
 
     @property
     def kept(self) -> NestAccess:
-        """The access without the dimensions that are added up before the next tile: what goes through the caches."""
+        """Return the access without dimensions that are added up before the next tile.
+        It is what goes through the caches."""
         return replace(self, dims=tuple(dim for at, dim in enumerate(self.dims) if at not in self.summed))
 
 
 @dataclass(frozen=True)
 class Nest:
-    """`ops`: operations of one iteration of the block. `tables[i]`: what each decision of the i-th sampling step makes
-    of its outputs, a row a decision. `steps`: how often the trace has each primitive. `blocks`: in all the function.
-    `writes_result`: whether a tile, when it is summed, is written to an argument."""
+    """`ops`: operations of one iteration of the block.
+    `tables[i]`: what each decision of the i-th sampling step makes of its outputs, a row a decision. `steps`: how
+    often the trace has each primitive. `blocks`: in all the function. `writes_result`: whether a tile, when it is
+    summed, is written to an argument."""
 
     loops: tuple[NestLoop, ...]
     axes: tuple[NestAxis, ...]
@@ -137,8 +140,8 @@ class Nest:
         return known
 
     def last_shares(self, points: Ints, extents: dict[n.Var, Ints]) -> dict[n.Var, Floats]:
-        """How much of an iteration the last one is, for loops over what a split's sizes leave: 784 by 512 leave two, of
-        which the last is about a half. `extents` are those of the same points."""
+        """Return how much of an iteration the last one is, for loops over what a split's sizes leave.
+        784 by 512 leave two, of which the last is about a half. `extents` are those of the same points."""
         shares = {}
         for made in self.lineage:
             if isinstance(made, LoopSplit) and made.factors[0] is None:
@@ -160,9 +163,9 @@ class Nest:
 
 
 def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = None, wide: bool = False) -> Nest:
-    """The nest of `sketch`, a sketch of `func`, as it is at the point `example` (default: an allowed one near the
-    middle). With `wide`, the axis of a loop that was fused is also told by what was split off beside it. Raises
-    FeatureError when it has none that can be described."""
+    """Return the nest of `sketch`, a sketch of `func`, as it is at the point `example`.
+    By default that is an allowed one near the middle. With `wide`, the axis of a loop that was fused is also told by
+    what was split off beside it. Raises FeatureError when it has none that can be described."""
     if len(sketch.trace.sampling_steps) != len(sketch.decisions):
         raise FeatureError(f"{sketch.name}: its decisions are not those of a schedule")
     if any(step.prim == "tensorize" for step in sketch.trace.steps):

@@ -14,9 +14,10 @@ _TOP = 16
 
 @dataclass(frozen=True)
 class Quality:
-    """`spearman`: rank correlation of score and speed, 1 at best. `ndcg`: how much of the speed that could be among the
-    first 16 is. `recall`: share of the fastest 16 among the 16 scored best (fewer, when there are fewer than 64).
-    `found`: the least cost there is over the least among those scored best."""
+    """`spearman`: rank correlation of score and speed, 1 at best.
+    `ndcg`: how much of the speed that could be among the first 16 is. `recall`: share of the fastest 16 among the 16
+    scored best (fewer, when there are fewer than 64). `found`: the least cost there is over the least among those
+    scored best."""
 
     spearman: float
     ndcg: float

@@ -23,8 +23,8 @@ _LEVELS = 31  # of relevance
 
 @dataclass(frozen=True)
 class Group:
-    """Candidates of one workload on one kind of device: features (candidates, len(NAMES)) and costs in seconds, of
-    kernels on so many `threads`."""
+    """Candidates of one workload on one kind of device: features and costs in seconds.
+    Features are (candidates, len(NAMES)); the kernels run on so many `threads`."""
 
     workload: str
     matrix: Floats
@@ -34,7 +34,8 @@ class Group:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """`folds`: into how many parts the workloads are divided to judge the model on those it was not trained on."""
+    """Options of training.
+    `folds`: into how many parts the workloads are divided to judge the model on those it was not trained on."""
 
     trees: int = 80
     leaves: int = 16
@@ -46,7 +47,8 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """`held_out`: the mean over workloads of how well a model ranks them that did not see them; None when there is only
+    """A trained model, and how well it ranks.
+    `held_out`: the mean over workloads of how well a model ranks them that did not see them; None when there is only
     one workload. `by_workload` has each. `scale`: times it, a score is about the logarithm (base 2) of speed."""
 
     forest: Forest
@@ -56,8 +58,8 @@ class Trained:
 
 
 def train(groups: Sequence[Group], options: TrainingOptions = TrainingOptions()) -> Trained:
-    """A model of all groups, judged by models that each left some of the workloads out. Raises ModelError without
-    LightGBM, or with nothing to learn from."""
+    """A model of all groups, judged by models that each left some of the workloads out.
+    Raises ModelError without LightGBM, or with nothing to learn from."""
     usable = [group for group in groups if len(group.costs) >= 2]
     if not usable:
         raise ModelError(

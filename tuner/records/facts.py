@@ -84,7 +84,8 @@ def from_columns(facts: type, row: Any) -> dict[str, Any]:
 
 
 def of_row(record: type[R], row: Any, **others: Any) -> R:
-    """Return a record made of a row: each field has the column of its name, except those that `others` gives."""
+    """Return a record made of a row.
+    Each field has the column of its name, except those that `others` gives."""
     names, values = _columns(record, tuple(others))
     return record(**dict(zip(names, values(row))), **others)
 

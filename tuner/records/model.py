@@ -19,7 +19,8 @@ from tuner.records.lookup.best import Verdict
 
 
 class RunState(StrEnum):
-    """QUEUED has not begun; INTERRUPTED may be resumed, and OUT_OF_QUOTA once its user may take more; FAILED ended with
+    """How a run stands.
+    QUEUED has not begun; INTERRUPTED may be resumed, and OUT_OF_QUOTA once its user may take more; FAILED ended with
     an error (in `Run.message`)."""
 
     QUEUED = "queued"
@@ -57,9 +58,10 @@ class TrialStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFacts:
-    """A function to tune: `key` is `workload_key(func)`, `spec` (plain JSON) makes it again, `function` is its script.
+    """A function to tune.
 
-    A new column is a field here and a migration (`tuner.records.facts`).
+    `key` is `workload_key(func)`, `spec` (plain JSON) makes it again, `function` is its script. A new column is a field
+    here and a migration (`tuner.records.facts`).
     """
 
     key: str
@@ -130,10 +132,11 @@ class NewRunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFacts:
-    """Who had what done where: `options` is what it takes to go on with it, `command` what a person types to repeat it.
+    """Who had what done where.
 
-    `toolchain` maps names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). Runs and runs of benchmarks have
-    these facts: a new column is a field here and a migration (`tuner.records.facts`).
+    `options` is what it takes to go on with it, `command` what a person types to repeat it. `toolchain` maps names to
+    versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). Runs and runs of benchmarks have these facts: a new column is
+    a field here and a migration (`tuner.records.facts`).
     """
 
     toolchain: Mapping[str, str]
@@ -178,8 +181,9 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUse:
-    """The use of devices by a run: the seconds that they were held, all together, and those in which they measured.
-    Both are 0 for a run from somebody else's file of records, which takes nothing of anybody's quota."""
+    """The use of devices by a run: seconds that they were held, and those in which they measured.
+    They are of all devices together. Both are 0 for a run from somebody else's file of records, which takes nothing
+    of anybody's quota."""
 
     held_s: float = 0.0
     busy_s: float = 0.0
@@ -271,8 +275,8 @@ class NewTrial(TrialFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(TrialFacts):
-    """`sequence` counts from 1 within the run, in the order of arrival. `cost` is the median of `samples`, `mad`
-    their median absolute deviation; both None for a failed trial. A
+    """`sequence` counts from 1 within the run, in the order of arrival.
+    `cost` is the median of `samples`, `mad` their median absolute deviation; both None for a failed trial. A
     `suspect` one's device failed its next health check."""
 
     id: int
@@ -415,8 +419,8 @@ class BestLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerUp:
-    """A candidate that is not the best, and how it stands to the one that is: `tie` when the 95 % intervals of the
-    medians overlap. `joules` is the median of a call where that is what counts."""
+    """A candidate that is not the best, and how it stands to the one that is.
+    `tie` when the 95 % intervals of the medians overlap. `joules` is the median of a call where that is what counts."""
 
     digest: str
     cost: float

@@ -12,7 +12,8 @@ Row = TypeVar("Row")
 def all_pages(
     read: Callable[[Any], Sequence[Row]], start: int | None = None, cursor: Callable[[Row], int] = attrgetter("id")
 ) -> Iterator[Row]:
-    """Yield every row of the pages that `read` gives: first of `read(start)`, then behind the last row's `cursor`."""
+    """Yield every row of the pages that `read` gives.
+    First come those of `read(start)`, then those behind the last row's `cursor`."""
     at = start
     while page := read(at):
         yield from page

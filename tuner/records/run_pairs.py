@@ -12,7 +12,7 @@ from tuner.records.store import RecordStore
 
 @dataclass(frozen=True)
 class Side:
-    """How one run did on a workload: its result with the 95 % interval, and the first trial that it comes from.
+    """How one run did on a workload: its result with the 95 % interval, and its first trial.
     `final`: the result is of the run's finals, else of its search."""
 
     task: RunTask

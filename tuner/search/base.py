@@ -25,8 +25,8 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of a search space: a sketch and, for each of its decisions, an index into its domain. `expected` is
-    what a strategy's model expects it to cost, in seconds a call."""
+    """One point of a search space: a sketch and, for each of its decisions, an index into its domain.
+    `expected` is what a strategy's model expects it to cost, in seconds a call."""
 
     sketch: Sketch
     decisions: tuple[int, ...]

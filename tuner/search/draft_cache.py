@@ -32,13 +32,15 @@ def default_folder() -> Path | None:
 
 
 class DraftCache:
-    """A folder with a file for each kernel and target. Several processes may use it at once. None keeps nothing."""
+    """A folder with a file for each kernel and target.
+    Several processes may use it at once. None keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def find(self, key: str, target: str) -> tuple[str | None] | None:
-        """The trace kept for a workload key, or None in a tuple where there is nothing to draft; None: not kept."""
+        """Return the trace kept for a workload key; None: not kept.
+        It is None in a tuple where there is nothing to draft."""
         if self._folder is None:
             return None
         path = self._path(key, target)

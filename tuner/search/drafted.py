@@ -33,10 +33,10 @@ Scored = tuple[float, int, Point]
 
 
 def drafted(func: n.PrimFunc, target: Target, seed: int = 0, with_model: bool = True) -> Schedule | None:
-    """The schedule of `func` that the draft and the shipped model rank first; None where there is none to pick.
+    """Return the schedule of `func` that the draft and the shipped model rank first.
 
-    Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
-    Without the model the analytic draft ranks alone.
+    None where there is none to pick. Random points of every sketch are ranked, then neighbours of the best. The same
+    arguments give the same schedule. Without the model the analytic draft ranks alone.
     """
     with remembered():
         try:

@@ -33,11 +33,12 @@ _FAILED = 2.0  # times the worst cost: what a failure is taken for
 
 @dataclass(frozen=True)
 class EvolutionOptions:
-    """`explore`: share of asks drawn at random. `crossover`: probability that a child has two parents. `elite`: how
-    many of the best may be parents. `population`: random points drawn, `first`: as long as nothing was measured, and
-    all depends on what the guide thinks most of. `children`: how many the fastest have, and then the most promising.
-    `batch`: candidates picked from one population. `curiosity`: how many deviations below what it should cost a
-    candidate is judged by, in turns."""
+    """`explore`: share of asks drawn at random.
+    `crossover`: probability that a child has two parents. `elite`: how many of the best may be parents.
+    `population`: random points drawn, `first`: as long as nothing was measured, and all depends on what the guide
+    thinks most of. `children`: how many the fastest have, and then the most promising. `batch`: candidates picked
+    from one population. `curiosity`: how many deviations below what it should cost a candidate is judged by, in
+    turns."""
 
     explore: float = 0.08
     crossover: float = 0.35

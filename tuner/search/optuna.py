@@ -18,8 +18,8 @@ _STARTUP = 16  # trials before the sampler looks at results
 
 
 class OptunaSearch:
-    """Ask/tell on an Optuna study in memory. Points that are not allowed are repaired; where the sampler only repeats
-    itself, a random point is asked for."""
+    """Ask/tell on an Optuna study in memory.
+    Points that are not allowed are repaired; where the sampler only repeats itself, a random point is asked for."""
 
     def __init__(self, sketches: Sequence[Sketch], seed: int = 0, seen: Iterable[str] = ()) -> None:
         """Raises TuningError when Optuna is not installed."""

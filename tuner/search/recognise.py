@@ -12,8 +12,9 @@ from tuner.space.traced import TracedSketch
 
 
 def recogniser(sketches: Sequence[Sketch]) -> Callable[[str, str], Candidate | None]:
-    """Makes the candidate of `sketches` again whose trace was recorded. A trace is its sketch's in all but the
-    decisions, so they are read off it without reading it as a schedule, which takes ten times as long."""
+    """Makes the candidate of `sketches` again whose trace was recorded.
+    A trace is its sketch's in all but the decisions, so they are read off it without reading it as a schedule, which
+    takes ten times as long."""
     known = [(sketch, _split(sketch.trace.to_json())[0]) for sketch in sketches]
 
     def recognise(digest: str, trace: str) -> Candidate | None:

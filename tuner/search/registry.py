@@ -59,14 +59,16 @@ def find_strategy(name: str) -> Factory:
 
 
 def is_guided(name: str) -> bool:
-    """Tell whether the strategy goes by a guide's features and scores. Raises TuningError for an unknown one."""
+    """Tell whether the strategy goes by a guide's features and scores.
+    Raises TuningError for an unknown one."""
     return bool(getattr(find_strategy(name), "guided", False))
 
 
 def make_strategy(
     name: str, sketches: Sequence[Sketch], seed: int, seen: Iterable[str], guide: Guide | None = None
 ) -> SearchStrategy:
-    """Make the strategy called `name`; `guide` is for guided ones. Raises TuningError naming the known strategies."""
+    """Make the strategy called `name`; `guide` is for guided ones.
+    Raises TuningError naming the known strategies."""
     factory = find_strategy(name)
     made: SearchStrategy = (
         factory(sketches, seed, seen, guide=guide) if is_guided(name) else factory(sketches, seed, seen)

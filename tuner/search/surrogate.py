@@ -39,8 +39,8 @@ class Surrogate:
 
     @staticmethod
     def fit(rows: Floats, prior: Floats, costs: Floats, typical: Floats) -> Surrogate:
-        """`rows` (trials, features), `prior` and `costs` (trials) are what was measured; `typical` are prior scores all
-        over the space."""
+        """Fit to what was measured: `rows` (trials, features), `prior` and `costs` (trials).
+        `typical` are prior scores all over the space."""
         kept = _kept(costs)
         rows, prior, logs = rows[kept], prior[kept], np.log2(costs[kept])
         mean, scale = rows.mean(axis=0), rows.std(axis=0)

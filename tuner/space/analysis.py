@@ -26,10 +26,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class BlockAccess:
-    """One buffer a block touches: the axes in each of its dimensions' indices. `steps`: how far apart in its last
-    dimension neighbours along an axis are, where the index is a sum of multiples of axes. `used_as`: the dtype its
-    elements are cast to wherever the block loads them, if there is one that holds them all. `straight`: whether
-    each index is one axis, or 0."""
+    """One buffer a block touches: the axes in each of its dimensions' indices.
+    `steps`: how far apart in its last dimension neighbours along an axis are, where the index is a sum of multiples
+    of axes. `used_as`: the dtype its elements are cast to wherever the block loads them, if there is one that holds
+    them all. `straight`: whether each index is one axis, or 0."""
 
     buffer: n.Buffer
     axes_by_dim: tuple[frozenset[int], ...]
@@ -138,8 +138,8 @@ def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo
 
 
 def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
-    """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer. Padding, which has places
-    that read nothing of it, is none, and neither is a part of it from the middle."""
+    """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer.
+    Padding, which has places that read nothing of it, is none, and neither is a part of it from the middle."""
     reads = [i for i in info.inputs if i.buffer is of]
     written = _long(info, info.output.axes_by_dim)
     made = math.prod(as_int(size) or 0 for size in of.shape)

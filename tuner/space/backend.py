@@ -12,14 +12,16 @@ from tuner.space.sketch import Sketch, Values
 
 
 class TuningBackend(ABC):
-    """The tuner's side of a target kind. The sketches hold what it knows of the hardware: limits and drafts."""
+    """The tuner's side of a target kind.
+    The sketches hold what it knows of the hardware: limits and drafts."""
 
     @abstractmethod
     def sketches(self, func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
         """Return the sketches of `func`, which has blocks with constant extents. Raises TuningError."""
 
     def sketch(self, func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
-        """Return the sketch called `name` alone, its trace's decisions near `begin`; None where `sketches` must say."""
+        """Return the sketch called `name` alone, its trace's decisions near `begin`.
+        None where `sketches` must say."""
         return None
 
     def model_family(self, target: Target) -> str:

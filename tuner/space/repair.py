@@ -11,10 +11,10 @@ _MOST_LOOKED_AT = 400
 
 
 def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) -> tuple[int, ...] | None:
-    """`point` itself when it is allowed, else the nearest allowed one, found by moving one decision at a time.
+    """Return `point` itself when it is allowed, else the nearest allowed one.
 
-    Near is by the logarithms of the decisions' values where those are positive, else by the values. None when none is
-    among the `most` nearest points.
+    It is found by moving one decision at a time. Near is by the logarithms of the decisions' values where those are
+    positive, else by the values. None when none is among the `most` nearest points.
     """
     start = tuple(min(max(0, at), len(d.values) - 1) for at, d in zip(point, sketch.decisions, strict=True))
     if sketch.is_allowed(start):
@@ -43,8 +43,8 @@ def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) ->
 
 
 def nearest_point(sketch: Sketch, wanted: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The allowed point whose values are nearest to those `wanted` by name; a decision that is not among them keeps the
-    middle of its values. None when `repair` finds none."""
+    """Return the allowed point whose values are nearest to those `wanted` by name.
+    A decision that is not among them keeps the middle of its values. None when `repair` finds none."""
     point = []
     for decision in sketch.decisions:
         if decision.name in wanted:

@@ -32,7 +32,8 @@ _LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 @dataclass(frozen=True)
 class TracedSketch(Sketch):
-    """`domains[i]` are the decisions that the i-th sampling step may take, in an order where neighbours are alike."""
+    """A sketch given by a trace.
+    `domains[i]` are the decisions that the i-th sampling step may take, in an order where neighbours are alike."""
 
     func: n.PrimFunc
     domains: tuple[tuple[Drawn, ...], ...]

@@ -33,14 +33,15 @@ from tuner.transfer.distance import describe
 
 
 def adapt(trace: Trace, source: n.PrimFunc, func: n.PrimFunc, target: Target) -> Trace | None:
-    """`trace`, which schedules `source`, for `func` on `target`; None when there is no such trace. What is returned was
-    applied to `func`: it is a legal schedule of it."""
+    """`trace`, which schedules `source`, for `func` on `target`; None when there is no such trace.
+    What is returned was applied to `func`: it is a legal schedule of it."""
     return Adapter(source, func, target).adapt(trace)
 
 
 class Adapter:
-    """Adapts traces of `source` to `func`. Where many are to come, give its `sketches` (the derived space). Without
-    them the one asked for is made alone where it can be, which takes a fraction of the time."""
+    """Adapts traces of `source` to `func`.
+    Where many are to come, give its `sketches` (the derived space). Without them the one asked for is made alone
+    where it can be, which takes a fraction of the time."""
 
     def __init__(
         self, source: n.PrimFunc, func: n.PrimFunc, target: Target, sketches: Sequence[Sketch] | None = None

@@ -31,7 +31,8 @@ _STRIDE_WEIGHT = 0.5  # a stride of 2 instead of 1 changes a kernel less than an
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The extents of a block's axes, and the strides at which it walks its buffers, in order of appearance."""
+    """The extents of a block's axes, and the strides at which it walks its buffers, as they appear.
+    They are in order of appearance."""
 
     extents: tuple[int, ...]
     strides: tuple[int, ...]
@@ -43,16 +44,16 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class Description:
-    """A function as `distance` sees it. `family` is a digest, equal within a family; small enough to keep for every
-    workload of a store."""
+    """A function as `distance` sees it.
+    `family` is a digest, equal within a family; small enough to keep for every workload of a store."""
 
     family: str
     blocks: tuple[BlockShape, ...]
 
 
 def distance(a: n.PrimFunc, b: n.PrimFunc) -> float | None:
-    """How far apart two functions of one family are (0 or more), or None when they are not of one, or when either has
-    no block with constant extents."""
+    """Return how far apart two functions of one family are (0 or more), or None.
+    None when they are not of one, or when either has no block with constant extents."""
     left, right = describe(a), describe(b)
     return None if left is None or right is None else between(left, right)
 
@@ -64,8 +65,8 @@ def between(a: Description, b: Description) -> float | None:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Functions of one family, ready to be compared with another all at once: a row each, whose columns are the extents
-    and strides of all blocks."""
+    """Functions of one family, ready to be compared with another all at once.
+    There is a row each, whose columns are the extents and strides of all blocks."""
 
     family: str
     logs: FloatArray  # of the columns' values, to the base 2
@@ -99,7 +100,8 @@ class Shapes:
 
 
 def describe(func: n.PrimFunc) -> Description | None:
-    """Return what `between` compares; None for a function without blocks, or with an extent that is no constant."""
+    """Return what `between` compares.
+    None for a function without blocks, or with an extent that is no constant."""
     buffers: dict[n.Buffer, int] = {}
     for param in func.params:
         if param in func.buffer_map:

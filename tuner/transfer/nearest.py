@@ -37,7 +37,8 @@ _MOST_PLACES = 64
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A workload to look up. `function` is its script, needed only for a function that the store does not have."""
+    """A workload to look up.
+    `function` is its script, needed only for a function that the store does not have."""
 
     workload: str
     function: str = ""
@@ -177,8 +178,9 @@ class _Place:
 
 
 class Nearby:
-    """Remembers of one store what looking for near workloads takes. These are the shapes of all that were ever looked
-    at, and for each place asked for which have configs, until one changes. Usable in any thread."""
+    """Remembers of one store what looking for near workloads takes.
+    These are the shapes of all that were ever looked at, and for each place asked for which have configs, until one
+    changes. Usable in any thread."""
 
     def __init__(self) -> None:
         self._described: dict[str, Description | None] = {}

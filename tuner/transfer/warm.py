@@ -26,7 +26,8 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A workload near the one to tune, `away` by `tuner.transfer.distance`, and its fastest traces, fastest first."""
+    """A workload near the one to tune, and its fastest traces, fastest first.
+    It is `away` by `tuner.transfer.distance`."""
 
     name: str
     away: float
@@ -70,7 +71,8 @@ def _fastest(store: RecordStore, workload: str, target: str) -> tuple[Trace, ...
 
 
 def warm_start(task: TuningTask, sketches: Sequence[Sketch], near: Sequence[Neighbour], most: int = _MOST) -> WarmStart:
-    """Adapted traces of the neighbours: the fastest of each, then the second of each, and so on; no trace twice."""
+    """Return adapted traces of the neighbours: the fastest of each, then the second, and so on.
+    No trace comes twice."""
     recognise = recogniser(sketches)
     found: dict[str, tuple[Proposal, str]] = {}
     for name, trace in _in_turns(task, sketches, near):
@@ -93,9 +95,9 @@ def _in_turns(task: TuningTask, sketches: Sequence[Sketch], near: Sequence[Neigh
 
 
 class WarmStarted:
-    """The strategy `inner`, which takes turns with the candidates to begin with until those are used up: when they are
-    no good here, half of the trials were not. It has the first turn: on most of the spaces of benchmarks/strategies.py
-    a model's first choice is better than a neighbour's best."""
+    """The strategy `inner`, which takes turns with the candidates to begin with until those are used up.
+    When they are no good here, half of the trials were not. It has the first turn: on most of the spaces of
+    benchmarks/strategies.py a model's first choice is better than a neighbour's best."""
 
     def __init__(self, inner: SearchStrategy, first: Sequence[Proposal]) -> None:
         self._inner = inner

@@ -17,10 +17,10 @@ MOST_LOOKUPS = 1000
 
 
 class BestReply(Reply):
-    """`match` is `exact`, `compatible` or `nearest`; `explain` says what matched and what did not. `trace` (JSON text)
-    is what to replay. `config` is null for `nearest`, whose trace was adapted from `source`, the config of another
-    workload, and was never measured. With `as_written` the function itself was faster than `config`, and is what to
-    build."""
+    """`match` is `exact`, `compatible` or `nearest`; `explain` says what matched and what did not.
+    `trace` (JSON text) is what to replay. `config` is null for `nearest`, whose trace was adapted from `source`, the
+    config of another workload, and was never measured. With `as_written` the function itself was faster than
+    `config`, and is what to build."""
 
     match: Literal["exact", "compatible", "nearest"]
     explain: list[str]
@@ -49,13 +49,14 @@ class BestReply(Reply):
 
 @shows(model.RunnerUp, renamed={"cost": "cost_s", "low": "low_s", "high": "high_s", "sample_count": "samples"})
 class RunnerUp(Shown):
-    """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap. `joules` are
-    those of a call where they are what counts."""
+    """A candidate that is not the best.
+    A `tie` cannot be told from it: their 95 % intervals overlap. `joules` are those of a call where they are what
+    counts."""
 
 
 class ExplainReply(Reply):
-    """A lookup with all that is known about it; a miss is an answer here, too. `others` are the workload's configs for
-    other places."""
+    """A lookup with all that is known about it; a miss is an answer here, too.
+    `others` are the workload's configs for other places."""
 
     match: model.Match
     explain: list[str]
@@ -66,8 +67,9 @@ class ExplainReply(Reply):
 
 
 class Lookup(BaseModel):
-    """One question of a batch. `function` is the script of one the store may not have, so that the config of a nearby
-    workload can be adapted to it."""
+    """One question of a batch.
+    `function` is the script of one the store may not have, so that the config of a nearby workload can be adapted to
+    it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,9 +93,9 @@ class Batch(BaseModel):
 
 
 class Answer(Reply):
-    """An answer to one question. All but `workload`, `match` and `explain` are null for a miss. With `as_written` the
-    function itself was better than its best config, and is what to build. `joules` are those of a call, where the
-    config was chosen by energy."""
+    """An answer to one question.
+    All but `workload`, `match` and `explain` are null for a miss. With `as_written` the function itself was better
+    than its best config, and is what to build. `joules` are those of a call, where the config was chosen by energy."""
 
     workload: str
     match: model.Match

@@ -30,7 +30,8 @@ _HINT = "tune it first, with `tunefarm tune FAMILY --shapes ...`"
 
 @shows(parts.StoredFamily, renamed={"run_id": "run"}, without=("record",))
 class Family(Shown):
-    """`digest` is that of its record. `loss` is the time of its configs over each size's best, as a factor."""
+    """`digest` is that of its record.
+    `loss` is the time of its configs over each size's best, as a factor."""
 
 
 @shows(parts.StoredFamily, only=("record",))

@@ -47,7 +47,8 @@ def device_events(
 
 @router.post("/device-events", responses=CHANGE_ERRORS, status_code=201)
 def add_device_event(context: Ctx, by: Admin, event: NewDeviceEvent) -> DeviceEvent:
-    """Record an event of a device. A failed check puts its earlier measurements in doubt; `cleared` takes that back."""
+    """Record an event of a device.
+    A failed check puts its earlier measurements in doubt; `cleared` takes that back."""
     known = context.store.devices.named(event.device)
     if not known:
         raise RecordNotFound(f"there is no device {event.device!r} on record")

@@ -33,7 +33,8 @@ _SECONDS = {"cost": "cost_s", "low": "low_s", "high": "high_s"}
 
 @shows(model_farm.ReleaseEntry, renamed={**_SECONDS, "sample_count": "samples"}, without=("spec", "flops"))
 class ReleaseEntry(Shown):
-    """One config of a release. `trace` is JSON text; `samples` stand behind `cost_s` and its 95 % interval."""
+    """One config of a release.
+    `trace` is JSON text; `samples` stand behind `cost_s` and its 95 % interval."""
 
 
 class ReleasePage(Reply):
@@ -79,8 +80,8 @@ class ReleaseDiff(Reply):
 
 
 class NewRelease(Body):
-    """Freezes the best configs there are: all, or those of `workloads` (keys or names), `target` and `device_class`; by
-    `objective`, "time" or "energy"."""
+    """Freezes the best configs there are: all, or those of `workloads` (keys or names).
+    They are also those of `target` and `device_class`, and by `objective`, "time" or "energy"."""
 
     name: str = Field(min_length=1, max_length=100)
     note: str = _TEXT
@@ -99,7 +100,8 @@ class DeviceEvent(Shown):
 
 
 class DeviceEventPage(Reply):
-    """Latest first. `next` is the `before` of the next page; null on the last one, and for one device's events."""
+    """Latest first.
+    `next` is the `before` of the next page; null on the last one, and for one device's events."""
 
     events: list[DeviceEvent]
     next: int | None
@@ -152,8 +154,9 @@ class BenchRunPage(Reply):
     without=("environment",),
 )
 class BenchResult(Shown):
-    """One kernel on one device. `cost_s` is the median of `samples_s`; null, as `failure` is set, without any.
-    `calibration_s` is what the calibration kernel took beside it."""
+    """One kernel on one device.
+    `cost_s` is the median of `samples_s`; null, as `failure` is set, without any. `calibration_s` is what the
+    calibration kernel took beside it."""
 
 
 class BenchResultPage(Reply):

@@ -114,7 +114,8 @@ def remove_quota(context: Ctx, by: Admin, user: User) -> QuotasReply:
 
 @router.post("/boxes/{box}/rename", responses=CHANGE_ERRORS)
 def rename_box(context: Ctx, by: Admin, box: Box, new: Renamed) -> BoxReply:
-    """Give a box's devices another name on record. Its key is renamed where the tracker is: `tunefarm farm rename`."""
+    """Give a box's devices another name on record.
+    Its key is renamed where the tracker is: `tunefarm farm rename`."""
     return BoxReply(devices=list(context.store.devices.rename_box(box, new.name, by=by)))
 
 

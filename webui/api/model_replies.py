@@ -65,7 +65,8 @@ class GraphReply(Reply):
 
 
 class NewModelTask(Body):
-    """A kernel: its function as a script, what the graph calls it, and how often a run of the model calls it."""
+    """A kernel: its function as a script, what the graph calls it, and its calls in a run.
+    They are how often a run of the model calls it."""
 
     function: str = Field(min_length=1, max_length=1_000_000)
     names: list[str] = Field(min_length=1, max_length=1000)
@@ -81,8 +82,9 @@ class NewGraphCall(Body):
 
 
 class NewModel(Body):
-    """A model to register, by its digest; its file may follow. `digest` is the file's, unless dimensions were fixed in
-    `sizes` or the file has several models. `kind` is the kind of target that the kernels are for."""
+    """A model to register, by its digest; its file may follow.
+    `digest` is the file's, unless dimensions were fixed in `sizes` or the file has several models. `kind` is the
+    kind of target that the kernels are for."""
 
     name: str = Field(min_length=1, max_length=200)
     digest: str = _DIGEST
@@ -103,8 +105,9 @@ class Readers(Body):
 
 
 class KernelCoverage(Reply):
-    """A kernel on a device class. `seconds_s` are what its calls take of a run with what a build would choose today;
-    `gain_s` is what tuning it should still save. Null is not known."""
+    """A kernel on a device class.
+    `seconds_s` are what its calls take of a run with what a build would choose today; `gain_s` is what tuning it
+    should still save. Null is not known."""
 
     name: str
     workload: str
@@ -160,8 +163,8 @@ class ModelConfigs(Reply):
 
 @shows(facts.ModelTime, renamed={**_SECONDS, "version_id": "version"}, without=("environment", "measured_by"))
 class ModelTime(Shown):
-    """The end-to-end time of a run: the median of `samples_s` and its 95 % interval. `version` is a digest. `joules`
-    of a run and the mean clock are null where the box does not tell them."""
+    """The end-to-end time of a run: the median of `samples_s` and its 95 % interval.
+    `version` is a digest. `joules` of a run and the mean clock are null where the box does not tell them."""
 
     version: str
     joules: float | None
@@ -204,7 +207,8 @@ class NewKernelShare(Body):
 
 
 class NewModelTime(Body):
-    """An end-to-end measurement of a version (a digest) on a device. A device that the store does not know is added."""
+    """An end-to-end measurement of a version (a digest) on a device.
+    A device that the store does not know is added."""
 
     version: str = _DIGEST
     device: str = Field(min_length=1, max_length=200)
@@ -227,7 +231,8 @@ class ProfileModel(Body):
 
 @shows(facts.ProfileJob, without=("version_id",), renamed={"time_id": "time"})
 class ProfileJob(Shown):
-    """A profile that was asked for. Once it is `done` it has a `time`, whose profile says where the time goes."""
+    """A profile that was asked for.
+    Once it is `done` it has a `time`, whose profile says where the time goes."""
 
 
 class ProfileJobs(Reply):
@@ -237,7 +242,8 @@ class ProfileJobs(Reply):
 
 
 class TuneModel(Body):
-    """The tuning of a model: the devices' key (without a tracker none), trials a kernel, a version's digest."""
+    """The tuning of a model.
+    It has the devices' key (without a tracker none), trials a kernel, a version's digest."""
 
     key: str = Field(default="", max_length=1000)
     trials: int = Field(default=64, ge=1, le=1_000_000)

@@ -312,8 +312,8 @@ def tune_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: Tun
 
 @router.post("/models/{model_id}/profile", responses=CHANGE_ERRORS, status_code=202)
 def profile_model(context: Ctx, by: Tuner, request: Request, model_id: Id, how: ProfileModel) -> ProfileJob:
-    """Build a model with its best configs, run it on a device, and keep its time and profile. The store must hold the
-    model's file, in ONNX: files of other kinds may run code."""
+    """Build a model with its best configs, run it on a device, and keep its time and profile.
+    The store must hold the model's file, in ONNX: files of other kinds may run code."""
     version = _version(context, request, model_id, how.version)
     launcher = launcher_of(context)
     if launcher.has_tracker:

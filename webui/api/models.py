@@ -41,8 +41,9 @@ class Workload(Shown):
 
 @shows(model.Workload, only=("function",))
 class WorkloadDetail(Workload):
-    """A workload with its function's text. `source` is what its newest run keeps of the file that defines it: `file`,
-    `digest` and `name`; null for a workload that no run took from a file."""
+    """A workload with its function's text.
+    `source` is what its newest run keeps of the file that defines it: `file`, `digest` and `name`; null for a
+    workload that no run took from a file."""
 
     source: dict[str, Any] | None
 
@@ -76,9 +77,10 @@ class SampleSummary(Reply):
     without=("flops", "low", "high"),
 )
 class Config(Shown):
-    """A best config. `trace` is JSON text, exactly as recorded: `digest` was taken of it. `untuned_s` is the function's
-    time as written, where the same run began with it on the same class of device; where it is under `samples.low_s`,
-    nothing faster was found. One chosen by energy has `joules`, the median of a call, with its 95 % interval."""
+    """A best config.
+    `trace` is JSON text, exactly as recorded: `digest` was taken of it. `untuned_s` is the function's time as
+    written, where the same run began with it on the same class of device; where it is under `samples.low_s`, nothing
+    faster was found. One chosen by energy has `joules`, the median of a call, with its 95 % interval."""
 
     gflops: float | None
     samples: SampleSummary
@@ -112,13 +114,15 @@ class WorkloadPage(Reply):
 
 @shows(FleetDevice, without=("check", "lease", "held_s", "info"))
 class Device(Shown):
-    """`state` is ready, leased, draining, suspect, quarantined, closed or gone; `recorded` when there is no tracker to
+    """A device of the farm.
+    `state` is ready, leased, draining, suspect, quarantined, closed or gone; `recorded` when there is no tracker to
     ask. `busy_share` is the part of its time it was lent, 0 to 1."""
 
 
 class DevicesReply(Reply):
-    """`source` is where the list comes from. `problem` says why the tracker, if there should be one, did not
-    answer: the list is then from the records, or as old as `as_of`."""
+    """`source` is where the list comes from.
+    `problem` says why the tracker, if there should be one, did not answer: the list is then from the records, or as
+    old as `as_of`."""
 
     source: Literal["tracker", "records"]
     problem: str

@@ -32,8 +32,9 @@ def records(
     after: Annotated[str, Query(description="`next` of the page before", max_length=50)] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> RecordPage:
-    """Trials of all runs, by run and number. A page may hold fewer than `limit` trials, even none, while there is a
-    `next`: each looks at so many trials and no more."""
+    """Trials of all runs, by run and number.
+    A page may hold fewer than `limit` trials, even none, while there is a `next`: each looks at so many trials and
+    no more."""
     wanted = TrialFilter(
         workload=workload,
         target=target,

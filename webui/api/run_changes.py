@@ -29,10 +29,10 @@ router = APIRouter(tags=["runs"], responses={**ERRORS, **CHANGE_ERRORS})
 
 
 class NewRun(Body):
-    """A run to start: operators with their sizes, as `tunefarm tune` takes them (files are not read). A workload with a
-    name for a size is tuned for all `shapes`, as `--shapes` lists them. `traffic` is the text of a file of counts.
-    `key` chooses the tracker's devices; without a tracker this machine measures. `target` is what to build for, by
-    default what the first of the devices is."""
+    """A run to start: operators with their sizes, as `tunefarm tune` takes them (files are not read).
+    A workload with a name for a size is tuned for all `shapes`, as `--shapes` lists them. `traffic` is the text of a
+    file of counts. `key` chooses the tracker's devices; without a tracker this machine measures. `target` is what to
+    build for, by default what the first of the devices is."""
 
     workloads: list[str] = Field(min_length=1, max_length=200)
     target: str = Field(default="", max_length=4000)
@@ -84,8 +84,8 @@ def _flags(new: NewRun) -> list[str]:
 
 @router.post("/runs/{run_id}/cancel", status_code=202)
 def cancel_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
-    """Ask whoever tunes the run, here or elsewhere, to end it, which takes some seconds. What was measured stays, and
-    the run can be resumed."""
+    """Ask whoever tunes the run, here or elsewhere, to end it, which takes some seconds.
+    What was measured stays, and the run can be resumed."""
     return Run.of(context.store.runs.request_stop(run_id, by or "the web app"))
 
 

@@ -30,8 +30,8 @@ class RunTask(Shown):
 
 @shows(model.Run, without=("options", "use"))
 class Run(Shown):
-    """`command` is what a person types to repeat the run; `message` why it ended. Devices were held for it for `held_s`
-    seconds, all together, and measured in `busy_s` of them."""
+    """`command` is what a person types to repeat the run; `message` why it ended.
+    Devices were held for it for `held_s` seconds, all together, and measured in `busy_s` of them."""
 
     budget: int
     tasks: list[RunTask]
@@ -53,8 +53,8 @@ class FailureCount(Shown):
 
 @shows(Progress)
 class RunProgress(Shown):
-    """`rate` is search trials a second; `eta_s` the time left at that rate, null when not known. `quiet_s` is
-    set when a running run has not been heard of for suspiciously long."""
+    """`rate` is search trials a second; `eta_s` the time left at that rate, null when not known.
+    `quiet_s` is set when a running run has not been heard of for suspiciously long."""
 
 
 @shows(
@@ -63,8 +63,8 @@ class RunProgress(Shown):
     without=("in_finals",),
 )
 class RunModel(Shown):
-    """A model that a run tunes: the seconds of a run of its kernels untuned and by now, and what the next minute of
-    tuning should save of them. Null for what is not known."""
+    """A model that a run tunes: the seconds of a run of its kernels untuned and by now.
+    With them comes what the next minute of tuning should save of them. Null for what is not known."""
 
 
 class RunDetail(Run):
@@ -98,7 +98,8 @@ class Trial(Shown):
 
 @shows(model.Trial, only=_DETAIL)
 class TrialDetail(Trial):
-    """A trial with its trace (JSON text; null for the untuned function) and what is known of the measurement."""
+    """A trial with its trace and what is known of the measurement.
+    The trace is JSON text; null for the untuned function."""
 
 
 class TrialPage(Reply):

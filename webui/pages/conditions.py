@@ -21,7 +21,11 @@ _NAMES = {
     "clock_change": "Clock changed by",
     "clock_mhz": "Mean clock",
     "expected_s": "Expected time",
+    "gpu_clock_mhz": "Clock of the GPU",
+    "gpu_memory_clock_mhz": "Memory clock of the GPU",
     "gpu_power_w": "Power of the GPU",
+    "gpu_slowed": "GPU slowed down",
+    "gpu_temperature": "Temperature of the GPU",
     "joules": "Energy a call",
     "load_1m": "Load average, 1 min",
     "number": "Calls a sample",
@@ -31,6 +35,7 @@ _NAMES = {
     "preempted": "Preempted",
     "rejected": "Given up as slower",
     "stolen_s": "Stolen by the hypervisor",
+    "temperature": "Temperature",
     "throttled": "Slowed down for heat",
     "timing_s": "Timing",
     "watts": "Power of the processor",
@@ -59,15 +64,17 @@ def _text(name: str, value: float) -> str:
             return energy(value)
         case "watts" | "gpu_power_w":
             return f"{value:.1f} W"
-        case "clock_mhz":
-            return f"{value:,.0f} MHz"
+        case "temperature" | "gpu_temperature":
+            return f"{value:.0f} °C"
         case "peak_gbytes":
             return f"{value:,.0f} GB/s"
         case "peak_gflops":
             return f"{value:,.0f} GFLOP/s"
-        case "rejected":
+        case "rejected" | "gpu_slowed":
             return "yes" if value else "no"
         case _ if name.endswith("_s"):
             return duration(value)
+        case _ if name.endswith("_mhz"):
+            return f"{value:,.0f} MHz"
         case _:
             return f"{value:,.0f}" if value.is_integer() else f"{value:.2f}"

@@ -84,7 +84,7 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
 
 
 def pick_text(record: FamilyRecord, at: int) -> str:
-    """Return what is picked at a size, its time, how far that is from the best there, and what others take."""
+    """Return what is picked at a size, its time, its distance from the best there, and what others take."""
     size = record.sizes.sizes[at]
     pick = record.rule.known.get(size, GENERAL)
     name = "the general kernel" if pick == GENERAL else str(record.configs[pick])

@@ -62,7 +62,8 @@ class ParallelLine:
 
 @dataclass(frozen=True)
 class ParallelCoordinates:
-    """Parallel coordinates (Inselberg 1985): an axis a choice, the last one the speed; the best are drawn last."""
+    """Parallel coordinates (Inselberg 1985): an axis a choice, the last one the speed.
+    The best are drawn last."""
 
     width: float
     height: float
@@ -288,7 +289,8 @@ def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
 
 
 def time_series(times: Sequence[ModelTime], versions: Mapping[int, str]) -> Series:
-    """End-to-end times of a model on a device class, oldest first; a stretch for each version, by its name."""
+    """Draw end-to-end times of a model on a device class, oldest first.
+    There is a stretch for each version, by its name."""
     drawn = []
     for time in times:
         release = f", release {time.release}" if time.release else ""

@@ -203,7 +203,8 @@ class ModelSide:
 
 @dataclass(frozen=True)
 class KernelPair:
-    """A kernel on both sides. `known`: both sides were profiled, so a kernel that one lacks takes no time there."""
+    """A kernel on both sides.
+    `known`: both sides were profiled, so a kernel that one lacks takes no time there."""
 
     name: str
     a: KernelShare | None

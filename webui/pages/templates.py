@@ -71,6 +71,7 @@ def first_line(text: str) -> str:
 
 ENVIRONMENT.filters.update(
     ago=formats.ago,
+    ago_s=formats.ago_s,
     conditions=conditions,
     joules=joules,
     count=formats.count,

@@ -55,8 +55,9 @@ def bounded_protocol(
     most_of_one: int = CONNECTIONS_OF_ONE,
     request_s: float = REQUEST_S,
 ) -> type[asyncio.Protocol]:
-    """HTTP over connections of which an address has so many; `proxies`, which speak for many, count in total only. One
-    on which a request's head does not come in time is closed."""
+    """HTTP over connections of which an address has so many.
+    `proxies`, which speak for many, count in total only. One on which a request's head does not come in time is
+    closed."""
     open_ = counts or OwnCounts()
     known = frozenset(proxies)
     look_s = min(_LOOK_S, request_s / 2)

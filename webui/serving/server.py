@@ -42,12 +42,13 @@ GRACE_S = 2
 
 @dataclass(frozen=True)
 class WebOptions:
-    """`db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records).
+    """Options of the web app.
 
-    `port` 0 takes a free one. `port_file` gets the port once the app answers. Requests need a token (of the store's, or
-    of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback.
-    They need none where there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk
-    to the tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty:
+    `db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records). `port` 0
+    takes a free one. `port_file` gets the port once the app answers. Requests need a token (of the store's, or of
+    `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback. They
+    need none where there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to
+    the tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty:
     none are. `workers`: how many processes answer (`webui.serving.workers`). `proxies`: the addresses of proxies that
     are believed whom they speak for.
     """
@@ -242,8 +243,8 @@ def is_loopback(host: str) -> bool:
 
 
 def role_without_token(options: WebOptions, has_tokens: bool) -> Role | None:
-    """Return what a request without a token may do; None: nothing. `has_tokens`: the store holds some. Raises
-    WebStartError for an address that others reach when nothing guards it."""
+    """Return what a request without a token may do; None: nothing.
+    `has_tokens`: the store holds some. Raises WebStartError for an address that others reach when nothing guards it."""
     if options.require_token or options.tokens:
         return None
     if is_loopback(options.host):
@@ -266,7 +267,8 @@ def _launcher(store: RecordStore, options: WebOptions) -> ProcessLauncher | None
 
 
 def allowed_hosts(options: WebOptions) -> Sequence[str] | None:
-    """On loopback, the names loopback goes by: a page elsewhere whose name was made to point here is refused."""
+    """Return the names that loopback goes by there.
+    A page elsewhere whose name was made to point here is refused."""
     if not is_loopback(options.host):
         return None
     shown = f"[{options.host}]" if ":" in options.host else options.host

@@ -38,7 +38,8 @@ AMX_PRODUCTS = frozenset(_KINDS)
 
 
 def amx_product(g: Gen, call: n.Call) -> str:
-    """The instruction for a call. Raises CodegenError where dtypes do not fit, or the target has no such one."""
+    """The instruction for a call.
+    Raises CodegenError where dtypes do not fit, or the target has no such one."""
     name = getattr(call.op, "name", "").removeprefix("tir.")
     dtypes, feature = _KINDS[name]
     sums, narrow = TILE * TILE, TILE * _ROW_BYTES // (2 if "bf16" in name else 1)

@@ -21,9 +21,9 @@ from compiler.tir import nodes as n
 
 @dataclass(frozen=True)
 class DotProduct:
-    """An instruction: LLVM's name for each number of sums, LLVM's type of the narrow lanes, the dtypes, and the lanes
-    in a group. For each number of sums it lists sets of CPU features, one of which is needed. `adds`: whether it adds
-    to given sums; if not, `adding` may be an instruction that does."""
+    """An instruction: LLVM's name for each number of sums, LLVM's type of the narrow lanes, the dtypes.
+    `group` is the number of lanes in a group. For each number of sums it lists sets of CPU features, one of which is
+    needed. `adds`: whether it adds to given sums; if not, `adding` may be an instruction that does."""
 
     llvm: dict[int, str]
     operand: str
@@ -69,7 +69,8 @@ DOT_PRODUCTS = {
 
 
 def dot_product(g: Gen, call: n.Call) -> str:
-    """The instruction for a call. Raises CodegenError where dtypes do not fit, or the target has no such one."""
+    """The instruction for a call.
+    Raises CodegenError where dtypes do not fit, or the target has no such one."""
     name = getattr(call.op, "name", "").removeprefix("tir.")
     kind = DOT_PRODUCTS[name]
     c, a, b = call.args

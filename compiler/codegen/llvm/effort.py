@@ -33,8 +33,8 @@ class Effort(enum.Enum):
 
 
 def effort_of(functions: Mapping[str, n.PrimFunc]) -> Effort:
-    """Return FULL if a function of the module may gain by it. Functions that pack operands ahead do not count, because
-    they run once."""
+    """Return FULL if a function of the module may gain by it.
+    Functions that pack operands ahead do not count, because they run once."""
     heavy = any(effort_for(func) is Effort.FULL for name, func in functions.items() if not name.endswith(PREPACK))
     return Effort.FULL if heavy else Effort.LIGHT
 

@@ -59,8 +59,9 @@ class CodegenOptions:
 
 
 class ModuleText:
-    """The functions and declarations of one LLVM module. `symbols`: what functions are called, by their names. Those
-    in `elsewhere` are in another module, those in `shared` are called from one."""
+    """The functions and declarations of one LLVM module.
+    `symbols`: what functions are called, by their names. Those in `elsewhere` are in another module, those in
+    `shared` are called from one."""
 
     def __init__(
         self,
@@ -104,8 +105,7 @@ class ModuleText:
 
 @dataclass(slots=True)
 class KernelStorage:
-    """The memory of a buffer: its base pointer, its size in elements where known, and whether only this thread sees
-    it."""
+    """The memory of a buffer: base pointer, size in elements if known, whether one thread alone sees it."""
 
     pointer: str
     elements: int | None = None
@@ -168,8 +168,8 @@ def emits(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], str]], Callable[
 
 
 def stores(name: str) -> Callable[[Stored], Stored]:
-    """Register the function that stores the value of a call of the operator `name` directly, without a vector in
-    between. Such calls may stand in stores only."""
+    """Register the function that stores the value of a call of the operator `name` directly.
+    No vector stands in between. Such calls may stand in stores only."""
 
     def register(function: Stored) -> Stored:
         STORED[name] = function

@@ -50,8 +50,8 @@ def half_to_single(g: Gen, value: str, lanes: int) -> str:
 
 
 def single_to_half(g: Gen, value: str, lanes: int) -> str:
-    """Round to the nearest half, ties to even. Denormal results are rounded by adding 1/2, because its last place
-    equals the step between denormal halves."""
+    """Round to the nearest half, ties to even.
+    Denormal results are rounded by adding 1/2, because its last place equals the step between denormal halves."""
     v = _Lanes(g, lanes)
     bits = v.cast("bitcast", v.single, value, v.whole)
     size = v.ints("and", bits, 0x7FFFFFFF)

@@ -33,8 +33,8 @@ def index(g: Gen, expr: PrimExpr) -> Operand:
 
 
 def resolve(g: Gen, form: Linear) -> tuple[list[tuple[int, str, int]], int]:
-    """Return the terms of `form` that have values now, as (level, name, coefficient) outermost first, and the
-    constant."""
+    """Return the terms of `form` that have values now, and the constant.
+    A term is (level, name, coefficient); the outermost comes first."""
     terms: list[tuple[int, str, int]] = []
     offset = form.offset
     known = g.index_vars
@@ -82,9 +82,10 @@ def _atom(g: Gen, expr: PrimExpr) -> Operand:
 
 
 def in_64_bits(expr: PrimExpr) -> PrimExpr:
-    """A vector of int32 index arithmetic as int64: positions in an array of unknown size may not fit int32.
+    """Return a vector of int32 index arithmetic as int64.
 
-    Arithmetic on loaded data keeps its own width, in which it may wrap.
+    Positions in an array of unknown size may not fit int32. Arithmetic on loaded data keeps its own width, in which it
+    may wrap.
     """
     match expr:
         case _ if element_of(expr.dtype) != "int32":

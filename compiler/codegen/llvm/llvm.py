@@ -25,8 +25,8 @@ _FAST_MATH = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
 
 
 def options_for(target: Target) -> CodegenOptions:
-    """Return what `target` lets the generator do. Float arithmetic may be fused, and is otherwise as written unless the
-    target's fast-math options say more."""
+    """Return what `target` lets the generator do.
+    Float arithmetic may be fused, and is otherwise as written unless the target's fast-math options say more."""
     return CodegenOptions(target.features, fast_math_flags(target), target.vector_bits, _converts_halves(target))
 
 
@@ -55,7 +55,8 @@ def llvmlite_version() -> str:
 
 
 def compile_text(text: str, target: Target, effort: Effort = Effort.FULL) -> bytes:
-    """Optimise IR text and emit a relocatable ELF object for `target`. Raises CodegenError when LLVM refuses."""
+    """Optimise IR text and emit a relocatable ELF object for `target`.
+    Raises CodegenError when LLVM refuses."""
     with _lock:
         return bytes(_machine(target).emit_object(_optimised(text, target, effort)))
 
@@ -80,8 +81,8 @@ def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> st
 
 
 def optimised_assembly(text: str, triple: str, cpu: str) -> str:
-    """Optimise IR text in full and return the assembly, for a machine that is no target by itself, such as a GPU
-    architecture."""
+    """Optimise IR text in full and return the assembly.
+    It may be for a machine that is no target by itself, such as a GPU architecture."""
     with _lock:
         machine = _machine_for(triple, cpu)
         module = _parsed(text, machine)

@@ -17,7 +17,7 @@ _MAX_ALIGN = 64
 
 
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
-    """Return the pointer to element number `position` behind `base`, and the number that its address is a multiple of.
+    """Return the pointer to element `position` behind `base`, and what its address is a multiple of.
 
     The terms are added outermost loop first, each level's sum at that level; a known offset comes last, so the
     unrolled copies of an access differ in that constant only.

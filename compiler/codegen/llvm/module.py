@@ -46,9 +46,10 @@ def llvm_text(
     symbols: Mapping[str, str] | None = None,
     shared: Set[str] = frozenset(),
 ) -> str:
-    """LLVM IR of lowered functions by symbol, for one module. `symbols` are those of the functions that are called, by
-    their names in the IR; those that are not in `functions` are in a module that this one is linked with. `shared` are
-    the symbols that such a module calls. Raises CodegenError where there is no code for a construct."""
+    """LLVM IR of lowered functions by symbol, for one module.
+    `symbols` are those of the functions that are called, by their names in the IR; those that are not in `functions`
+    are in a module that this one is linked with. `shared` are the symbols that such a module calls. Raises
+    CodegenError where there is no code for a construct."""
     elsewhere = frozenset((symbols or {}).values()) - functions.keys()
     module = ModuleText(options, symbols, elsewhere, shared)
     module.constants = max((int(func.attrs.get(GRAPH_CONSTANTS, 0)) for func in functions.values()), default=0)
@@ -77,7 +78,8 @@ def _kernel_parameters(func: n.PrimFunc) -> list[LLVMParameter]:
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
-    """The data variables of the buffers that `func` stores to, or passes to a call with effects or as an address."""
+    """Return the data variables of the buffers that `func` stores to, or passes on to be written.
+    They are passed to a call that has effects, or as an address."""
     found: set[n.Var] = set()
     for node in walk(func.body):
         match node:

@@ -76,8 +76,8 @@ def compare(g: Gen, relation: str, dtype: str, a: str, b: str) -> str:
 
 
 def convert(g: Gen, value: str, source: str, target: str) -> str:
-    """`value` of dtype `source` as `target`: floats to integers round towards zero and stop at the limits (NaN
-    becomes 0), integers wrap."""
+    """Convert `value` of dtype `source` to `target`.
+    Floats to integers round towards zero and stop at the limits (NaN becomes 0). Integers wrap."""
     if source == target:
         return value
     to, have = code_of(target), code_of(source)

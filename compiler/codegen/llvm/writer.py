@@ -66,8 +66,8 @@ class FunctionWriter:
         return f"{prefix}{self._count}"
 
     def value(self, rhs: str, *operands: Operand) -> str:
-        """Return the name of the value `rhs`, which has no side effects and may be computed wherever its `operands`
-        exist."""
+        """Return the name of the value `rhs`, which has no side effects.
+        It may be computed wherever its `operands` exist."""
         level = 0
         get = self.level_of.get
         for operand in operands:

@@ -16,7 +16,7 @@ def asin(m: MathBody, x: str) -> str:
 
 
 def acos(m: MathBody, x: str) -> str:
-    """Above 1/2, acos x = 2 asin sqrt((1 - x) / 2); below -1/2, pi less that of -x; between, pi/2 - asin x."""
+    """Return acos x: 2 asin sqrt((1 - x) / 2) above 1/2, pi less that of -x below -1/2, or pi/2 - asin x."""
     far, size = _half_angle(m, x)
     twice = m.add(size, size)
     beyond = m.choose(m.test("olt", x, 0.0), _from(m, t.PI[m.bits], m.neg(twice)), twice)
@@ -41,7 +41,7 @@ def atan(m: MathBody, x: str) -> str:
 
 
 def atan2(m: MathBody, y: str, x: str) -> str:
-    """The angle within the eighth of a turn that holds the point, added to the eighth's own or taken from it."""
+    """Return the angle within its eighth of a turn, added to that eighth's own or taken from it."""
     up, across = m.fabs(y), m.fabs(x)
     steep = m.test("ogt", up, across)
     large, small = m.choose(steep, up, across), m.choose(steep, across, up)

@@ -11,8 +11,8 @@ _QUOTIENT_BITS = 28  # times the 24 of a divisor: a product that float64 holds
 
 
 def ldexp(m: MathBody, x: str, power: str) -> str:
-    """x 2^power, rounded once. `power` is an integer as a float. Its conversion rounds only numbers that are far out of
-    range."""
+    """x 2^power, rounded once.
+    `power` is an integer as a float. Its conversion rounds only numbers that are far out of range."""
     d = m.at("float64")
     limited = m.at_least(m.at_most(power, 300.0), -300.0)
     _, exponent = d.nearest(_wide(m, d, limited))
@@ -20,7 +20,8 @@ def ldexp(m: MathBody, x: str, power: str) -> str:
 
 
 def hypot(m: MathBody, x: str, y: str) -> str:
-    """Square without overflow or underflow. The result is infinite if either is, whether or not the other is NaN."""
+    """Square without overflow or underflow.
+    The result is infinite if either is, whether or not the other is NaN."""
     d = m.at("float64")
     a, b = _wide(m, d, x), _wide(m, d, y)
     length = _narrow(m, d, d.call("sqrt", d.fma(a, a, d.mul(b, b))))
@@ -29,8 +30,8 @@ def hypot(m: MathBody, x: str, y: str) -> str:
 
 
 def ldexp64(m: MathBody, x: str, power: str) -> str:
-    """x 2^power, rounded once: the last of three factors is the only one that makes a number denormal, unless the
-    result is 0."""
+    """Return x 2^power, rounded once.
+    The last of three factors is the only one that makes a number denormal, unless the result is 0."""
     rest = m.at_least(m.at_most(power, 2200.0), -2200.0)
     last = _factor(m, rest)
     rest = m.sub(rest, last)
@@ -47,8 +48,8 @@ def _factor(m: MathBody, power: str) -> str:
 
 
 def hypot64(m: MathBody, x: str, y: str) -> str:
-    """sqrt(x² + y²) of numbers brought near 1 where squares would overflow or vanish. Infinite where either is, NaN or
-    not the other."""
+    """sqrt(x² + y²) of numbers brought near 1 where squares would overflow or vanish.
+    Infinite where either is, NaN or not the other."""
     a, b = m.fabs(x), m.fabs(y)
     larger = m.choose(m.test("ogt", a, b), a, b)
     huge, tiny = m.test("ogt", larger, 2.0**500), m.test("olt", larger, 2.0**-450)
@@ -61,8 +62,8 @@ def hypot64(m: MathBody, x: str, y: str) -> str:
 
 
 def fmod(m: MathBody, x: str, y: str) -> str:
-    """Subtract multiples of |y| from |x|. Each has a quotient of few bits, so nothing is rounded; mostly one step is
-    enough."""
+    """Subtract multiples of |y| from |x|.
+    Each has a quotient of few bits, so nothing is rounded; mostly one step is enough."""
     d = m.at("float64")
     size, divisor = m.fabs(x), m.fabs(y)
     finite = m.test("olt", size, math.inf)

@@ -141,8 +141,8 @@ def power(m: MathBody, x: str, y: str) -> str:
 
 
 def power_rules(m: MathBody, x: str, y: str, size: str) -> str:
-    """Return |x|^y with its sign. It is 1 if x is 1 or y is 0, whatever the other is, and NaN for a negative x and a
-    fractional y."""
+    """Return |x|^y with its sign.
+    It is 1 if x is 1 or y is 0, whatever the other is, and NaN for a negative x and a fractional y."""
     odd = _is_odd(m, y)
     signed = m.choose(odd, m.copysign(size, x), size)
     negative = m.emit(f"and {m.mask} {m.test('olt', x, 0.0)}, {m.test('ogt', x, -math.inf)}")

@@ -125,7 +125,8 @@ TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE << 48  # time
 
 @dataclass(frozen=True, slots=True)
 class ExpLimits:
-    """Beyond these a power is 0 or infinite; between them 2^n, n the exponent, is safe to build in two factors."""
+    """The limits beyond which a power is 0 or infinite.
+    Between them 2^n, n the exponent, is safe to build in two factors."""
 
     low: float
     high: float

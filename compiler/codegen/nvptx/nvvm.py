@@ -33,7 +33,8 @@ def in_space(g: Gen, pointer: str, space: str) -> str:
 
 
 def registers(g: Gen, start: str, ty: str, count: int) -> list[str]:
-    """The addresses of `count` values of type `ty` from `start` on, in local memory, which becomes registers."""
+    """Return the addresses of `count` values of type `ty` in local memory, which becomes registers.
+    They are counted from `start` on."""
     return [g.w.value(f"getelementptr {ty}, ptr {start}, i64 {i}", start) if i else start for i in range(count)]
 
 

@@ -55,8 +55,8 @@ def find_ptxas() -> str | None:
 
 
 def kernel_resources(artifact: Artifact) -> tuple[KernelResources, ...]:
-    """Ask ptxas what each kernel of an artifact needs; empty without PTX or without ptxas. Raises CodegenError if ptxas
-    refuses the PTX."""
+    """Ask ptxas what each kernel of an artifact needs; empty without PTX or without ptxas.
+    Raises CodegenError if ptxas refuses the PTX."""
     ptxas, ptx = find_ptxas(), artifact.blobs.get("ptx")
     if ptxas is None or ptx is None:
         return ()

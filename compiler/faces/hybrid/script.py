@@ -38,7 +38,8 @@ from compiler.tir.ir_builder import closed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HybridOp(ExternOp):
-    """An operation that a hybrid function computes. Its loops are its own: a schedule does not change them."""
+    """An operation that a hybrid function computes.
+    Its loops are its own: a schedule does not change them."""
 
     def reading(self, inputs: tuple[Tensor, ...]) -> HybridOp:
         """The same computation of other inputs."""

@@ -129,7 +129,7 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> GraphExecutorFactoryModule:
-    """Compile a module of Relay or relax, or a function of Relay, to a module for `contrib.graph_executor.GraphModule`.
+    """Compile a module of Relay or relax, or a function of Relay, for `graph_executor.GraphModule`.
 
     `params`: weights of "main" by name. `target`: a target, or a dict with one. `executor`, `runtime`,
     `target_host` and the pools of memory are accepted for compatibility with TVM and change nothing. Raises IRError,

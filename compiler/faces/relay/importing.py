@@ -35,7 +35,7 @@ def from_onnx(
 
 
 def from_pytorch(program: Any, input_infos: Sequence[tuple[str, Any]] | None = None, **ignored: Any) -> Imported:
-    """Import what `torch.export.export` gives as a relax module for `relay.build`, and its weights by name.
+    """Import what `torch.export.export` gives: a relax module for `relay.build`, and weights by name.
 
     `input_infos`: the inputs in order, each (name, shape) or (name, (shape, dtype)); "main" takes these names. Other
     options of TVM's change nothing. Raises ArgumentError for what is no exported program, and what

@@ -42,8 +42,8 @@ class Schedule(core.Schedule):
         return self.get_block(name, func_name)
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """Return what a variable, the name of a block, or a place stands for now. Raises UnknownVariableError for a
-        variable of another schedule."""
+        """Return what a variable, the name of a block, or a place stands for now.
+        Raises UnknownVariableError for a variable of another schedule."""
         match rand_var_or_sref:
             case StmtSRef():
                 return rand_var_or_sref.stmt
@@ -52,8 +52,8 @@ class Schedule(core.Schedule):
         return super().get(rand_var_or_sref)
 
     def get_sref(self, rand_var_or_stmt: BlockRV | LoopRV | n.Block | n.For) -> StmtSRef | None:
-        """The place of a block or loop, given by its variable or itself. Raises ScheduleError for a variable of another
-        schedule."""
+        """The place of a block or loop, given by its variable or itself.
+        Raises ScheduleError for a variable of another schedule."""
         stmt = rand_var_or_stmt
         found = self.get(stmt) if isinstance(stmt, BlockRV | LoopRV) else stmt
         return self.state.get_sref(found)
@@ -73,7 +73,8 @@ class Schedule(core.Schedule):
 
 
 class ReplayedLater(Schedule):
-    """The schedule of a trace that is known to be legal. The trace is replayed when more than itself is asked for."""
+    """The schedule of a trace that is known to be legal.
+    The trace is replayed when more than itself is asked for."""
 
     def __init__(self, func: n.PrimFunc | IRModule, trace: CoreTrace) -> None:
         self._given = func, trace

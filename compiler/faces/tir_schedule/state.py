@@ -39,10 +39,10 @@ class DepKind(enum.IntEnum):
 
 
 class ScheduleState:
-    """The module of a schedule, and where its blocks and loops stand. `mod` follows the steps of the schedule.
+    """The module of a schedule, and where its blocks and loops stand.
 
-    The arguments are those of `Schedule`. Raises ScheduleError for functions that were lowered, IRError for what is no
-    function or module.
+    `mod` follows the steps of the schedule. The arguments are those of `Schedule`. Raises ScheduleError for functions
+    that were lowered, IRError for what is no function or module.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class ScheduleState:
         return None
 
     def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:
-        """The dependences between the blocks right inside a block. Raises ScheduleError for the place of a loop."""
+        """The dependences between the blocks right inside a block.
+        Raises ScheduleError for the place of a loop."""
         path = block_sref.path
         if path is None or not isinstance(path[-1], n.BlockRealize):
             raise ScheduleError("get_block_scope: it takes the place of a block")
@@ -135,7 +136,8 @@ class ScheduleState:
 
 @dataclass(frozen=True, eq=False)
 class StmtSRef:
-    """The place of a block or loop in a module that is scheduled. What stands there changes with the steps."""
+    """The place of a block or loop in a module that is scheduled.
+    What stands there changes with the steps."""
 
     state: ScheduleState
     func_name: str

@@ -25,7 +25,8 @@ _Given = Decision | Sequence[int] | None
 
 
 class Decisions(tuple[Decision | None, ...]):
-    """The decisions of a trace's sampling steps: in order by number, or by the instruction. None where open."""
+    """The decisions of a trace's sampling steps: in order by number, or by the instruction.
+    None where open."""
 
     _steps: tuple[Step, ...]
 
@@ -61,10 +62,11 @@ class Decisions(tuple[Decision | None, ...]):
 
 
 class Trace(core.Trace):
-    """The steps of a schedule as instructions. `insts` are instructions, `decisions` what sampling ones decided.
+    """The steps of a schedule as instructions.
 
-    A trace that a program made grows and shrinks by `append` and `pop`. That of a schedule is a copy.
-    Raises FieldTraceError for an instruction that is not as TVM makes it.
+    `insts` are instructions, `decisions` what sampling ones decided. A trace that a program made grows and shrinks by
+    `append` and `pop`. That of a schedule is a copy. Raises FieldTraceError for an instruction that is not as TVM makes
+    it.
     """
 
     def __init__(
@@ -140,8 +142,8 @@ class Trace(core.Trace):
         return found
 
     def with_decision(self, inst: Instruction | int, decision: _Given, remove_postproc: bool = False) -> Trace:
-        """The same trace with another decision for a sampling instruction, given itself or by its number among them.
-        Raises ScheduleError when there is none."""
+        """Return the same trace with another decision for a sampling instruction.
+        The instruction is given itself, or by its number among them. Raises ScheduleError when there is none."""
         drawn = [_instruction(step) for step in self.sampling_steps]
         if isinstance(inst, Instruction):
             if inst not in drawn:
@@ -151,15 +153,16 @@ class Trace(core.Trace):
         return changed.simplified(remove_postproc=True) if remove_postproc else changed
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
-        """The trace without instructions whose results nothing uses, and, with `remove_postproc`, without those after
-        `enter_postproc`."""
+        """Return the trace without instructions whose results nothing uses.
+        With `remove_postproc`, also without those after `enter_postproc`."""
         return Trace.of(super().simplified(remove_postproc))
 
     def apply_to_schedule(
         self, sch: core.Scheduled, remove_postproc: bool = False, decision_provider: _Provider | None = None
     ) -> None:
-        """Take these steps on `sch`. `decision_provider(inst, inputs, attrs, decision)` gives the decisions, where
-        there is one. Raises ScheduleError for a step that is illegal there."""
+        """Take these steps on `sch`.
+        `decision_provider(inst, inputs, attrs, decision)` gives the decisions, where there is one. Raises
+        ScheduleError for a step that is illegal there."""
         trace: core.Trace = self.simplified(remove_postproc=True) if remove_postproc else self
         if decision_provider is not None:
             trace = Trace(steps=trace.steps, decisions=list(_provided(trace, decision_provider)))

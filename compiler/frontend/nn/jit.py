@@ -25,7 +25,8 @@ FORMATS = ("numpy", "tvm", "torch")
 
 
 def export_tvm(module: Exportable, spec: Any, debug: bool, allow_extern: bool) -> tuple[Any, ...]:
-    """Make a graph module of a module's methods; with it the parameters by name, in the order functions take them."""
+    """Make a graph module of a module's methods.
+    With it the parameters by name, in the order functions take them."""
     exporter = Exporter(module, debug)
     mod = exporter.build(specs.ModuleSpec.from_raw(spec, module))
     return (mod, exporter.parameters, []) if allow_extern else (mod, exporter.parameters)

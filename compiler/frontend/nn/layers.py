@@ -112,7 +112,7 @@ class ConvTranspose1D(Module):
 
 
 class LayerNorm(Module):
-    """A normalisation over the last dimension, with a weight and a bias unless `elementwise_affine` is False."""
+    """A normalisation over the last dimension, with weight and bias unless `elementwise_affine` is False."""
 
     def __init__(
         self, normalized_shape: int, eps: float | None = 1e-5, elementwise_affine: bool = True, dtype: str | None = None

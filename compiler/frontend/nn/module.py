@@ -83,7 +83,8 @@ class Module:
         return missing, unexpected
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the element type of all parameters and effects. Raises ArgumentError if one has a value already."""
+        """Change the element type of all parameters and effects.
+        Raises ArgumentError if one has a value already."""
         for _, parameter in self.named_parameters():
             parameter.to(dtype)
         for _, effect in self.named_effects():

@@ -23,7 +23,8 @@ _T = TensorProto
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """A float of few bits. A `finite` one has no infinity. An `unsigned_zero` one has no -0: those bits are its NaN."""
+    """A float of few bits.
+    A `finite` one has no infinity. An `unsigned_zero` one has no -0: those bits are its NaN."""
 
     bits: int
     exponent: int
@@ -60,7 +61,8 @@ _OF_DTYPE: dict[str, int] = {dtype: elem for elem, dtype in _PLAIN.items()}
 
 
 def dtype_of(elem: int, what: str = "a tensor") -> str:
-    """The dtype in which the graph holds elements of an ONNX type. Raises OnnxImportError where it has none."""
+    """The dtype in which the graph holds elements of an ONNX type.
+    Raises OnnxImportError where it has none."""
     if elem in _PLAIN:
         return _PLAIN[elem]
     if elem in SMALL_FLOATS:

@@ -144,7 +144,8 @@ class GraphBuilder:
         return self.te(from_dimensions, flat, name="dimensions")
 
     def value(self, expr: RelaxExpr, elem: int | None = None, wants: Iterable[str] = ()) -> TensorValue:
-        """The value of an expression, which is emitted if it is a call. `elem`: its ONNX type, else by its dtype."""
+        """The value of an expression, which is emitted if it is a call.
+        `elem`: its ONNX type, else by its dtype."""
         if not isinstance(expr, Var | Constant):
             expr = self.emit(expr)
         info = info_of(expr)
@@ -214,7 +215,8 @@ class GraphBuilder:
         return self.cast_shape(expr, self.new_symbols(info.ndim), info.dtype)
 
     def cast_shape(self, expr: RelaxExpr, dims: Sequence[Dim], dtype: str) -> Var:
-        """Return the tensor after a run-time check of its shape. New variables in the shape are known from here on."""
+        """Return the tensor after a run-time check of its shape.
+        New variables in the shape are known from here on."""
         wanted = TensorStructInfo([ops.as_expr(size) for size in dims], dtype)  # type: ignore[arg-type]
         made = self.bb.match_cast(expr, wanted)
         return self.bb.emit_output(made) if self._dataflow is not None and self.has_control_flow else made

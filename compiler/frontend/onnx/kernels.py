@@ -190,9 +190,10 @@ def compacted(flags: Tensor) -> list[Tensor]:
 
 
 def distinct(x: Tensor, ordered: bool) -> list[Tensor]:
-    """The distinct rows of a matrix: their first places, their counts, the group of each row, how many there are.
+    """Return the distinct rows of a matrix.
 
-    `ordered` ones come in ascending order, compared element by element; others as they first occur.
+    That is: their first places, their counts, the group of each row, and how many there are. `ordered` ones come in
+    ascending order, compared element by element; others as they first occur.
     """
     count, width = x.shape
 

@@ -179,7 +179,8 @@ def fitting_sizes(g: GraphBuilder, vector: RelaxExpr, count: int, size: PrimExpr
 
 
 def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]:
-    """The operands of an operator that broadcasts. Dimensions that may turn out to be 1 are repeated first."""
+    """The operands of an operator that broadcasts.
+    Dimensions that may turn out to be 1 are repeated first."""
     shapes = [g.shape(x) for x in operands]
     rank = max(map(len, shapes))
     aligned = [[i64(1)] * (rank - len(shape)) + shape for shape in shapes]

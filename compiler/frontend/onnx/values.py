@@ -48,7 +48,8 @@ class Deferred:
 
 @dataclass(slots=True, eq=False)
 class Quantized:
-    """Integers that stand for (data - zero) * scale. A vector of scales lies along `axis`; None: there is one scale."""
+    """Integers that stand for (data - zero) * scale.
+    A vector of scales lies along `axis`; None: there is one scale."""
 
     data: TensorValue
     scale: TensorValue

@@ -68,7 +68,8 @@ def from_exported_file(path: Path) -> IRModule:
 
 
 def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Writes]:
-    """The program with writes resolved and with operators that have a converter; where none is known, an error."""
+    """Return the program with writes resolved and with operators that have a converter.
+    Where an operator has none, an error is raised."""
     writes = plan_writes(program.graph)
     if writes is None:
         program, writes = program.run_decompositions({}), {}

@@ -29,7 +29,7 @@ _INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 
 
 def missing_nodes(module: Any, own: Mapping[str, Own] = {}) -> dict[str, list[str]]:
-    """Return the operators of a graph module and its submodules that have no converter, each with its nodes."""
+    """Return the operators of a graph module and its submodules without a converter, each with its nodes."""
     found: dict[str, list[str]] = {}
     for node in module.graph.nodes:
         if node.op != "call_function":

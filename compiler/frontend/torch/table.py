@@ -45,7 +45,8 @@ def converts(*names: str) -> Callable[[Function], Function]:
 
 
 def name_of(target: Any) -> str:
-    """Return the full name of what a node calls: an operator with its overload, a Python function with its module."""
+    """Return the full name of what a node calls.
+    An operator has its overload, a Python function its module."""
     if hasattr(target, "_schema"):
         return str(target)
     module = getattr(target, "__module__", None) or type(target).__module__

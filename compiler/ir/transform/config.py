@@ -61,7 +61,8 @@ def list_options() -> dict[str, Option]:
 
 
 def checked(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with their values read. Raises PassOptionError for an unknown one, or a value it cannot have."""
+    """The options with their values read.
+    Raises PassOptionError for an unknown one, or a value it cannot have."""
     return {name: _checked(name, value) for name, value in config.items()}
 
 

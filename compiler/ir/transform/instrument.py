@@ -62,7 +62,8 @@ class _Timing:
 
 
 class PassTimingInstrument(PassInstrument):
-    """Times every pass. `render()` inside the context gives the table: it is emptied when the context ends."""
+    """Times every pass.
+    `render()` inside the context gives the table: it is emptied when the context ends."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -87,7 +88,8 @@ class PassTimingInstrument(PassInstrument):
         (self._open[-1].inner if self._open else self._done).append(timing)
 
     def render(self) -> str:
-        """A line a pass: microseconds in all, microseconds in itself, share of the pass around it; inner indented."""
+        """Return a line for each pass: microseconds in all and in itself, share of the pass around it.
+        Inner passes are indented."""
         total = sum(timing.seconds for timing in self._done)
         lines = [line for timing in self._done for line in _lines(timing, 0, total)]
         return "\n".join([*lines, f"total: {total * 1e6:.0f} us"]) + "\n"

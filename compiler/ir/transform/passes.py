@@ -26,7 +26,8 @@ ModuleFunction = Callable[[IRModule, PassContext], IRModule]
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
-    """The description of a pass for contexts and instruments. `required`: passes a sequence runs before it."""
+    """The description of a pass for contexts and instruments.
+    `required`: passes a sequence runs before it."""
 
     opt_level: int
     name: str
@@ -75,9 +76,10 @@ class ModulePass(Pass):
 
 
 class FunctionPass(Pass):
-    """A pass over each function of one kind by itself: `function(func, mod, context)`. None removes the function.
+    """A pass over each function of one kind by itself: `function(func, mod, context)`.
 
-    Each dialect derives its own: `of` is the class of its functions. Functions of other kinds stay as they are.
+    None removes the function. Each dialect derives its own: `of` is the class of its functions. Functions of other
+    kinds stay as they are.
     """
 
     of: ClassVar[type[Any]]
@@ -173,8 +175,8 @@ def pass_decorator(
     base: Any,
     method: str,
 ) -> Any:
-    """Build a decorator of passes. It makes a `base` of a function; of a class with `method`, a class of such
-    passes."""
+    """Build a decorator of passes.
+    It makes a `base` of a function; of a class with `method`, a class of such passes."""
     if opt_level is None:
         raise TransformError("a pass needs its opt_level", hint="@module_pass(opt_level=0)")
     level = opt_level

@@ -60,7 +60,8 @@ class PassTable(Generic[P]):
         return {title: _constructor(entry) for title, entry in self.all().items()}
 
     def find(self, title: str) -> P:
-        """Return the pass of a title. For an unknown title raises TransformError that names the most similar one."""
+        """Return the pass of a title.
+        For an unknown title raises TransformError that names the most similar one."""
         if title not in self._by_title:
             raise TransformError(f"there is no {self._kind} {self._prefix}{title}", hint=closest(title, self._by_title))
         return self._by_title[title]

@@ -14,8 +14,8 @@ _LIKELY = Op.get("tir.likely")
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """Split `condition` into the parts that it is the conjunction of, without hints and without constants that are
-    true."""
+    """Split `condition` into the parts that it is the conjunction of.
+    Hints, and constants that are true, are left out."""
     match condition:
         case n.And():
             return conjuncts(condition.a) + conjuncts(condition.b)

@@ -80,7 +80,7 @@ def expr_key(expr: PrimExpr) -> Hashable:
 
 
 def read_guard(part: PrimExpr, inside: frozenset[n.Var], forms: LinearForms) -> Guard | None:
-    """Read `part` as a guard, seen from outside the loops of the variables `inside`; None where it is none."""
+    """Read `part` as a guard, seen from outside the loops of the variables `inside`; None if it is none."""
     difference = comparison(part, forms)
     if difference is None:
         return None

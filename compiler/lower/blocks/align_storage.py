@@ -32,7 +32,8 @@ class Alignment:
 
 
 def noted(block: n.Block, body: Stmt) -> Stmt:
-    """Wrap `body`, the dissolved `block`, in attributes that keep the alignment it asks for until `align_storage`."""
+    """Wrap `body`, the dissolved `block`, in attributes that keep the alignment it asks for.
+    They last until `align_storage`."""
     for output, dim, factor, offset in block.annotations.get(BUFFER_DIM_ALIGN, ()):
         wish = intrin.call("tir.tvm_tuple", "int32", dim, factor, offset)
         body = n.AttrStmt(block.writes[output].buffer.data, BUFFER_DIM_ALIGN, wish, body)

@@ -32,8 +32,8 @@ DOUBLE_BUFFER = "double_buffer_scope"  # a block's annotation, and the attribute
 
 
 def noted(block: n.Block, body: Stmt) -> Stmt:
-    """Wrap `body`, the dissolved `block`, in an attribute that keeps its request for two copies. Raises LoweringError
-    if it names no buffer that the block writes."""
+    """Wrap `body`, the dissolved `block`, in an attribute that keeps its request for two copies.
+    Raises LoweringError if it names no buffer that the block writes."""
     position = block.annotations.get(DOUBLE_BUFFER)
     if position is None:
         return body

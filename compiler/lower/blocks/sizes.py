@@ -19,9 +19,9 @@ def with_sizes(func: PrimFunc, sizes: Mapping[n.Var, int]) -> PrimFunc:
 
 
 def narrow_indices(func: PrimFunc) -> PrimFunc | None:
-    """The function with sizes and indices of int32, and its extents simplified; None where it computes with int64.
+    """Return the function with sizes and indices of int32; None where it computes with int64.
 
-    Sizes that its arguments tell become variables that are never negative.
+    Its extents are simplified. Sizes that its arguments tell become variables that are never negative.
     """
     inside = (buffer for node in walk(func.body) if isinstance(node, n.Block) for buffer in node.alloc_buffers)
     dtypes = {node.dtype for node in walk(func.body) if isinstance(node, n.Call | n.Let)}

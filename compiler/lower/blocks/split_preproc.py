@@ -32,15 +32,16 @@ PREPROC = "meta_schedule.layout_rewrite_preproc"
 
 
 def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
-    """Return the parameters of `func` whose layout its callers may choose. Positions that are no buffer are ignored."""
+    """Return the parameters of `func` whose layout its callers may choose.
+    Positions that are no buffer are ignored."""
     positions = func.attrs.get(LAYOUT_FREE) or ()
     params = [func.params[i] for i in positions if isinstance(i, int) and 0 <= i < len(func.params)]
     return tuple(func.buffer_map[p] for p in params if p in func.buffer_map)
 
 
 def with_prepacked(module: IRModule, *, calling: bool = False) -> IRModule:
-    """The module with both functions for each one in it that packs layout-free buffers. `calling`: the function itself
-    becomes one that calls them."""
+    """The module with both functions for each one in it that packs layout-free buffers.
+    `calling`: the function itself becomes one that calls them."""
     functions: dict[Any, BaseFunc] = dict(module.items())
     for name, func in module.items():
         parts = split_layout_rewrite(func) if isinstance(func, n.PrimFunc) else None
@@ -74,8 +75,8 @@ def _calling(
 
 
 def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:
-    """Split a scheduled function into one that packs its layout-free buffers and one that computes with the packed
-    buffers. None if it packs none, or also reads one unpacked."""
+    """Split a scheduled function into one that packs layout-free buffers and one that uses them packed.
+    None if it packs none, or also reads one unpacked."""
     free = layout_free(func)
     if not free or not isinstance(func.body, n.BlockRealize):
         return None

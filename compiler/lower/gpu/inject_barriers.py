@@ -39,11 +39,12 @@ OWN_BARRIERS = "tir.own_barriers"  # of a function: it has all it needs, where c
 
 @tir_pass("ThreadSync", gives=Stage.LOWERED, options={"storage_scope": lambda _context: "shared"})
 def inject_barriers(func: n.PrimFunc, *, storage_scope: str = "shared") -> n.PrimFunc:
-    """Put barriers where a thread reads what another one of its block wrote, or overwrites what it still reads.
+    """Put barriers where a thread reads what another one wrote, or overwrites what it still reads.
 
-    `func` has flat buffers. One that has its own barriers (its attribute `tir.own_barriers` says so) is left as it is.
-    The barriers are right for memory of any scope: `storage_scope` is "shared" or "shared.dyn".
-    Raises LoweringError where threads must wait for each other at a place that not all of them reach.
+    Both are threads of one block. `func` has flat buffers. One that has its own barriers (its attribute
+    `tir.own_barriers` says so) is left as it is. The barriers are right for memory of any scope: `storage_scope` is
+    "shared" or "shared.dyn". Raises LoweringError where threads must wait for each other at a place that not all of
+    them reach.
     """
     if storage_scope not in ("shared", "shared.dyn"):
         raise LoweringError(

@@ -81,7 +81,8 @@ def split_host_device(mod: IRModule) -> IRModule:
 
 
 def launches(mod: IRModule, name: GlobalVar) -> HostDevice:
-    """Return what the host function `name` of a split module launches. Raises CodegenError for any other function."""
+    """Return what the host function `name` of a split module launches.
+    Raises CodegenError for any other function."""
     func = mod[name]
     if not isinstance(func, n.PrimFunc) or _HOST not in func.attrs:
         raise CodegenError(

@@ -28,9 +28,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """An access of a thread. `index` is None for any element. `loops` are the serial loops around it in its kernel,
-    outermost first; `conditions` hold where it is made. `begun` marks an asynchronous copy, which ends where it is
-    waited for."""
+    """An access of a thread.
+    `index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
+    `conditions` hold where it is made. `begun` marks an asynchronous copy, which ends where it is waited for."""
 
     data: n.Var
     write: bool
@@ -77,7 +77,7 @@ class ThreadRanges:
     _known: dict[tuple[int, frozenset[n.Var]], tuple[ThreadAccess, _Touched | None]] = field(default_factory=dict)
 
     def may_meet(self, a: ThreadAccess, b: ThreadAccess, repeated: n.For | None = None) -> bool:
-        """Whether two threads may use one element, one through `a` and the other through `b`, one of them writing.
+        """Return whether two threads may use one element, `a` in one and `b` in the other, one writing.
         `repeated`: the loop of which `b` is in a later iteration than `a`."""
         if a.data is not b.data or not (a.write or b.write) or (a.atomic and b.atomic):
             return False

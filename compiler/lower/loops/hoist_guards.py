@@ -37,7 +37,8 @@ def hoist_guards(func: n.PrimFunc) -> n.PrimFunc:
 
 
 def hoist(stmt: Stmt, forms: LinearForms, tighten: bool) -> Stmt:
-    """Hoist conditions in `stmt`, and shorten loops if `tighten` is set. Records the loops' ranges on the way."""
+    """Hoist conditions in `stmt`, and shorten loops if `tighten` is set.
+    Records the loops' ranges on the way."""
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):
@@ -75,8 +76,8 @@ def remember_range(loop: n.For, forms: LinearForms) -> None:
 
 
 def movable(condition: PrimExpr) -> bool:
-    """Whether a condition means the same wherever its variables exist: it reads no memory, and its divisors cannot be 0
-    because a loop does not run."""
+    """Return whether a condition means the same wherever its variables exist.
+    It reads no memory, and its divisors cannot be 0 because a loop does not run."""
     return not any(
         isinstance(x, n.BufferLoad | n.Call)
         or (isinstance(x, n.FloorDiv | n.FloorMod | n.Div | n.Mod) and not isinstance(x.b, n.IntImm))

@@ -60,10 +60,11 @@ def uses(stmt: Stmt) -> tuple[StatementAccess, ...]:
 
 
 def versions(users: Sequence[tuple[int, int, bool]]) -> int:
-    """How many versions a buffer needs that lives for one iteration; each user is (stage, order, whether it writes).
+    """Return how many versions a buffer needs that lives for one iteration.
 
-    With v versions an iteration reuses the memory of the iteration v before it. So each conflicting use in that earlier
-    iteration must come first. Stages say which step a use runs in, the order decides within a step.
+    Each user is (stage, order, whether it writes). With v versions an iteration reuses the memory of the iteration v
+    before it. So each conflicting use in that earlier iteration must come first. Stages say which step a use runs in,
+    the order decides within a step.
     """
     needed = 1
     for stage, order, writes in users:
@@ -77,8 +78,8 @@ def versions(users: Sequence[tuple[int, int, bool]]) -> int:
 def apart_in_iterations(
     loop: n.For, data: n.Var, first: Sequence[StatementAccess], second: Sequence[StatementAccess]
 ) -> bool:
-    """Whether different iterations of `loop` use different elements of `data` in the two statements. False also means:
-    not shown."""
+    """Whether different iterations of `loop` use different elements of `data` in the two statements.
+    False also means: not shown."""
     pairs = ((a, b) for a in first for b in second if a.data is data is b.data and (a.write or b.write))
     return all(_apart(loop, a, b) for a, b in pairs)
 

@@ -37,9 +37,9 @@ _L2 = 2  # locality, as LLVM counts it
 
 
 def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
-    """Return the prefetches in each iteration of `loop`, inside the loops `around`, for the next iteration of the
-    innermost parallel one. There are none where sizes are not known, or nothing that is read moves with both loops by
-    a line or more."""
+    """Return the prefetches in each iteration of `loop` for the next one of the innermost parallel loop.
+    `around` are the loops that `loop` is in. There are no prefetches where sizes are not known, or where nothing
+    that is read moves with both loops by a line or more."""
     at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
     if at is None:
         return []
@@ -87,8 +87,8 @@ class _Group:
         return apart >= line_elements(read.buffer) and self.parallel.loop_var in free_vars(read.start)
 
     def fetches(self, read: AffineRead) -> list[Stmt]:
-        """The prefetches of a step: its share of what the next group reads, unless that is too much. The first half of
-        the steps asks for places before those."""
+        """The prefetches of a step: its share of what the next group reads, unless that is too much.
+        The first half of the steps asks for places before those."""
         size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
         share, line = -(-size // self.steps) * _FASTER, line_elements(read.buffer)
         lines = -(-share // line)

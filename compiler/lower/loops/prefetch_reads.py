@@ -17,8 +17,8 @@ _CACHE_LINE = 64  # bytes: what one prefetch fetches
 
 @dataclass(frozen=True, slots=True)
 class AffineRead:
-    """A load of `lanes` elements from `start` + the sum of factor · variable on. `start` holds no load, and no variable
-    that is defined in the loop."""
+    """A load of `lanes` elements from `start` + the sum of factor · variable on.
+    `start` holds no load, and no variable that is defined in the loop."""
 
     buffer: n.Buffer
     variables: tuple[n.Var, ...]
@@ -30,8 +30,8 @@ class AffineRead:
 def affine_reads(
     loop: n.For, given: frozenset[n.Var], variables: Callable[[PrimExpr], Sequence[n.Var]]
 ) -> Iterator[AffineRead]:
-    """Find what `loop` reads of the buffers behind `given` that it does not write, at places that are affine in
-    `variables` of the place."""
+    """Find what `loop` reads of buffers behind `given`, at places that are affine in `variables`.
+    Buffers that it writes do not count. The variables are those of the place."""
     stored = {node.buffer.data for node in walk(loop.body) if isinstance(node, n.BufferStore)}
     defined = {node.var for node in walk(loop.body) if isinstance(node, n.LetStmt | n.Let)}
     for load in walk(loop.body):

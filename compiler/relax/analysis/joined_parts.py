@@ -20,9 +20,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def joined_parts(func: n.PrimFunc) -> tuple[int, ...] | None:
-    """Return the bytes of each argument, in order, of a kernel that lays them end to end; None for other kernels.
+    """Return the bytes of each argument of a kernel that lays them end to end; None for other kernels.
 
-    A concatenation is one where the axes before the joined one have size 1. Sizes must be constants.
+    The arguments are in order. A concatenation is one where the axes before the joined one have size 1. Sizes must be
+    constants.
     """
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     blocks = [node for node in walk(func.body) if isinstance(node, n.Block) and node.iter_vars]

@@ -8,9 +8,10 @@ from compiler.relax.nodes import Binding, Call, Function, Tuple, TupleGetItem, V
 
 
 def overwritten_values(func: Function) -> frozenset[Var]:
-    """Return the variables whose memory a call of `func` changes (`inplace_indices`), inner functions included.
+    """Return the variables whose memory a call of `func` changes (`inplace_indices`).
 
-    A pass must not let such a variable share memory with another one that was computed by itself.
+    Inner functions are included. A pass must not let such a variable share memory with another one that was computed by
+    itself.
     """
     if func.body is None:
         return frozenset()

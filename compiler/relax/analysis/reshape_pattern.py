@@ -10,7 +10,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def has_reshape_pattern(func: n.PrimFunc) -> bool:
-    """Whether `func` copies all of its first array to its last, element by element in the order they lie in memory."""
+    """Return whether `func` copies all of its first array to its last, in the order of memory."""
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     stores = [node for node in walk(func.body) if isinstance(node, n.BufferStore)]
     blocks = [node for node in walk(func.body) if isinstance(node, n.Block) and node.iter_vars]

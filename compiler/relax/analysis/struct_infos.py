@@ -56,7 +56,8 @@ def erase_to_well_defined(
     shape_var_map: Mapping[n.Var, PrimExpr] | None = None,
     var_map: Mapping[Var, Expr] | None = None,
 ) -> StructInfo:
-    """Express `sinfo` in terms of the given values. Shapes that need other dimensions or variables become unknown."""
+    """Express `sinfo` in terms of the given values.
+    Shapes that need other dimensions or variables become unknown."""
     dims, exprs = shape_var_map or {}, var_map or {}
     return erase(sinfo, dims.get, exprs.get)
 
@@ -82,8 +83,8 @@ def tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
 
 
 def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
-    """Return the variables that get a value from a value described by `sinfo`: those that are a whole dimension of
-    it."""
+    """Return the variables that get a value from a value described by `sinfo`.
+    They are those that are a whole dimension of it."""
     return symbols_set_by(sinfo)
 
 

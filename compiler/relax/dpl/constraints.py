@@ -90,7 +90,7 @@ class PatternSeq:
         )
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = ANY_ARGUMENT) -> PatternSeq:
-        """Say that the first of `other` uses the value of the last of this, as its argument `index`; -1 for any."""
+        """Say that the first of `other` uses the value of the last of this, as argument `index`; -1 for any."""
         return chained(self, other, index, only=False)
 
     def only_used_by(self, other: DFPattern | PatternSeq, index: int = ANY_ARGUMENT) -> PatternSeq:

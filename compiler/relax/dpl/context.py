@@ -34,13 +34,13 @@ class PatternContext:
         leave()
 
     def match_dfb(self, dfb: DataflowBlock) -> Match | None:
-        """The variable that each pattern stands for in `dfb`, the first way there is; None where there is none."""
+        """Return the variable that each pattern stands for in `dfb`, the first way there is, or None."""
         return match_graph(self, dfb)
 
 
 def match_graph(
     ctx: PatternContext, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr] | None = None
 ) -> Match | None:
-    """Return what the patterns of `ctx` stand for in `dfb`, or None. `bindings` are values known beside those of
-    `dfb`."""
+    """Return what the patterns of `ctx` stand for in `dfb`, or None.
+    `bindings` are values known beside those of `dfb`."""
     return next(graph_matches(ctx.constraints, dfb, bindings), None)

@@ -33,12 +33,11 @@ def graph_matches(
     bindings: Mapping[Var, RelaxExpr] | None = None,
     patterns: Sequence[DFPattern] = (),
 ) -> Iterator[Match]:
-    """Yield each way to assign a variable to every pattern so that the constraints hold. The variables are those that
-    the block binds or uses.
+    """Yield each way to assign a variable to every pattern so that the constraints hold.
 
-    Different patterns stand for different variables. A part that matched a constant is in the result, too. Patterns
-    that stand for alternatives need no variable of their own. `bindings` are values known beside the block's,
-    `patterns` stand for variables that the block binds.
+    The variables are those that the block binds or uses. Different patterns stand for different variables. A part that
+    matched a constant is in the result, too. Patterns that stand for alternatives need no variable of their own.
+    `bindings` are values known beside the block's, `patterns` stand for variables that the block binds.
     """
     if constraints.uses or patterns:
         yield from _Search(constraints, dfb, bindings or {}, patterns).found()

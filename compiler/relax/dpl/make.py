@@ -64,7 +64,8 @@ def is_expr(expr: RelaxExpr) -> ExprPattern:
 
 
 def is_op(op_name: str) -> ExprPattern:
-    """A pattern of an operator; called with patterns, one of its calls. Raises ArgumentError for an unknown name."""
+    """A pattern of an operator; called with patterns, one of its calls.
+    Raises ArgumentError for an unknown name."""
     try:
         return ExprPattern(Op.get(op_name))
     except KeyError:

@@ -35,7 +35,8 @@ _LEAVES = (Constant, ShapeExpr, ExternFunc)
 
 
 class Matching:
-    """The state of one attempt to match. `bindings` has the values of variables that may be looked through."""
+    """The state of one attempt to match.
+    `bindings` has the values of variables that may be looked through."""
 
     def __init__(self, bindings: Mapping[Var, RelaxExpr] | None = None) -> None:
         self.bindings = {} if bindings is None else bindings
@@ -60,8 +61,8 @@ class Matching:
             expr = whole.fields[expr.index]
 
     def solve(self, pattern: DFPattern, expr: RelaxExpr) -> Ways:
-        """Yield once for each way in which `pattern` matches `expr`. A pattern that stands for something already keeps
-        it."""
+        """Yield once for each way in which `pattern` matches `expr`.
+        A pattern that stands for something already keeps it."""
         if pattern in self.values:
             if same_value(self.values[pattern], self.value(expr)):
                 yield
@@ -174,8 +175,8 @@ class DFPattern:
         return ShapePattern(self, shape)
 
     def dup(self) -> DFPattern:
-        """Return a copy that matches independently of this pattern. A part that occurs twice in it still stands for one
-        value."""
+        """Return a copy that matches independently of this pattern.
+        A part that occurs twice in it still stands for one value."""
         made: dict[DFPattern, DFPattern] = {}
 
         def new(part: DFPattern) -> DFPattern:

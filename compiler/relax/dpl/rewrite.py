@@ -39,7 +39,7 @@ BindingsRule = Callable[[Match, dict[Var, RelaxExpr]], Mapping[Var, RelaxExpr]]
 
 
 def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Function:
-    """`func` with each expression that `pattern` matches replaced by `rewriter(expr, matches)`, until none is left.
+    """Return `func` with matches of `pattern` replaced by `rewriter(expr, matches)`, until none is left.
 
     `matches` says what each pattern stands for. A rule that returns `expr` leaves it. What nothing uses any more is
     removed. Raises TransformError for a rule whose results match without end.

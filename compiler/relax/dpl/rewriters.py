@@ -44,7 +44,8 @@ _MOST_ROUNDS = 64
 
 
 class PatternMatchingRewriter:
-    """Base of rewriters. Called with a graph function or a module, gives it rewritten until nothing matches."""
+    """Base of rewriters.
+    Called with a graph function or a module, gives it rewritten until nothing matches."""
 
     def expr_rules(self) -> list[tuple[DFPattern, ExprRule]]:
         """The rules for single expressions, the first first."""
@@ -118,7 +119,7 @@ class OrRewriter(PatternMatchingRewriter):
 
 
 class TupleRewriter(PatternMatchingRewriter):
-    """Puts the fields of `func(values, matches)` in the place of several values that `patterns` match together.
+    """Puts the fields of `func(values, matches)` in the place of values that `patterns` match together.
 
     The values are of one dataflow block. `func` gets them as a tuple, and gives a tuple of as many fields.
     """

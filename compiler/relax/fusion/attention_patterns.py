@@ -30,12 +30,13 @@ LAYOUTS = ("BSNH", "BSH")
 def make_attention_rewrite_pattern(
     qkv_layout: str, out_layout: str, with_bias: bool, with_cast: bool, with_kv_repeat: bool = False
 ) -> tuple[DFPattern, Rule]:
-    """Return a pattern of softmax(query key^T * scale + bias) value and the rule that makes `R.nn.attention` of it.
+    """Return a pattern of softmax(query key^T * scale + bias) value, and its rule.
 
-    Layouts are "BSNH", whose heads are brought in front of lengths and joined with batches, or "BSH", of one head.
-    `with_cast` expects the conversions that half precision brings: of the scale, the scores and the shares.
-    `with_kv_repeat` expects heads of keys and values that are repeated; the operator takes them as they were. The rule
-    returns what it is given where the operator would not compute the same. Raises ArgumentError for other layouts.
+    The rule makes `R.nn.attention` of it. Layouts are "BSNH", whose heads are brought in front of lengths and joined
+    with batches, or "BSH", of one head. `with_cast` expects the conversions that half precision brings: of the scale,
+    the scores and the shares. `with_kv_repeat` expects heads of keys and values that are repeated; the operator takes
+    them as they were. The rule returns what it is given where the operator would not compute the same. Raises
+    ArgumentError for other layouts.
     """
     for name, layout in (("qkv_layout", qkv_layout), ("out_layout", out_layout)):
         if layout not in LAYOUTS:

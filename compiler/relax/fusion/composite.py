@@ -55,7 +55,8 @@ class FusionPattern:
 
 
 def as_fusion_pattern(given: FusionPattern | Sequence[Any]) -> FusionPattern:
-    """A pattern that is given as itself, or as the tuple of its fields. Raises ArgumentError for anything else."""
+    """A pattern that is given as itself, or as the tuple of its fields.
+    Raises ArgumentError for anything else."""
     if isinstance(given, FusionPattern):
         return given
     if isinstance(given, tuple) and 2 <= len(given) <= 5 and isinstance(given[0], str):

@@ -66,9 +66,10 @@ class Contraction:
 def contracted(
     bindings: Sequence[Binding], groups: Sequence[Sequence[int]], made: Callable[[int], Sequence[Binding]]
 ) -> list[Binding]:
-    """The bindings with each group replaced by `made(number of the group)`, in an order where uses follow definitions.
+    """Return the bindings with each group replaced by `made(number of the group)`.
 
-    A group stands where its last binding did; what used its first ones before that comes after it.
+    In their order, uses follow definitions. A group stands where its last binding did; what used its first ones before
+    that comes after it.
     """
     owner = {number: place for place, group in enumerate(groups) for number in group}
     late: set[Node] = set()

@@ -50,10 +50,11 @@ class InputUse:
 
 @dataclass(frozen=True, slots=True)
 class KernelPattern:
-    """The facts that fusion needs of a kernel. `inputs` has an entry for each array that is read, in order.
+    """The facts that fusion needs of a kernel.
 
-    `work` counts the operations of a call. `rows` is the number of leading dimensions that are kept where the kernel
-    reduces all others, which lie last in its argument: a sum of rows.
+    `inputs` has an entry for each array that is read, in order. `work` counts the operations of a call. `rows` is the
+    number of leading dimensions that are kept where the kernel reduces all others, which lie last in its argument: a
+    sum of rows.
     """
 
     kind: OpPatternKind
@@ -116,8 +117,8 @@ def nest_work(nest: BlockNest) -> float:
 
 
 def pattern_of(func: n.PrimFunc) -> KernelPattern | None:
-    """Describe a kernel that takes arrays and then its results, as `call_tir` calls it; None for one that cannot be
-    told from its blocks: its kind is OPAQUE."""
+    """Describe a kernel that takes arrays and then its results, as `call_tir` calls it.
+    None for one that cannot be told from its blocks: its kind is OPAQUE."""
     nests = nests_of(func)
     if nests is None:
         return None

@@ -34,7 +34,7 @@ Shapes = Mapping[object, Sequence[PrimExpr]]
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One call of a kernel: names (any objects) of its array arguments and its results, and its scalar arguments."""
+    """One call of a kernel: names (any objects) of its array arguments and results, its scalar arguments."""
 
     kernel: n.PrimFunc
     inputs: tuple[object, ...]
@@ -44,7 +44,8 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class MergedKernel:
-    """A kernel made of several. It takes the arrays `inputs`, its results, then a value for each of `scalars`."""
+    """A kernel made of several.
+    It takes the arrays `inputs`, its results, then a value for each of `scalars`."""
 
     func: n.PrimFunc
     inputs: tuple[object, ...]
@@ -52,8 +53,8 @@ class MergedKernel:
 
 
 def as_immediate(constant: Constant) -> PrimExpr | None:
-    """Return a constant without dimensions as a number in code; None for any other, and for one that cannot be
-    printed."""
+    """Return a constant without dimensions as a number in code.
+    None for any other, and for one that cannot be printed."""
     if constant.data.ndim or constant.data.dtype not in _IMMEDIATE:
         return None
     value = constant.array.item()

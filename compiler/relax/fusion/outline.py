@@ -36,7 +36,7 @@ PRIMITIVE = "Primitive"
 
 @dataclass(frozen=True, slots=True)
 class Outlined:
-    """A function that shares no variable with what it was made of, and the arguments that it is called with."""
+    """A function that shares no variable with what it was made of, and the arguments of its call."""
 
     func: Function
     args: tuple[RelaxExpr, ...]

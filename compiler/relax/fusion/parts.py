@@ -92,7 +92,8 @@ def _value(nest: BlockNest, makers: dict[n.Buffer, int], results: set[n.Buffer])
 
 
 def kernel_of(nests: Sequence[BlockNest], func: n.PrimFunc) -> n.PrimFunc:
-    """The kernel of some nests of `func`: it takes what they read and do not make, then what the last one writes."""
+    """Return the kernel of some nests of `func`.
+    It takes what they read and do not make, then what the last one writes."""
     made = {nest.block.writes[0].buffer for nest in nests}
     sources = [buffer for buffer in dict.fromkeys(b for nest in nests for b in reads_of(nest)) if buffer not in made]
     part = _function(nests, sources, nests[-1].block.writes[0].buffer)

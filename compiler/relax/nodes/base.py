@@ -26,7 +26,8 @@ _item: Callable[..., TupleGetItem] = _unbound
 
 
 def install(apply: Callable[..., Expr], call: Callable[..., Call], item: Callable[..., TupleGetItem]) -> None:
-    """Bind what the Python operators build with; called by `compiler.relax.nodes.expr` once its nodes exist."""
+    """Bind what the Python operators build with.
+    `compiler.relax.nodes.expr` calls it once its nodes exist."""
     global _apply, _call, _item
     _apply, _call, _item = apply, call, item
 

@@ -30,7 +30,8 @@ def int64(value: int) -> n.IntImm:
 
 
 def dim(value: Any, what: str = "a dimension") -> PrimExpr:
-    """`value` (an int or an expression of type int64) as a dimension. Raises IRError, naming `what`, otherwise."""
+    """`value` (an int or an expression of type int64) as a dimension.
+    Raises IRError, naming `what`, otherwise."""
     if type(value) is int:
         return int64(value)
     if isinstance(value, n.IntImm):
@@ -58,7 +59,8 @@ def same_structure(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
 
 
 def proven_equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) -> bool:
-    """Whether `a` and `b` have the same value for all values of their variables, as far as `arith` can tell."""
+    """Return whether `a` and `b` have the same value for all values of their variables.
+    That is as far as `arith` can tell."""
     if a is b:
         return True
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):

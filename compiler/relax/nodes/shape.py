@@ -202,7 +202,8 @@ def check_ndim(ndim: object, what: str) -> None:
 def check_dims(
     base: Sequence[PrimExpr] | None, derived: Sequence[PrimExpr] | None, analyzer: Analyzer | None
 ) -> BaseCheckResult:
-    """How far the shape `base` covers the shape `derived`, of equally many dimensions; None is an unknown one."""
+    """Return how far the shape `base` covers the shape `derived`, of equally many dimensions.
+    None is an unknown dimension."""
     if base is None:
         return BaseCheckResult.PASS
     if derived is None:

@@ -13,8 +13,8 @@ from compiler.tir.nodes import IntImm, PrimExpr, Var
 
 
 def dims_of(info: StructInfo) -> Iterator[PrimExpr]:
-    """Return the scalar expressions of `info`, in order. A function's signature is left out, because its dimensions are
-    its own."""
+    """Return the scalar expressions of `info`, in order.
+    A function's signature is left out, because its dimensions are its own."""
     match info:
         case TensorStructInfo():
             yield from info.dims or ()
@@ -51,7 +51,8 @@ def symbols_in(info: StructInfo) -> list[Var]:
 
 
 def symbols_set_by(info: StructInfo) -> list[Var]:
-    """The variables that a value described by `info` gives a value to: those that are a whole dimension of it."""
+    """Return the variables that a value described by `info` gives a value to.
+    They are those that are a whole dimension of it."""
     return list(dict.fromkeys(value for value in dims_of(info) if isinstance(value, Var)))
 
 

@@ -13,7 +13,8 @@ from compiler.tir.nodes import PrimExpr, Var
 
 
 class Values:
-    """Values found so far for the dimensions of one signature. `own` are those it may give values to (None: all)."""
+    """Values found so far for the dimensions of one signature.
+    `own` are those it may give values to (None: all)."""
 
     def __init__(self, own: Sequence[Var] | None = None) -> None:
         self.found: dict[Var, PrimExpr] = {}

@@ -76,7 +76,8 @@ def matmul(x1: TensorArg, x2: TensorArg, out_dtype: OptionalDtype = None) -> Exp
 
 
 def linear(data: Any, weight: Any, bias: Any = None, out_dtype: str | None = None) -> Call:
-    """Multiply `data` by the transposed `weight`, and add `bias`: what a linear layer does, made of simpler calls."""
+    """Multiply `data` by the transposed `weight`, and add `bias`, made of simpler calls.
+    It is what a linear layer does."""
     product = matmul(data, permute_dims(weight), out_dtype)
     return product if bias is None else add(product, bias)
 

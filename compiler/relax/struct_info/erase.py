@@ -27,8 +27,8 @@ ExprOf = Callable[[Var], Expr | None]
 
 
 def erase(info: StructInfo, dim_of: DimOf, expr_of: ExprOf = lambda var: None) -> StructInfo:
-    """Express `info` in terms of what is known outside. A shape for which that is impossible keeps only its number of
-    dimensions."""
+    """Express `info` in terms of what is known outside.
+    A shape for which that is impossible keeps only its number of dimensions."""
     match info:
         case TensorStructInfo(shape=ShapeExpr() as shape):
             dims = _dims(shape.values, dim_of)

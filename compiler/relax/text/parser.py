@@ -303,9 +303,9 @@ def signature(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]
 def relax_function(
     func: Callable[..., Any] | None = None, pure: bool = True, private: bool = False, check_well_formed: bool = True
 ) -> Any:
-    """Decorator: the Python function is read as a script, and becomes a graph function. Its body never runs.
+    """Decorator: the Python function is read as a script, and becomes a graph function.
 
-    `pure=False`: it may have side effects. `private`: without a global symbol. Raises ScriptError.
+    Its body never runs. `pure=False`: it may have side effects. `private`: without a global symbol. Raises ScriptError.
     """
     return relax_function if func is None else read_decorated(func, sys._getframe(1), "relax", "function")
 

@@ -138,7 +138,8 @@ def tuple_(*fields: Any) -> Tuple:
 
 
 def call_packed(func: str, *args: Any, sinfo_args: Any = None, ty_args: Any = None, span: Any = None) -> Call:
-    """The call of a function of the runtime, which may have side effects. `ty_args`: `sinfo_args` in newer texts."""
+    """The call of a function of the runtime, which may have side effects.
+    `ty_args`: `sinfo_args` in newer texts."""
     sinfo_args = ty_args if sinfo_args is None else sinfo_args
     items = () if sinfo_args is None else tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
     infos = tuple(map(as_info, items))
@@ -157,8 +158,8 @@ _BARE: dict[Any, Callable[[], StructInfo]] = {
 
 
 def lookup(name: str) -> Any:
-    """Return what `R.name` stands for; None where it is nothing. Operators go by the table, and what is made of
-    several."""
+    """Return what `R.name` stands for; None where it is nothing.
+    Operators go by the table, and what is made of several."""
     found = _NAMES.get(name)
     if found is not None:
         return found

@@ -20,7 +20,8 @@ def make_function(
     attrs: Mapping[str, Any] | None = None,
     span: Span | None = None,
 ) -> Function:
-    """A function in normal form; what it returns follows from its body. `mod` has the functions that it calls."""
+    """A function in normal form; what it returns follows from its body.
+    `mod` has the functions that it calls."""
     known = Function(params, body, ObjectStructInfo(), is_pure, attrs, span)
     normal = BlockBuilder(mod).normal_function(known)
     return Function(params, normal.body, None, is_pure, attrs, span)

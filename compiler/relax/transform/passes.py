@@ -34,7 +34,8 @@ Over = Literal["module", "function", "block"]
 
 
 class RelaxFunctionPass(FunctionPass):
-    """A pass over each graph function by itself: `function(func, mod, context)`. None removes the function."""
+    """A pass over each graph function by itself: `function(func, mod, context)`.
+    None removes the function."""
 
     of = Function
 
@@ -98,9 +99,9 @@ def dataflowblock_pass(
     required: Sequence[str] | None = None,
     traceable: bool = False,
 ) -> Any:
-    """Make a pass of `f(block, mod, ctx)`, or of a class with `transform_dataflowblock(self, block, mod, ctx)`.
+    """Make a pass of `f(block, mod, ctx)`, or of a class with `transform_dataflowblock`.
 
-    `block` is a dataflow block. Otherwise as `module_pass`.
+    The method takes (self, block, mod, ctx). `block` is a dataflow block. Otherwise as `module_pass`.
     """
     return pass_decorator(pass_func, opt_level, name, required, traceable, DataflowBlockPass, "transform_dataflowblock")
 
@@ -126,7 +127,8 @@ class RelaxPass:
         return description(self)
 
     def make(self, *args: Any, **kwargs: Any) -> Pass:
-        """The pass, its function called with the arguments. Raises TypeError for arguments that it does not take."""
+        """The pass, its function called with the arguments.
+        Raises TypeError for arguments that it does not take."""
         given = self.signature.bind(*args, **kwargs).arguments
         function = self.function
         match self.over:

@@ -49,7 +49,9 @@ NUMBER, LOAD = range(2)  # codes of the machine's make_shape
 
 @relax_pass("VMShapeLower")
 def vm_shape_lower(mod: IRModule, context: PassContext, *, emit_err_ctx: bool = True) -> IRModule:
-    """Compute dimensions where a function begins or a match_cast names them, and check what is known of arguments.
+    """Compute dimensions where a function begins or a match_cast names them, and check arguments.
+
+    They are checked against what is known of them.
 
         def main(x: R.Tensor((n, 4))):    →    heap = vm.builtin.alloc_shape_heap(2)
             s = R.shape([n * 2])               vm.builtin.match_shape(x, heap, 2, STORE, 0, EQUAL_NUMBER, 4, …)

@@ -71,7 +71,7 @@ class ArgumentPacker:
 
 
 class ShapedPacker(ArgumentPacker):
-    """For an entry point with extents that the call tells: computes the implicit arguments from the shapes.
+    """Computes implicit arguments from shapes, for an entry point with extents that the call tells.
 
     The shapes of a call that went through are remembered, so a call with shapes seen before costs a look-up more
     than one with constant shapes.

@@ -173,8 +173,8 @@ class Device:
         return limit
 
     def host_memory(self, nbytes: int) -> memoryview | None:
-        """Return host memory into which an array can be copied; None if any will do. Subclasses may choose better
-        memory."""
+        """Return host memory into which an array can be copied; None if any will do.
+        Subclasses may choose better memory."""
         return None
 
     def sync(self, stream: Any = None) -> None:

@@ -111,7 +111,8 @@ def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version:
 
 # -- taking in -------------------------------------------------------------------------------------------
 class BorrowedTensor:
-    """A tensor of another library that is in use here. Its deleter is called when this object is collected."""
+    """A tensor of another library that is in use here.
+    Its deleter is called when this object is collected."""
 
     def __init__(self, address: int, layout: type[ManagedTensor | VersionedTensor]) -> None:
         managed = layout.from_address(address)

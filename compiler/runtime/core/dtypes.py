@@ -26,7 +26,8 @@ def _bfloat16() -> np.dtype[Any] | None:
 
 
 def dtype_name(dtype: npt.DTypeLike) -> str:
-    """The canonical name of an array dtype (a name or numpy's). Raises ArgumentError for an impossible one."""
+    """The canonical name of an array dtype (a name or numpy's).
+    Raises ArgumentError for an impossible one."""
     if isinstance(dtype, str):
         return _checked_name(dtype)
     try:

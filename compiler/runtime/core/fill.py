@@ -12,9 +12,9 @@ from compiler.dtype import parse_dtype
 
 
 def random_values(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Floats: uniform in [-1, 1). int8 and int16: -8 to 7; wider and unsigned ones, which may be indices: 0 to 7.
-    bool: both. bfloat16 comes as float32. `shape` has no open dimensions.
-    """
+    """Return random values of `shape`, which has no open dimensions.
+    Floats: uniform in [-1, 1). int8 and int16: -8 to 7. Wider and unsigned integers, which may be indices: 0 to 7.
+    bool: both. bfloat16 comes as float32."""
     parsed = parse_dtype(dtype)
     if parsed.is_float:
         wide = np.float64 if parsed.bits == 64 else np.float32

@@ -184,7 +184,8 @@ class Module(ABC):
         return self
 
     def jit(self, **_options: object) -> Self:
-        """Return this module, which runs as it is. Options for linking are accepted for compatibility with TVM."""
+        """Return this module, which runs as it is.
+        Options for linking are accepted for compatibility with TVM."""
         return self
 
     def export_library(

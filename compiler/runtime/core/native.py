@@ -141,7 +141,8 @@ def set_threads(count: int) -> None:
 
 
 def set_cores(cores: Sequence[int]) -> None:
-    """Pin each pool's thread i to core i of `cores`, from its next parallel loop on; none, if there are no cores."""
+    """Pin each pool's thread i to core i of `cores`, from its next parallel loop on.
+    Without cores, none is pinned."""
     global _cores
     with _lock:
         _cores = tuple(cores)
@@ -150,7 +151,7 @@ def set_cores(cores: Sequence[int]) -> None:
 
 
 def add_pool(pool: Pool) -> None:
-    """Give a loaded library's pool as many threads as the runtime's, pinned to the same cores, from now on."""
+    """Give a loaded library's pool as many threads as the runtime's, pinned to the same cores."""
     with _lock:
         _adopt(pool)
 
@@ -201,7 +202,8 @@ def blob_name(arch: str) -> str:
 
 
 def offer(blobs: Mapping[str, bytes]) -> None:
-    """Take the native functions from an artifact's blobs, if they are of this version. They are loaded when needed."""
+    """Take the native functions from an artifact's blobs, if they are of this version.
+    They are loaded when needed."""
     global _offered
     arch = architecture(None)
     if _native is None and arch in ARCHITECTURES:
@@ -210,7 +212,8 @@ def offer(blobs: Mapping[str, bytes]) -> None:
 
 @lru_cache(maxsize=8)
 def compiled(triple: str | None) -> bytes:
-    """The native functions as an object for any program to link. Raises DeviceError where they are not written for."""
+    """The native functions as an object for any program to link.
+    Raises DeviceError where they are not written for."""
     import llvmlite.binding as llvm
 
     arch = architecture(triple)

@@ -82,9 +82,10 @@ class NDArray:
         device: Device | None = None,
         owner: object = None,
     ) -> NDArray:
-        """Make an array in host memory from a byte on. It costs less than `__init__`, for results of quick calls.
+        """Make an array in host memory from a byte on.
 
-        The memory is writable, and long enough. `address` is that of the byte, a multiple of 64.
+        It costs less than `__init__`, for results of quick calls. The memory is writable, and long enough. `address` is
+        that of the byte, a multiple of 64.
         """
         made = _new(cls)
         made.shape = kind.shape
@@ -215,7 +216,8 @@ class NDArray:
         return target
 
     def as_bytes(self) -> memoryview:
-        """A host array's memory as bytes, not copied; writable if it is. Raises DeviceError for another device's."""
+        """A host array's memory as bytes, not copied; writable if it is.
+        Raises DeviceError for another device's."""
         return self._host().reshape(-1).view(np.uint8).data
 
     def __getitem__(self, index: Any) -> Any:
@@ -340,7 +342,8 @@ def array(
 
 
 def numpyasarray(np_data: AnyArray) -> NDArray:
-    """A host array over numpy's memory, not copied; read-only if that is. Raises ArgumentError if not C-contiguous."""
+    """A host array over numpy's memory, not copied; read-only if that is.
+    Raises ArgumentError if not C-contiguous."""
     if not isinstance(np_data, np.ndarray):
         raise ArgumentError(f"a numpy array is wanted, not {type(np_data).__name__}")
     if not np_data.flags.c_contiguous:
@@ -356,10 +359,11 @@ def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = "float32", device: 
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """Share the memory of a host array that speaks DLPack (numpy, torch, …), or of a capsule, without a copy.
+    """Share the memory of a host array that speaks DLPack, or of a capsule, without a copy.
 
-    A capsule can be used once. Over read-only memory, the array is read-only. Raises ArgumentError when the memory
-    cannot be shared: on another device, not C-contiguous, or of a dtype arrays cannot have.
+    Such arrays are numpy's and torch's, among others. A capsule can be used once. Over read-only memory, the array is
+    read-only. Raises ArgumentError when the memory cannot be shared: on another device, not C-contiguous, or of a dtype
+    arrays cannot have.
     """
     shape, dtype, data = dlpack.take(source)
     return NDArray(shape, dtype_name(dtype), cpu(), HostBuffer(data), owner=data)

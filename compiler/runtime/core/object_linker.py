@@ -79,10 +79,11 @@ class _Object:
 
 
 def link(objects: Sequence[bytes], resolve: Callable[[str], int], *, for_good: bool = False) -> LinkedCode:
-    """Map the objects and link them to each other. `resolve` gives the addresses of names that none of them defines.
+    """Map the objects and link them to each other.
 
-    `for_good` keeps them mapped until the process ends, for code that threads run. Raises UnknownObject for objects
-    that need LLVM's linker, ArtifactError for damaged ones.
+    `resolve` gives the addresses of names that none of them defines. `for_good` keeps them mapped until the process
+    ends, for code that threads run. Raises UnknownObject for objects that need LLVM's linker, ArtifactError for damaged
+    ones.
     """
     try:
         read = [_read(data) for data in objects]

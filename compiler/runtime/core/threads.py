@@ -40,7 +40,7 @@ def affinity() -> tuple[int, ...]:
 
 
 def set_affinity(cores: Sequence[int] | None) -> None:
-    """Pin the threads of `parallel` loops: the calling thread to the first of `cores`, a pool thread to each other.
+    """Pin the calling thread to the first of `cores`, and each thread of `parallel` loops to another.
 
     From the next loop on, loops use one thread a core. None ends that: the calling thread gets back the cores it had,
     and the pool one thread for each of them. Raises ArgumentError for cores this process may not run on, or twice

@@ -67,8 +67,8 @@ class PreparedCall:
 
 @dataclass(slots=True)
 class RepeatedCall:
-    """A call that may be made again with the same arguments. It is recorded the second time, because the first one
-    loads code."""
+    """A call that may be made again with the same arguments.
+    It is recorded the second time, because the first one loads code."""
 
     key: object
     call: PreparedCall

@@ -19,7 +19,8 @@ class Driver(Protocol):
         """How many devices there are."""
 
     def attribute(self, device: int, name: str) -> Any:
-        """A property by its name in `compiler.runtime.core.device.Device`; None for one the driver does not tell."""
+        """Return a property by its name in `compiler.runtime.core.device.Device`, or None.
+        None means that the driver does not tell it."""
 
     def allocate(self, device: int, nbytes: int) -> tuple[int, Any]:
         """Allocate memory, and return (address, owner)."""
@@ -59,8 +60,9 @@ class Driver(Protocol):
         """A module from PTX, compiled for the device. The error has the compiler's log."""
 
     def function(self, device: int, module: Any, symbol: str, shared_bytes: int, codes: str) -> Any:
-        """A kernel, allowed that much dynamic shared memory. `codes`: one letter an argument, as of `struct`: P
-        pointer, i, q, f, d, ...; T for what `tensor_map` made, which come first."""
+        """A kernel, allowed that much dynamic shared memory.
+        `codes`: one letter an argument, as of `struct`: P pointer, i, q, f, d, ...; T for what `tensor_map` made,
+        which come first."""
 
     def launch(
         self,
@@ -78,8 +80,8 @@ class Driver(Protocol):
         """Return the description of a matrix that lets a kernel copy its tiles by itself."""
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
-        """Record the launches that `submit` makes on its stream, without running them. None where the driver cannot
-        record them."""
+        """Record the launches that `submit` makes on its stream, without running them.
+        None where the driver cannot record them."""
 
     def replay(self, device: int, graph: Any, stream: Any) -> None:
         """Start what a graph holds, in its order."""

@@ -56,8 +56,8 @@ class Graphs:
             raise DeviceError(f"{name} failed: {said}")
 
     def record(self, stream: int, submit: Callable[[], None]) -> int:
-        """Return what `submit` submits to `stream`, ready to be started, and not run now. Raises DeviceError, with the
-        stream as it was before, and what `submit` raises."""
+        """Return what `submit` submits to `stream`, ready to be started, and not run now.
+        Raises DeviceError, with the stream as it was before, and what `submit` raises."""
         self._call("cuStreamBeginCapture_v2", stream, _RELAXED)
         graph, executable = c_void_p(), c_void_p()
         try:

@@ -341,8 +341,8 @@ class CUDADeviceBackend(DeviceBackend):
         return CUDAHostModule(artifact)
 
     def is_lost(self, device: Device) -> bool:
-        """Tell whether every further call fails. A single failed call, such as one for too much memory, does not
-        count."""
+        """Tell whether every further call fails.
+        A single failed call, such as one for too much memory, does not count."""
         api = find_api(device.device_type)
         if not isinstance(api, CudaAPI):
             return False

@@ -130,7 +130,7 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
 
 
 class Parts(msgspec.Struct, frozen=True, tag="parts"):
-    """The sizes of all workers' parts, whose memory comes along; or the error that keeps them from meeting."""
+    """The sizes of all workers' parts, whose memory comes along, or the error that keeps them apart."""
 
     sizes: tuple[int, ...] = ()
     error: str = ""
@@ -141,8 +141,8 @@ ToWorker = Instruction | Parts
 
 
 def argument(value: Any, reference: Any) -> Argument:
-    """Return a value of the controller as it is sent to workers. `reference(value)` gives the register of a remote
-    object."""
+    """Return a value of the controller as it is sent to workers.
+    `reference(value)` gives the register of a remote object."""
     found = reference(value)
     if found is not None:
         return Ref(found)

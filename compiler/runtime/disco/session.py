@@ -58,7 +58,8 @@ class DRef:
         self.session._forget(self.register)
 
     def debug_get_from_remote(self, worker_id: int) -> Any:
-        """Return what one worker holds: an array, a number or text. Raises DiscoError for what went wrong there."""
+        """Return what one worker holds: an array, a number or text.
+        Raises DiscoError for what went wrong there."""
         return self.session._get(worker_id, self.register)
 
     def debug_copy_from(self, worker_id: int, value: Any) -> None:
@@ -294,7 +295,8 @@ class Session:
 
 
 class ThreadedSession(Session):
-    """A session whose workers are threads of this process. `devices`: one for each; this machine's CPU by default."""
+    """A session whose workers are threads of this process.
+    `devices`: one for each; this machine's CPU by default."""
 
     def __init__(self, num_workers: int, num_groups: int = 1, devices: Sequence[Device] | None = None) -> None:
         given = [cpu()] * num_workers if devices is None else list(devices)

@@ -24,7 +24,8 @@ def send(channel: socket.socket, message: Any, descriptors: Sequence[int] = ()) 
 
 
 def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
-    """The next message's bytes, and the descriptors that came along. Raises EOFError where the other end is gone."""
+    """The next message's bytes, and the descriptors that came along.
+    Raises EOFError where the other end is gone."""
     head, descriptors, _, _ = socket.recv_fds(channel, _HEAD.size, MOST_DESCRIPTORS)
     while 0 < len(head) < _HEAD.size:
         more = channel.recv(_HEAD.size - len(head))

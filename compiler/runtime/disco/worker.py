@@ -90,7 +90,8 @@ class Worker:
         return self.count // self.groups
 
     def execute(self, instruction: Instruction) -> Answer | None:
-        """Execute an instruction. Errors are kept for the next answer; instructions that depend on one fail, too."""
+        """Execute an instruction.
+        Errors are kept for the next answer; instructions that depend on one fail, too."""
         token = _current.set(self)
         try:
             return self._execute(instruction)

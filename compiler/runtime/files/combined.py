@@ -16,7 +16,7 @@ _ALONE = "kernels of GPUs and parts of models are files of their own"
 
 
 def combined(artifacts: Sequence[Artifact]) -> Artifact:
-    """Return one artifact with the functions of all, each under its symbol; the objects are linked together.
+    """Return one artifact with the functions of all, each under its symbol, their objects linked together.
 
     Raises ArtifactError where two define the same name, where their targets differ, and for an artifact that is more
     than one object.

@@ -22,8 +22,8 @@ _WEAK = 2
 
 @dataclass(frozen=True, slots=True)
 class ObjectSymbols:
-    """The target of an object file and the global symbols it defines and needs. A `weak` symbol gives way to another
-    object's."""
+    """The target of an object file and the global symbols it defines and needs.
+    A `weak` symbol gives way to another object's."""
 
     machine: str
     defined: frozenset[str]

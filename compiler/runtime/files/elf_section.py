@@ -21,7 +21,8 @@ RELOCATABLE, SHARED = 1, 3  # kinds of ELF files
 
 
 def with_section(data: bytes, name: str, content: bytes) -> bytes:
-    """The object file `data` with one more section. Raises ArtifactError when `data` is no 64-bit ELF file."""
+    """The object file `data` with one more section.
+    Raises ArtifactError when `data` is no 64-bit ELF file."""
     header, sections = _sections(data)
     names_at = header[13]
     names = bytes(_content(memoryview(data), sections[names_at]))
@@ -58,9 +59,10 @@ def find_section(data: memoryview, name: str) -> memoryview | None:
 
 
 def with_flags_of(data: bytes, like: bytes) -> bytes:
-    """The object `data`, which passes no floating-point numbers, said to be for the calling convention of `like`.
+    """Return the object `data` marked as of the calling convention of `like`.
 
-    Linkers refuse objects of different ones, and a RISC-V object says which it is for in its header's flags.
+    It passes no floating-point numbers. Linkers refuse objects of different ones, and a RISC-V object says which it is
+    for in its header's flags.
     """
     fields = list(_HEADER.unpack_from(data))
     fields[_FLAGS] = _HEADER.unpack_from(like)[_FLAGS]

@@ -160,7 +160,8 @@ _OWN = "tunefarm_"  # what the names of the native part begin with
 
 
 def bitcode(module: Exported) -> bytes:
-    """Return LLVM's bytes of the text kept when the module was built. Raises ArtifactError when it was not kept."""
+    """Return LLVM's bytes of the text kept when the module was built.
+    Raises ArtifactError when it was not kept."""
     import llvmlite.binding as llvm
 
     return bytes(llvm.parse_assembly(_source(module, "ll")).as_bitcode())

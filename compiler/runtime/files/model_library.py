@@ -41,9 +41,9 @@ def export_model(
     workspace_dir: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Link a model's code and its file (`chunks`, of `size` bytes) to a library. `arrays` are places in the file.
+    """Link a model's code and its file (`chunks`, of `size` bytes) to a library.
 
-    Raises LinkError when linking fails, ArtifactError for code that cannot be linked.
+    `arrays` are places in the file. Raises LinkError when linking fails, ArtifactError for code that cannot be linked.
     """
     objects = code.blobs.get("object")
     if objects is None:
@@ -65,7 +65,8 @@ def export_model(
 
 
 def start_object(triple: str | None, count: int, arrays: Mapping[int, int]) -> bytes:
-    """Code that fills in the table of `count` constants when the library is loaded: `arrays` are offsets by number."""
+    """Return code that fills in the table of `count` constants when the library is loaded.
+    `arrays` are offsets by number."""
     import llvmlite.binding as llvm
 
     offsets = ", ".join(f"i64 {arrays.get(number, -1)}" for number in range(count))
@@ -106,7 +107,8 @@ done:
 
 
 def file_object(beside: bytes, chunks: Iterable[bytes | memoryview], size: int) -> Iterable[bytes | memoryview]:
-    """An object file, piece by piece, that holds `chunks` in the section, for the machine of the object `beside`."""
+    """Yield an object file that holds `chunks` in the section.
+    It is for the machine of the object `beside`."""
     like = _HEADER.unpack_from(beside)
     names = b"\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0" + SECTION.encode("ascii") + b"\0"
     strings = b"\0" + FILE.encode("ascii") + b"\0"
@@ -137,7 +139,7 @@ def file_object(beside: bytes, chunks: Iterable[bytes | memoryview], size: int) 
 
 
 def model_in(path: Path) -> memoryview | None:
-    """Return the model's file in a shared library as a view of the library's pages; None in a library without one.
+    """Return the model's file in a shared library as a view of its pages; None without one.
 
     Raises ArtifactError for a file that is no library, or is cut short.
     """

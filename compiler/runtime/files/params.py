@@ -45,9 +45,10 @@ class ParamsError(TunefarmError, ValueError):
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
-    """Named arrays (NDArrays or numpy's) as bytes that `load_param_dict` reads. Equal parameters give equal bytes.
+    """Named arrays (NDArrays or numpy's) as bytes that `load_param_dict` reads.
 
-    Raises ArgumentError naming a parameter that is no array, or whose name is no string.
+    Equal parameters give equal bytes. Raises ArgumentError naming a parameter that is no array, or whose name is no
+    string.
     """
     names: list[bytes] = []
     arrays: list[bytes] = []

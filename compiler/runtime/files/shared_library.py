@@ -27,7 +27,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class SharedLibrary:
-    """A library's code. It has a thread pool of its own, which `set_num_threads` and `set_affinity` also govern."""
+    """A library's code.
+    It has a thread pool of its own, which `set_num_threads` and `set_affinity` also govern."""
 
     def __init__(self, file: Path, data: bytes) -> None:
         """`data`: what the file held when it was checked. Raises ArtifactError when the system cannot load it."""

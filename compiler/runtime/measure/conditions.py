@@ -103,8 +103,8 @@ def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ..
 
 
 def drawn(before: Reading, after: Reading) -> dict[str, float]:
-    """Return the processor's mean power (`watts`) and clock (`clock_mhz`) between two readings, as far as they are
-    known."""
+    """Return the processor's mean power (`watts`) and clock (`clock_mhz`) between two readings.
+    What is not known is left out."""
     found: dict[str, float] = {}
     if before.frequency_khz and after.frequency_khz:
         found["clock_mhz"] = (before.frequency_khz + after.frequency_khz) / 2e3
@@ -126,9 +126,10 @@ def begin() -> str:
 
 @register_func(END, override=True)
 def end(before: str) -> str:
-    """The energy `drawn` on this machine since `begin`, as JSON text, with `why_not` where it is not known.
+    """Return the energy `drawn` on this machine since `begin`, as JSON text.
 
-    Raises ArgumentError for a text that `begin` did not give."""
+    Where it is not known, `why_not` says so. Raises ArgumentError for a text that `begin` did not give.
+    """
     try:
         given = json.loads(before)
         counted = given.get("energy_uj")

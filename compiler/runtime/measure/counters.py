@@ -58,9 +58,10 @@ class CounterReading:
 
 
 class Counters:
-    """Count some of `EVENTS` between `start` and `stop`. A context manager; closing gives the descriptors back.
+    """Count some of `EVENTS` between `start` and `stop`.
 
-    Raises DeviceError, saying why, when an event cannot be counted here.
+    A context manager; closing gives the descriptors back. Raises DeviceError, saying why, when an event cannot be
+    counted here.
     """
 
     def __init__(self, events: Sequence[str]) -> None:

@@ -21,7 +21,8 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """clock and memory clock in MHz, temperature in °C, power in W; `slowed_by`: heat, the power limit, ..."""
+    """A GPU's state: clocks in MHz, temperature in °C, power in W, and what slows it down.
+    `slowed_by`: heat, the power limit, ..."""
 
     clock: int
     memory_clock: int

@@ -46,7 +46,8 @@ class Peaks:
 
 @cache
 def measured_peaks(threads: int | None = None) -> Peaks:
-    """Measure this machine for about a tenth of a second, once for each number of threads; by default as set now."""
+    """Measure this machine for about a tenth of a second for each number of threads.
+    By default that is the number set now."""
     count = native.threads() if threads is None else threads
     lanes = max(4, Target.host().vector_bits // 32)
     engine = _compiled(lanes)

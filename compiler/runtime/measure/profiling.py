@@ -86,7 +86,8 @@ class Profiler:
         self._total_ns = time.perf_counter_ns() - self._started
 
     def call(self, function: Callable[..., Any], *args: Any, name: str | None = None) -> Any:
-        """Call a function and note it. Returns its result. The device is the first argument's, else the first one."""
+        """Call a function and note it.
+        Returns its result. The device is the first argument's, else the first one."""
         device = next((arg.device for arg in args if isinstance(arg, NDArray)), self._devices[0])
         title = name or getattr(function, "name", None) or getattr(function, "__name__", None) or repr(function)
         with self.measure(str(title), device, argument_shapes(args)):
@@ -138,10 +139,11 @@ def profile_function(
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, Metric]]:
-    """A function that takes `func_name`'s arguments, calls it `warmup_iters` times, then once under `collectors` (by
-    default the CPU's event counters), and returns their metrics beside "Duration (us)".
+    """Return a function that takes `func_name`'s arguments and returns metrics of one call.
 
-    `func_name` defaults to the module's entry. Raises MissingFunctionError (an AttributeError) and DeviceError.
+    It calls `warmup_iters` times first, then once under `collectors` (by default the CPU's event counters). Their
+    metrics stand beside "Duration (us)". `func_name` defaults to the module's entry. Raises MissingFunctionError (an
+    AttributeError) and DeviceError.
     """
     function: PackedFunc = mod.get_function(func_name or mod.entry_name, query_imports=True)
     chosen = [HardwareCounters()] if collectors is None else list(collectors)

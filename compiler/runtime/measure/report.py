@@ -94,9 +94,10 @@ class Report:
         return out.getvalue()
 
     def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
-        """The report as text for people. `aggregate` joins calls of one function with one device and argument shapes to
-        a line, whose metrics are sums. `sort` puts the longest first (without `aggregate`, calls stay in order of
-        appearance). `col_sums` adds the sum of each column, and the metrics of each device."""
+        """The report as text for people.
+        `aggregate` joins calls of one function with one device and argument shapes to a line, whose metrics are
+        sums. `sort` puts the longest first (without `aggregate`, calls stay in order of appearance). `col_sums` adds
+        the sum of each column, and the metrics of each device."""
         rows = _aggregated(self.calls) if aggregate else list(self.calls)
         if sort and aggregate:
             rows.sort(key=lambda row: -_microseconds(row))
@@ -117,8 +118,8 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
-        """The whole report. Each metric is an object of one key that tells its kind: microseconds, count, percent,
-        ratio, string."""
+        """The whole report.
+        Each metric is an object of one key that tells its kind: microseconds, count, percent, ratio, string."""
         return json.dumps(
             {
                 "calls": [_tagged_row(call) for call in self.calls],

@@ -87,7 +87,8 @@ class BenchmarkResult:
 
     @property
     def mad(self) -> float:
-        """The median absolute deviation from the median: a measure of scatter that a few outliers do not change."""
+        """Return the median absolute deviation from the median.
+        It is a measure of scatter that a few outliers do not change."""
         return statistics.summarise(self.results)[1]
 
     @property

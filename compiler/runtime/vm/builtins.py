@@ -103,9 +103,10 @@ def alloc_shape_heap(machine: Machine, size: int) -> Heap:
 
 @builtin("vm.builtin.match_shape")
 def match_shape(value: NDArray | tuple[int, ...], heap: Heap, size: int, *rest: Any) -> None:
-    """Compare a shape with what is known, and keep what is not: a code and a number for each of `size` extents.
+    """Compare a shape with what is known, and keep what is not.
 
-    The last argument says, in words, what was matched. Raises ArgumentError where an extent differs.
+    There is a code and a number for each of `size` extents. The last argument says, in words, what was matched. Raises
+    ArgumentError where an extent differs.
     """
     codes, what = rest[:-1], str(rest[-1])
     shape = value.shape if isinstance(value, NDArray) else value
@@ -263,7 +264,8 @@ def assert_op(condition: Any, message: str, *values: Any) -> None:
 
 @builtin("vm.builtin.print")
 def print_values(form: str, *values: Any) -> None:
-    """Write values to standard output: by `form` as `str.format` does it, or one after the other if it is empty."""
+    """Write values to standard output, by `form` as `str.format` does it.
+    An empty form writes one after the other."""
     sys.stdout.write((_formatted(str(form), values) or " ".join(map(_shown, values))) + "\n")
 
 
@@ -385,7 +387,8 @@ def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
 def run_or_capture(
     machine: Machine, function: Any, args: tuple[Any, ...], key: int, sizes: tuple[int, ...] = ()
 ) -> Any:
-    """Call a function whose kernels always use the same memory for the same `sizes`. It is run, not recorded."""
+    """Call a function whose kernels always use the same memory for the same `sizes`.
+    It is run, not recorded."""
     if not isinstance(args, tuple):
         raise VMError(f"run_or_capture of a {type(args).__name__}, where a tuple belongs")
     return machine.call(function, args)

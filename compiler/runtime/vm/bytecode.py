@@ -91,7 +91,7 @@ class Goto(msgspec.Struct, frozen=True, tag="goto", array_like=True):
 
 
 class If(msgspec.Struct, frozen=True, tag="if", array_like=True):
-    """Go on with the next instruction if the register holds a number other than 0, else `false_offset` from here."""
+    """Go on with the next instruction if the register is not 0, else `false_offset` from here."""
 
     condition: Register
     false_offset: int
@@ -108,7 +108,7 @@ class FunctionKind(IntEnum):
 
 
 class Native(msgspec.Struct, frozen=True):
-    """A function's machine code: an entry point of the CPU's kernels, which takes the function's arrays and numbers.
+    """A function's machine code: an entry point of the CPU's kernels for its arrays and numbers.
 
     `results`: for each array of what the function gives, in order, the number of the entry's result that it is, or
     -1 - the number of the argument that it is.

@@ -135,9 +135,10 @@ class ExecBuilder:
         *,
         signature: FuncInfo | None = None,
     ) -> VMFuncScope:
-        """Begin a function; a `with` statement ends it. Raises IRError inside another, or for a name taken before.
+        """Begin a function; a `with` statement ends it.
 
-        `param_names` default to "param_0" and so on. `signature` says what the function takes and gives.
+        Raises IRError inside another, or for a name taken before. `param_names` default to "param_0" and so on.
+        `signature` says what the function takes and gives.
         """
         if self._open is not None:
             raise IRError(f"function {func_name!r} begins inside function {self._open.name!r}")
@@ -170,7 +171,8 @@ class ExecBuilder:
 
     # -- instructions ----------------------------------------------------------------------------
     def emit_call(self, name: str, args: Any = None, dst: Register | None = None) -> None:
-        """Call a function by name. `args` are operands, or values that become constants (numbers: `imm` or `c`)."""
+        """Call a function by name.
+        `args` are operands, or values that become constants (numbers: `imm` or `c`)."""
         given = tuple(arg if isinstance(arg, Operand) else self.c(arg) for arg in args or ())
         to = VOID if dst is None else dst
         self._emit(CallInstruction(self.declare_function(name), given, to), *given, to)
@@ -184,7 +186,7 @@ class ExecBuilder:
         self._emit(Goto(pc_offset))
 
     def emit_if(self, cond: Register, false_offset: int) -> None:
-        """Go on with the next instruction where `cond` is not 0, else `false_offset` instructions from this one."""
+        """Go on with the next instruction where `cond` is not 0, else `false_offset` from this one."""
         self._emit(If(cond, false_offset), cond)
 
     # -- the result ------------------------------------------------------------------------------
@@ -200,8 +202,8 @@ class ExecBuilder:
         native: Mapping[str, Native] | None = None,
         interpreted: Sequence[str] = (),
     ) -> Program:
-        """Return what was written, with the kernels it calls. `native` says which functions are machine code as well,
-        and `interpreted` why others are not."""
+        """Return what was written, with the kernels it calls.
+        `native` says which functions are machine code as well, and `interpreted` why others are not."""
         if self._open is not None:
             raise IRError(f"function {self._open.name!r} is not finished")
         known = native or {}

@@ -36,7 +36,7 @@ MAX_FUNCTIONS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The content of an executable: functions by number, constants by number, and kernels by kind of device.
+    """The content of an executable: functions and constants by number, kernels by kind of device.
 
     A kernel is an entry point of one of `kernels`: the artifact that runs on that type of device ("cpu", "cuda").
     `target` is the canonical text of what it was built for, empty for programs without kernels. `interpreted`: of a
@@ -124,7 +124,8 @@ def as_text(program: Program) -> str:
 
 
 def as_python(program: Program) -> str:
-    """The program as Python that makes it again through `ExecBuilder`. Arrays stand as calls of `nd.array`."""
+    """The program as Python that makes it again through `ExecBuilder`.
+    Arrays stand as calls of `nd.array`."""
     lines = ["ib = relax.ExecBuilder()"]
     for function in program.functions:
         if function.kind is FunctionKind.PACKED:

@@ -33,7 +33,8 @@ class AttentionKVCache:
         self.count = total
 
     def view(self, shape: tuple[int, ...]) -> NDArray:
-        """The first rows as an array of `shape` over the same memory. Raises ArgumentError if there are not so many."""
+        """The first rows as an array of `shape` over the same memory.
+        Raises ArgumentError if there are not so many."""
         if shape[1:] != self._rows.shape[1:] or not 0 <= shape[0] <= self.count:
             filled = (self.count, *self._rows.shape[1:])
             raise ArgumentError(f"a view of shape {shape} of a cache that holds {filled}")

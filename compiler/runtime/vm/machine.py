@@ -271,7 +271,8 @@ class VirtualMachine:
         self._outputs[func_name] = self._invoke(function, self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful`: an array, or a tuple. Raises ArgumentError where there is none."""
+        """The result of the last `invoke_stateful`: an array, or a tuple.
+        Raises ArgumentError where there is none."""
         self._function(func_name)
         if func_name not in self._outputs:
             raise ArgumentError(f"{func_name!r} was not invoked", hint=f'vm.invoke_stateful("{func_name}")')
@@ -279,7 +280,7 @@ class VirtualMachine:
 
     # -- watching and measuring ------------------------------------------------------------------
     def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
-        """Have `instrument(func, func_symbol, before_run, ret_value, *args)` called before and after each call.
+        """Have `instrument(func, func_symbol, before_run, ret_value, *args)` called around each call.
 
         It may return `VMInstrumentReturnKind.SKIP_RUN` before a call to leave it out. None takes it away again.
         """
@@ -325,8 +326,8 @@ class VirtualMachine:
         return evaluate
 
     def bound(self, func_name: str, *args: Any, **kwargs: Any) -> CPUCall | None:
-        """A call of a function's machine code, to be timed in a native loop; None where there is none, or calls are
-        watched."""
+        """Return a call of a function's machine code, to be timed in a native loop.
+        None where there is none, or calls are watched."""
         function = self._function(func_name)
         native = self._own[function.name].native
         if native is None or self._instrument is not None:
@@ -357,7 +358,7 @@ class VirtualMachine:
         )
 
     def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
-        """Run a function and report each call of a kernel in it: time, share, shapes, arithmetic and bytes a second.
+        """Run a function and report its kernels' calls: time, share, shapes, arithmetic, bytes a second.
 
         With `peaks` also how near each is to what the machine can do: True measures that first, for the CPU alone. The
         function runs seven times in all: four to know how long it takes unwatched, and three of which each call has

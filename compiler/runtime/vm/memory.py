@@ -55,7 +55,8 @@ class Storage:
 
 
 class MachineMemory:
-    """Storages of a machine. With a pool, one that nobody uses any more is used again for the next of its size."""
+    """Storages of a machine.
+    With a pool, one that nobody uses any more is used again for the next of its size."""
 
     def __init__(self, pooled: dict[Device, bool]) -> None:
         self._pooled = pooled
@@ -102,7 +103,8 @@ class MachineMemory:
 
 
 def is_shared(buffer: HostBuffer) -> bool:
-    """Whether arrays other than the buffer's own look at its memory: each refers to the array that owns it."""
+    """Return whether arrays other than the buffer's own look at its memory.
+    Each refers to the array that owns it."""
     return sys.getrefcount(buffer.data.base) > 2  # the buffer's array, and the argument
 
 

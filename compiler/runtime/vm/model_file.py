@@ -128,8 +128,8 @@ class _Blobs:
 
 @dataclass(frozen=True)
 class Layout:
-    """A file before it is written: `chunks` are its bytes, piece by piece. `arrays` says where arrays lie in it, by
-    their numbers in the executable; `size` is that of the whole."""
+    """A file before it is written: `chunks` are its bytes, piece by piece.
+    `arrays` says where arrays lie in it, by their numbers in the executable; `size` is that of the whole."""
 
     chunks: tuple[bytes | memoryview, ...]
     arrays: Mapping[int, int]

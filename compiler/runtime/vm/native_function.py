@@ -29,7 +29,7 @@ _MOST_SHAPES = 1024  # combinations of arguments' shapes that a function remembe
 
 
 class NativeFunction:
-    """Calls a function's machine code with the function's arguments, and gives its results as the interpreter does.
+    """Calls a function's machine code with its arguments, and gives its results as the interpreter does.
 
     A call with arrays whose shapes and types were seen before is not checked again: `look_up` finds it by them.
     """
@@ -104,7 +104,7 @@ class NativeFunction:
         return self._numbers
 
     def sizes(self, args: Sequence[Any]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-        """The shapes of the results that belong to these arguments, and the numbers that follow them in the slots.
+        """Return the shapes of the results for these arguments, and the numbers after them in the slots.
 
         Arguments are numbers, and whatever has a shape.
         """
@@ -113,9 +113,10 @@ class NativeFunction:
         return [_shape(spec, known) for spec in self._outs], implicit
 
     def call_at(self, slots: Sequence[int], args: Sequence[Any]) -> None:
-        """Run on memory of the caller's: addresses and numbers of the arguments, addresses of the results, numbers.
+        """Run on the caller's memory.
 
-        `args` are what the slots stand for. They were checked: shapes, types, 64-byte alignment.
+        It takes addresses and numbers of the arguments, addresses of the results, and numbers. `args` are what the
+        slots stand for. They were checked: shapes, types, 64-byte alignment.
         """
         status = self._code._call(self._pack_pointers(*slots))
         if status:

@@ -24,7 +24,7 @@ _RUNS = 3
 
 
 class ProfileTimer:
-    """An instrument that times each call of a kernel or a packed function, not of the machine's own functions."""
+    """An instrument that times each call of a kernel or packed function, but not the machine's own."""
 
     def __init__(self, device: Device, peaks: Peaks | None) -> None:
         self._device = device
@@ -94,10 +94,11 @@ def report(
     devices: Sequence[Device],
     peaks: Peaks | None,
 ) -> Report:
-    """A report of runs of `watched`, with an instrument, beside runs of `plain`, which give the model's own time.
+    """Return a report of runs of `watched`, with an instrument, beside runs of `plain`.
 
-    Each call has the median of its times, since a core may be taken away from one of them. Percents are shares of all
-    calls' time. The device's row has the model's time, and what share of it calls explain.
+    The plain runs give the model's own time. Each call has the median of its times, since a core may be taken away from
+    one of them. Percents are shares of all calls' time. The device's row has the model's time, and what share of it
+    calls explain.
     """
     device = devices[0]
     plain()

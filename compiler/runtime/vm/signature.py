@@ -36,7 +36,8 @@ class PrimInfo(msgspec.Struct, frozen=True, tag="prim"):
 
 
 class ShapeInfo(msgspec.Struct, frozen=True, tag="shape"):
-    """A shape. `values`: its extents, numbers or expressions, where they are known. `ndim` is -1 where it is not."""
+    """A shape.
+    `values`: its extents, numbers or expressions, where they are known. `ndim` is -1 where it is not."""
 
     values: tuple[int | str, ...] | None = None
     ndim: int = -1

@@ -238,7 +238,8 @@ class VMExecutable:
         addons: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> VMModule:
-        """The executable as a module that a machine runs. Nothing is left to compile: kernels are there as code."""
+        """The executable as a module that a machine runs.
+        Nothing is left to compile: kernels are there as code."""
         return self.mod
 
     def export_library(

@@ -35,7 +35,8 @@ class Fast:
 
 @lru_cache(maxsize=16)
 def fast_filter(results: int, taps: int) -> Fast:
-    """Return the matrices for `results` neighbours of a filter with `taps` taps. Together they may be at most eight."""
+    """Return the matrices for `results` neighbours of a filter with `taps` taps.
+    Together they may be at most eight."""
     points = POINTS[: results + taps - 2]
     zero, one = Fraction(0), Fraction(1)
     data, filters = [], []

@@ -16,9 +16,9 @@ Places = Mapping[n.Buffer, tuple[n.Buffer, Base]]
 
 
 class Copier:
-    """Copies statements: every variable, block and buffer that they define is new. `places` maps buffers to the
-    parts of other buffers that stand for them. `name` gives the copy of a block its name; a number is added if that
-    is taken."""
+    """Copies statements: every variable, block and buffer that they define is new.
+    `places` maps buffers to the parts of other buffers that stand for them. `name` gives the copy of a block its
+    name; a number is added if that is taken."""
 
     def __init__(self, func: n.PrimFunc, places: Places | None = None, name: Callable[[str], str] = str) -> None:
         self._func = func

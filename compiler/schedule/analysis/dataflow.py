@@ -152,7 +152,7 @@ def with_allocations(scope: n.BlockRealize, add: Iterable[n.Buffer] = (), drop: 
 
 
 def allocated(func: n.PrimFunc, scope: BlockDataflow, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
-    """`func`, in which the block of `scope` was changed, with `buffers` added to what that block allocates."""
+    """Return `func`, whose block of `scope` was changed, with `buffers` added to what it allocates."""
     path = block_path(func, scope.block.name_hint)
     return replaced(func, path, with_allocations(realize_at(path), add=buffers))
 
@@ -180,8 +180,8 @@ def check_leaf(member: Member) -> None:
 
 
 def with_regions(block: n.Block) -> n.Block:
-    """A leaf block with its reads and writes computed anew from what it does. A reduction that holds its own
-    init does not count its result among its reads."""
+    """A leaf block with its reads and writes computed anew from what it does.
+    A reduction that holds its own init does not count its result among its reads."""
     stmts = [block.body] if block.init is None else [block.init, block.body]
     writes = write_regions(stmts)
     own = [] if block.init is None else [w.buffer for w in writes]

@@ -46,7 +46,8 @@ def subst_tree(node: Stmt, mapping: Mapped) -> Stmt:
 
 
 def relocated(node: Stmt, mapping: Mapped, analyzer: Analyzer) -> Stmt:
-    """Substitute as `subst_tree`, and simplify places in buffers with `analyzer`, so that no 1 - 1 stays in them."""
+    """Substitute as `subst_tree`, and simplify places in buffers with `analyzer`.
+    No 1 - 1 stays in them."""
 
     def plain(child: Node) -> Node | None:
         if not isinstance(child, n.BufferLoad | n.BufferStore):
@@ -60,7 +61,7 @@ def relocated(node: Stmt, mapping: Mapped, analyzer: Analyzer) -> Stmt:
 
 
 def rebind(stmt: Stmt, mapping: Mapped, guard: PrimExpr = TRUE) -> Stmt:
-    """`stmt` with loop variables replaced in loop bounds and block bindings, and `guard` added to the predicates.
+    """Return `stmt` with loop variables replaced in loop bounds and bindings, and `guard` in predicates.
 
     Block bodies are not entered: they use their own iteration variables only.
     """

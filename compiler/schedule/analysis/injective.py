@@ -93,8 +93,8 @@ class _Ranges:
 def undetermined(
     values: Iterable[PrimExpr], moving: Sequence[n.For], around: Sequence[n.For], predicate: PrimExpr = TRUE
 ) -> list[n.For]:
-    """Return the loops of `moving`, of more than one iteration, that `values` do not determine. All other loops stand
-    still, and `predicate` holds. `around` are all loops, `moving` among them."""
+    """Return the loops of `moving`, of more than one iteration, that `values` do not determine.
+    All other loops stand still, and `predicate` holds. `around` are all loops, `moving` among them."""
     ranges = _Ranges(around)
     wanted = [f for f in moving if not ops.is_const(f.extent, 1)]
     as_given = list(values)
@@ -215,7 +215,7 @@ def is_reduction(block: n.Block) -> bool:
 
 
 def repeating_loop(realize: n.BlockRealize, around: Sequence[n.For], first: int) -> n.For | None:
-    """Find a loop, from `around[first]` on, that makes the loops visit iterations of the block more than once; else
-    None. `around` are all loops of the block, outermost first."""
+    """Find a loop, from `around[first]` on, that visits iterations of the block more than once.
+    None if there is none. `around` are all loops of the block, outermost first."""
     left = undetermined(realize.iter_values, around[first:], around, realize.predicate)
     return left[0] if left else None

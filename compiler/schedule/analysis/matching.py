@@ -34,7 +34,8 @@ def match_body(analyzer: Analyzer, desc: Stmt, body: Stmt) -> tuple[Starts, Buff
 
 
 def plain(stmt: Stmt, whose: str) -> Stmt:
-    """`stmt` without blocks and without loops of one iteration. Raises Mismatch for what a tile may not have."""
+    """`stmt` without blocks and without loops of one iteration.
+    Raises Mismatch for what a tile may not have."""
     match stmt:
         case n.BlockRealize():
             block = stmt.block

@@ -24,8 +24,9 @@ Box = tuple[Side, ...]
 
 @dataclass(frozen=True, slots=True)
 class PlacedAccess:
-    """A region that a block touches. `values` say what its iteration variables are, `moving` which loops (or
-    iteration variables) run while one visit of the place lasts, with their (least, extent)."""
+    """A region that a block touches.
+    `values` say what its iteration variables are, `moving` which loops (or iteration variables) run while one visit
+    of the place lasts, with their (least, extent)."""
 
     region: n.BufferRegion
     values: Mapping[n.Var, PrimExpr]
@@ -98,8 +99,8 @@ def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr: 
 
 
 def needed(box: Box, shape: Sequence[PrimExpr]) -> Box:
-    """Clip `box`, of elements that are read, to the bounds of the buffer where both are constant. Elsewhere it may
-    reach outside; a box as large as the buffer becomes the whole buffer."""
+    """Clip `box`, of elements that are read, to the bounds of the buffer where both are constant.
+    Elsewhere it may reach outside; a box as large as the buffer becomes the whole buffer."""
     return tuple(clipped(side, _all_of(size), widen=True) for side, size in zip(box, shape))
 
 
@@ -129,9 +130,9 @@ def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
 
 
 def visited(realize: n.BlockRealize, loops: Sequence[n.For]) -> n.Block:
-    """The block with its domains cut down to what `loops`, all those around it, visit of them. Where a loop was parted,
-    or the block moved to where a part of it is used, its other iterations are not its own to run. Raises Illegal
-    where the loops leave gaps in a reduction."""
+    """The block with its domains cut down to what `loops`, all those around it, visit of them.
+    Where a loop was parted, or the block moved to where a part of it is used, its other iterations are not its own
+    to run. Raises Illegal where the loops leave gaps in a reduction."""
     analyzer = analyzer_of(loops)
     with analyzer.constraint(realize.predicate):
         axes = tuple(_cut_axis(analyzer, iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values))
@@ -165,8 +166,8 @@ def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:
 
 
 def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
-    """Whether the iterations of a block touch all of `box`: each touches another element, and they are as many as its
-    elements."""
+    """Return whether the iterations of a block touch all of `box`.
+    Each touches another element, and they are as many as its elements."""
     used = {v for r in item.region.region for v in variables(subst(r.min, item.values))}
     count: PrimExpr = ops.const(1)
     for var, (_, extent) in item.moving.items():
@@ -179,9 +180,9 @@ def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
 
 
 def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside: Sequence[n.For]) -> PrimExpr | None:
-    """The part of a block's predicate that decides, by the loops `outside`, whether it runs at all in one visit of a
-    place with the loops `inside`. None when the rest skips more than iterations outside the domains. Axes along which
-    nothing is written do not count: skipping them does not show in the result."""
+    """Return the part of a block's predicate that decides by the loops `outside` whether it runs at all.
+    It is for one visit of a place with the loops `inside`. None when the rest skips more than iterations outside the
+    domains. Axes along which nothing is written do not count: skipping them does not show in the result."""
     conditions = conjuncts(realize.predicate)
     if not conditions:
         return TRUE
@@ -211,9 +212,10 @@ def new_nest(
     predicate: PrimExpr = TRUE,
     domains: n.Block | None = None,
 ) -> Stmt:
-    """`block` in loops of its own, one an iteration variable in their order, over the `sides` given (all of the
-    domain where none is). Where a side may reach outside the domain the block gets a predicate. Loops of one
-    iteration are left out unless `preserve_unit_loops`. `domains` is the block with less than its own domains."""
+    """Return `block` in loops of its own, one an iteration variable, in their order.
+    They run over the `sides` given (all of the domain where none is). Where a side may reach outside the domain the
+    block gets a predicate. Loops of one iteration are left out unless `preserve_unit_loops`. `domains` is the block
+    with less than its own domains."""
     loops: list[tuple[n.Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     for position, iv in enumerate((block if domains is None else domains).iter_vars):
@@ -248,8 +250,8 @@ def _guard(analyzer: Analyzer, dom: n.Range, low: PrimExpr, extent: PrimExpr, va
 def narrow(
     analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: Sequence[PlacedAccess], sides: dict[n.Var, Side]
 ) -> None:
-    """Narrow `sides`, of the data axes of `block`, to what `uses` touch of the buffer. An axis that is not simply an
-    index, or that indexes two buffers, keeps its domain."""
+    """Narrow `sides`, of the data axes of `block`, to what `uses` touch of the buffer.
+    An axis that is not simply an index, or that indexes two buffers, keeps its domain."""
     if not uses:
         return
     box = hull(analyzer, uses, write.buffer)

@@ -179,8 +179,8 @@ def _with_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
 
 
 def replace_at(path: Path, new: Stmt | None) -> Stmt:
-    """Return the root with the last statement of `path` replaced by `new`. None removes it, together with loops that
-    are then empty."""
+    """Return the root with the last statement of `path` replaced by `new`.
+    None removes it, together with loops that are then empty."""
     current: Stmt | None = new
     for position in range(len(path) - 2, -1, -1):
         current = _with_child(path[position], path[position + 1], current)
@@ -189,8 +189,8 @@ def replace_at(path: Path, new: Stmt | None) -> Stmt:
 
 
 def edit(stmt: Stmt, edits: Mapping[Stmt, Stmt | None]) -> Stmt | None:
-    """Return `stmt` with the keys of `edits` replaced by their values. None removes a statement, and loops that are
-    then empty. Block bodies are not entered."""
+    """Return `stmt` with the keys of `edits` replaced by their values.
+    None removes a statement, and loops that are then empty. Block bodies are not entered."""
     if stmt in edits:
         return edits[stmt]
     if isinstance(stmt, n.BlockRealize):

@@ -55,8 +55,8 @@ def _key(func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> _Key:
 
 @contextmanager
 def remembered(most: int = 4096) -> Iterator[Effects]:
-    """Cache steps inside of the `with` block, so that none is computed twice for the same function. Sketches of a
-    function begin alike, and each is replayed. Nested blocks share one cache."""
+    """Cache steps inside of the `with` block, so that none is computed twice for the same function.
+    Sketches of a function begin alike, and each is replayed. Nested blocks share one cache."""
     outer = REMEMBERED.get()
     if outer is not None:
         yield outer

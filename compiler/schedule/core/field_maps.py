@@ -93,8 +93,8 @@ class _Graph:
 
 
 def saved_map(value: str | int | float, rank: int = 0) -> str:
-    """The saved graph of a map's text, or of the map from `rank` places to a number. Raises Illegal for a text that is
-    no map."""
+    """The saved graph of a map's text, or of the map from `rank` places to a number.
+    Raises Illegal for a text that is no map."""
     if not isinstance(value, str) or value in ("inf", "-inf", "nan"):
         names, places = padding_names(rank), [ast.Constant(value=float(value) if isinstance(value, str) else value)]
         return _saved(names, list(places))

@@ -19,7 +19,7 @@ from compiler.schedule.core.step import Decision, Input, Primitive, Step, check_
 
 
 class FieldTraceError(ScheduleError, ValueError):
-    """A trace of Apache TVM that cannot be carried out here, or one of ours that it has no instruction for."""
+    """A trace of Apache TVM that cannot be carried out here, or one of ours that it cannot express."""
 
     kind = "field_trace"
 

@@ -38,7 +38,8 @@ _MAX_STEPS = 20_000
 
 
 def as_field_json(trace: Trace) -> list[list[Any]]:
-    """The trace as lists of its instructions and decisions. Raises FieldTraceError for a step unknown to TVM."""
+    """The trace as lists of its instructions and decisions.
+    Raises FieldTraceError for a step unknown to TVM."""
     names: dict[RV, str] = {}
     steps: list[Any] = []
     decided: list[Any] = []
@@ -82,8 +83,9 @@ def _number(value: Any) -> Any:
 
 
 def play_field_json(sch: Schedule, trace: Any) -> None:
-    """Take the steps of a trace of TVM's on `sch`. Raises FieldTraceError naming the step that is unknown, malformed or
-    illegal here; those before it have been taken then."""
+    """Take the steps of a trace of TVM's on `sch`.
+    Raises FieldTraceError naming the step that is unknown, malformed or illegal here; those before it have been
+    taken then."""
     here: dict[RV, RV] = {}
     for name, step, decision in _read(trace):
         inputs = [here[i] if isinstance(i, RV) else i for i in step.inputs]

@@ -37,8 +37,8 @@ _SIGNS: dict[type[PrimExpr], str] = {n.Add: "+", n.Sub: "-", n.Mul: "*", n.Floor
 
 
 def map_text(prim: str, index_map: MapLike, ndim: int | None = None) -> str:
-    """The text of a map over `ndim` indices, for the primitive `prim`. Raises ScheduleError when it takes another
-    number of them or uses more than + - * // %."""
+    """The text of a map over `ndim` indices, for the primitive `prim`.
+    Raises ScheduleError when it takes another number of them or uses more than + - * // %."""
     if isinstance(index_map, str):
         return index_map
     try:
@@ -51,8 +51,8 @@ def map_text(prim: str, index_map: MapLike, ndim: int | None = None) -> str:
 
 
 def pad_text(prim: str, pad_value: MapLike | PrimExpr | float | None, places: str) -> PadValue:
-    """Return what a trace carries of a padding value: a number, or the text of a map from the places of the map that
-    `places` is to one value. Raises ScheduleError as `map_text` does."""
+    """Return what a trace carries of a padding value: a number, or the text of a map to one value.
+    The map is from the places of the map that `places` is. Raises ScheduleError as `map_text` does."""
     match pad_value:
         case None | str():
             return pad_value
@@ -110,8 +110,8 @@ def _text(prim: str, expr: PrimExpr, names: dict[n.Var, str]) -> str:
 
 
 def read_map(text: str, dtypes: Sequence[str], sizes: Sequence[int] = ()) -> IndexMap:
-    """Read the map `text`, over one index of each of `dtypes`. Its further parameters are the constants `sizes`. Raises
-    Illegal for a text that is no such map."""
+    """Read the map `text`, over one index of each of `dtypes`.
+    Its further parameters are the constants `sizes`. Raises Illegal for a text that is no such map."""
     parsed = _parsed(text)
     names = [a.arg for a in parsed.args.args]
     wanted = len(dtypes) + len(sizes)
@@ -137,8 +137,8 @@ def _places(parsed: ast.Lambda) -> list[ast.expr]:
 
 
 def read_pad(value: PadValue, places: Sequence[PrimExpr], dtype: str) -> PrimExpr:
-    """Return what lies at the padding element `places`: `value`, from a trace, in `dtype`. Raises Illegal for a text
-    that is no number and no map of one value."""
+    """Return what lies at the padding element `places`: `value`, from a trace, in `dtype`.
+    Raises Illegal for a text that is no number and no map of one value."""
     number = float(value) if value in ("inf", "-inf", "nan") else value
     if not isinstance(number, str):
         assert number is not None

@@ -135,7 +135,8 @@ class StepRecorder:
     def index_of(
         self, block: Block, accesses: Literal["reads", "writes"], buffer: int | str | n.Buffer, either: bool = False
     ) -> int:
-        """The position of a buffer among what `block` reads or writes. Raises ScheduleError where it is not there."""
+        """The position of a buffer among what `block` reads or writes.
+        Raises ScheduleError where it is not there."""
         regions: tuple[n.BufferRegion, ...] = getattr(self.get(block), accesses)
         if isinstance(buffer, int):
             return buffer
@@ -174,8 +175,8 @@ class StepRecorder:
     # ---------------------------------------------------------------------------- recording
 
     def replay(self, trace: Trace, effects: Effects | None = None) -> None:
-        """Take the steps of `trace`; open decisions are drawn. Steps whose effect `effects` knows are not taken again,
-        and those that are taken are kept there."""
+        """Take the steps of `trace`; open decisions are drawn.
+        Steps whose effect `effects` knows are not taken again, and those that are taken are kept there."""
         for step, _, decision, is_drawn in trace.moves():
             if is_drawn:
                 decision = self._drawn(step) if decision is None else decision
@@ -188,8 +189,8 @@ class StepRecorder:
     def take(
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
-        """Apply a primitive by its name, record the step, and name its results. A block may be given by its name: that
-        is a `get_block` first."""
+        """Apply a primitive by its name, record the step, and name its results.
+        A block may be given by its name: that is a `get_block` first."""
         before = self.state, len(self._steps), dict(self._count)
         try:
             found = [self._find(i) if isinstance(i, str) else _input(i) for i in inputs]

@@ -55,8 +55,8 @@ class Schedule:
     def replay(
         cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None, effects: Effects | None = None
     ) -> Self:
-        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. Steps whose effect `effects`
-        knows are not taken again, and those that are taken are kept there."""
+        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
+        Steps whose effect `effects` knows are not taken again, and those that are taken are kept there."""
         sch = cls(func, seed=seed)
         sch._recorder.replay(trace, effects)
         return sch
@@ -80,8 +80,8 @@ class Schedule:
         return None if working is None else GlobalVar(working)
 
     def work_on(self, func_name: str) -> None:
-        """Look for blocks in the function `func_name` of the module from now on. Not a step. Raises ScheduleError when
-        there is none, or it was lowered."""
+        """Look for blocks in the function `func_name` of the module from now on.
+        Not a step. Raises ScheduleError when there is none, or it was lowered."""
         self._recorder.work_on(func_name)
 
     @property
@@ -120,8 +120,8 @@ class Schedule:
     def take(
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
-        """Apply a primitive by its name, record the step, and name its results. A block may be given by its name: that
-        is a `get_block` first."""
+        """Apply a primitive by its name, record the step, and name its results.
+        A block may be given by its name: that is a `get_block` first."""
         return self._recorder.take(prim, inputs, decision, **attrs)
 
     # ---------------------------------------------------------------------- blocks and loops
@@ -159,8 +159,8 @@ class Schedule:
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
-        """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed).
-        `disable_predication` says that they divide an extent that is not known."""
+        """Split `loop` into loops of `factors` iterations, outermost first.
+        One may be None: as many as needed. `disable_predication` says that they divide an extent that is not known."""
         attrs = {"preserve_unit_iters": preserve_unit_iters, "disable_predication": disable_predication}
         return all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
 
@@ -256,8 +256,8 @@ class Schedule:
         return one_of(BlockRV, self.take("decompose_reduction", (block, loop)))
 
     def rfactor(self, loop: LoopRV, factor_axis: int, factor_first: bool = True) -> BlockRV:
-        """Reduce each iteration of `loop` apart first; returns the block of partial results. `factor_first` says
-        whether those iterations are the first axis of both blocks, or come after the data axes."""
+        """Reduce each iteration of `loop` apart first; returns the block of partial results.
+        `factor_first` says whether those iterations are the first axis of both blocks, or come after the data axes."""
         return one_of(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis, factor_first=factor_first))
 
     # ---------------------------------------------------------------------------- sampling
@@ -384,7 +384,8 @@ class Schedule:
         storage_scope: str,
         index_map: MapLike,
     ) -> BlockRV:
-        """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the copying block."""
+        """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes.
+        Returns the copying block."""
         index = self._recorder.index_of(block, "reads", read_buffer_index)
         text = map_text("reindex_cache_read", index_map, len(self.get(block).iter_vars))
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
@@ -397,7 +398,8 @@ class Schedule:
         storage_scope: str,
         index_map: MapLike,
     ) -> BlockRV:
-        """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the block that copies it out."""
+        """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes.
+        Returns the block that copies it out."""
         index = self._recorder.index_of(block, "writes", write_buffer_index)
         text = map_text("reindex_cache_write", index_map, len(self.get(block).iter_vars))
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
@@ -414,7 +416,8 @@ class Schedule:
         self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
 
     def storage_align(self, block: Block, buffer_index: int, axis: int, factor: int, offset: int) -> None:
-        """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
+        """Set neighbours along `axis` of a buffer a multiple of `factor`, plus `offset`, apart.
+        The buffer is one that `block` writes."""
         attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
         self.take("storage_align", (block,), **attrs)
 
@@ -440,8 +443,8 @@ class Schedule:
         assume_injective_transform: bool = False,
         sizes: Sequence[int | ExprRV] = (),
     ) -> None:
-        """Lay out anew a buffer of `block`: element [i, j] moves to `index_map(i, j, *sizes)`, and places without an
-        element hold `pad_value`, a number or a function of the place."""
+        """Lay out anew a buffer of `block`: element [i, j] moves to `index_map(i, j, *sizes)`.
+        Places without an element hold `pad_value`, a number or a function of the place."""
         kind, index = self._recorder.place_of(block, buffer)
         regions = self.get(block).writes if kind == "write" else self.get(block).reads
         rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
@@ -465,20 +468,21 @@ class Schedule:
         self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
 
     def winograd(self, block: Block, tile: int = 2, band: int = 0, multiple: int = 1) -> list[BlockRV]:
-        """Compute a convolution by fast filters, in tiles of `tile` × `tile` results, `band` rows of tiles at a time
-        (0: all), a multiple of `multiple`. Returns the blocks that do, the last is `block`."""
+        """Compute a convolution by fast filters, in tiles of `tile` × `tile` results.
+        It works on `band` rows of tiles at a time (0: all), a multiple of `multiple`. Returns the blocks that do;
+        the last is `block`."""
         return all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
 
     def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:
-        """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
-        that fills."""
+        """Fill what `block` pads with its constant before `loop`, and copy only what is inside.
+        Returns the block that fills."""
         return one_of(BlockRV, self.take("decompose_padding", (block, loop)))
 
 
 def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None) -> Schedule:
-    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. With `effects`, what steps did
-    to functions is kept there for the next trace, and not done again.
+    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
 
-    Raises ScheduleError when a step is illegal on this function.
+    With `effects`, what steps did to functions is kept there for the next trace, and not done again. Raises
+    ScheduleError when a step is illegal on this function.
     """
     return Schedule.replay(func, trace, seed, effects)

@@ -109,8 +109,8 @@ def primitive(
     spell: Callable[[list[str], dict[str, Any]], str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Rewrite], Rewrite]:
-    """Register the decorated rewrite as the primitive of its name (see `Primitive`). Raises ScheduleError for a name
-    that is taken."""
+    """Register the decorated rewrite as the primitive of its name (see `Primitive`).
+    Raises ScheduleError for a name that is taken."""
 
     def register(rewrite: Rewrite) -> Rewrite:
         name = rewrite.__name__.removesuffix("_")
@@ -197,10 +197,10 @@ def _kind_text(kind: str) -> str:
 
 
 def apply(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> State:
-    """The state after `step`; `decision` is the outcome of a sampling step. What `effects` knows is not done again.
+    """The state after `step`; `decision` is the outcome of a sampling step.
 
-    Pure. Raises ScheduleError that names the primitive and the rule broken and shows the loops, when the step
-    is illegal or does not have the outcome that `step.outputs` names.
+    What `effects` knows is not done again. Pure. Raises ScheduleError that names the primitive and the rule broken and
+    shows the loops, when the step is illegal or does not have the outcome that `step.outputs` names.
     """
     effect = perform(state, step, decision, effects)
     if len(effect.outputs) != len(step.outputs):
@@ -241,7 +241,8 @@ def perform(state: State, step: Step, decision: Decision | None = None, effects:
 
 
 def scene(state: State, step: Step) -> tuple[str, n.PrimFunc]:
-    """Return the function that `step` is about, in which its blocks and loops stand, and its name. Raises Illegal."""
+    """Return the function that `step` is about, in which its blocks and loops stand, and its name.
+    Raises Illegal."""
     homes = {state.home(rv) for rv in step.inputs if isinstance(rv, BlockRV | LoopRV)}
     if len(homes) > 1:
         raise Illegal(f"its blocks and loops are in different functions: {', '.join(sorted(map(str, homes)))}")

@@ -44,7 +44,7 @@ class Scheduled(Protocol):
 
 
 class Move(NamedTuple):
-    """A step of a trace that is played: as the trace has it, and with the names that its inputs have `here`.
+    """A step of a trace that is played: as the trace has it, and with the names of its inputs `here`.
 
     `decision` is None where it is open, and for steps that are not drawn.
     """
@@ -86,15 +86,15 @@ class Trace:
         return replace(self, decisions=tuple(_as_decision(d) for d in decisions))
 
     def with_decision(self, index: int, decision: Decision | Sequence[int] | None) -> Trace:
-        """The same trace with another decision for its `index`-th sampling step. Raises ScheduleError when there
-        is none."""
+        """The same trace with another decision for its `index`-th sampling step.
+        Raises ScheduleError when there is none."""
         if not 0 <= index < len(self.decisions):
             raise ScheduleError(f"trace: it has {len(self.decisions)} sampling steps, no number {index}")
         return self.with_decisions([*self.decisions[:index], decision, *self.decisions[index + 1 :]])
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
-        """Return the trace without steps whose results have no use. It makes the same function. With `remove_postproc`
-        it ends before `enter_postproc`."""
+        """Return the trace without steps whose results have no use.
+        It makes the same function. With `remove_postproc` it ends before `enter_postproc`."""
         names = [s.prim for s in self.steps]
         end = names.index("enter_postproc") if remove_postproc and "enter_postproc" in names else len(names)
         used: set[RV] = set()
@@ -130,14 +130,14 @@ class Trace:
             names.update(zip(move.step.outputs, take(move._replace(here=replace(move.step, inputs=inputs)))))
 
     def apply_to_schedule(self, sch: Scheduled, remove_postproc: bool = False) -> None:
-        """Take these steps on `sch`, whose function may have been scheduled before. Raises ScheduleError when one is
-        illegal there; those before it have been taken then."""
+        """Take these steps on `sch`, whose function may have been scheduled before.
+        Raises ScheduleError when one is illegal there; those before it have been taken then."""
         trace = self.simplified(remove_postproc=True) if remove_postproc else self
         trace.play(lambda move: move.take_on(sch))
 
     def as_json(self, remove_postproc: bool = False) -> Any:
-        """The trace as Apache TVM writes it: lists of instructions and decisions. Raises FieldTraceError for a step
-        that TVM does not have; `to_json` writes every step."""
+        """The trace as Apache TVM writes it: lists of instructions and decisions.
+        Raises FieldTraceError for a step that TVM does not have; `to_json` writes every step."""
         return as_field_json(self.simplified(remove_postproc=True) if remove_postproc else self)
 
     @staticmethod

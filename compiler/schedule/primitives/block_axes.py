@@ -22,8 +22,9 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 @primitive("block", attrs={"new_order": (tuple,)})
 def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, ...]) -> Effect:
-    """Put the axes of a block in another order: the new first axis is the old number `new_order[0]`. The loops stay as
-    they are.
+    """Put the axes of a block in another order: the new first axis is the old number `new_order[0]`.
+
+    The loops stay as they are.
 
         block C: vi = i, vj = j, vk = k   →   block C: vj = j, vk = k, vi = i        new_order = [1, 2, 0]
     """
@@ -39,10 +40,10 @@ def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, .
 
 @primitive("block", attrs={"index_map": (str,)})
 def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effect:
-    """Give a block new axes, at `index_map` of its old ones, and a new loop for each. What it computes stays.
+    """Give a block new axes, at `index_map` of its old ones, and a new loop for each.
 
-    The block must stand in its own loops, one an axis. The map must send exactly one iteration to each place. A new
-    axis may not mix data axes and reduction axes.
+    What it computes stays. The block must stand in its own loops, one an axis. The map must send exactly one iteration
+    to each place. A new axis may not mix data axes and reduction axes.
 
         index_map = lambda i, j: (j // 4, i, j % 4)
 
@@ -69,8 +70,8 @@ def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effe
 
 @dataclass(frozen=True, slots=True)
 class NewAxes:
-    """New axes in place of old ones: `was` expresses each old axis in the new ones, `beyond` says where the new ones
-    leave the old domain."""
+    """New axes in place of old ones, and where they leave the old domain.
+    `was` expresses each old axis in the new ones, `beyond` says where they lie outside."""
 
     axes: tuple[n.IterVar, ...]
     was: Mapping[n.Var, PrimExpr]
@@ -87,8 +88,8 @@ class NewAxes:
 
 
 def laid_out(axes: Sequence[n.IterVar], index_map: IndexMap, block: str | None) -> NewAxes:
-    """The axes at `index_map` of `axes`, which start at 0, of a block. Raises Illegal where the map has no way back, or
-    would make one axis of data and reduction."""
+    """The axes at `index_map` of `axes`, which start at 0, of a block.
+    Raises Illegal where the map has no way back, or would make one axis of data and reduction."""
     extents = [iv.dom.extent for iv in axes if iv.dom is not None]
     try:
         back, beyond = index_map.non_surjective_inverse(extents)
@@ -113,8 +114,8 @@ def nest_over_axes(block: n.Block) -> Stmt:
 
 
 def loops_by_axis(me: Member) -> dict[n.Var, n.For]:
-    """The loop that each axis is bound to, outermost first. Raises Illegal unless the block's own loops are one an
-    axis, over all of it, and no condition stands in them."""
+    """The loop that each axis is bound to, outermost first.
+    Raises Illegal unless the block's own loops are one an axis, over all of it, and no condition stands in them."""
     axes = {value: iv for iv, value in zip(me.block.iter_vars, me.realize.iter_values) if isinstance(value, n.Var)}
     loops = [f for f in me.path[own_nest(me) :] if isinstance(f, n.For)]
     found: dict[n.Var, n.For] = {}

@@ -29,7 +29,7 @@ from compiler.tir.visit import seq
 
 @primitive("block|loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="block", listed=True)
 def blockize(func: n.PrimFunc, *targets: n.Var | str, preserve_unit_iters: bool) -> Effect:
-    """Make one block of a loop and all that is in it, or of neighbouring blocks and the loops that hold only them.
+    """Make one block of a loop and all in it, or of neighbouring blocks and the loops around only them.
 
     The loop must hold a single block, whose axes divide into a part outside and a part inside. A reduction's init
     goes to the new block. Without `preserve_unit_iters` the new block has no axes of one iteration.

@@ -81,7 +81,7 @@ def cache_read(func: n.PrimFunc, block: str, *consumers: str, read_buffer_index:
     "block", "block*", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
 )
 def cache_write(func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str) -> Effect:
-    """Compute into a new buffer in memory `storage_scope`, and copy the finished result to where it belongs.
+    """Compute into a new buffer in memory `storage_scope`, and copy the finished result to the old one.
 
     The block keeps its name and writes C_local. The copy is the block C_local, right after it, or last if nothing
     reads the copied buffer. Move either with compute_at or reverse_compute_at. The blocks `consumers` read the new
@@ -149,7 +149,8 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
 
 
 class CachePlace:
-    """A statement list in the scope: that of the scope itself, or of a loop in it. `path` leads to its owner."""
+    """A statement list in the scope: that of the scope itself, or of a loop in it.
+    `path` leads to its owner."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -279,7 +280,8 @@ def copy_placed(
     copy: Stmt,
     cached: n.Buffer,
 ) -> n.PrimFunc:
-    """The function with `copy` as statement `position` of the place, the blocks edited, the buffer allocated."""
+    """Return the function with `copy` as statement `position` of the place.
+    The blocks are edited and the buffer allocated."""
     stmts = [tree.edit(stmt, edits) for stmt in place.stmts]
     body = seq(*stmts[:position], copy, *stmts[position:])
     root = scope.path[-1]

@@ -94,11 +94,11 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
 
 @primitive("block", "loop", attrs={"preserve_unit_loops": (bool,), "index": (int,)})
 def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> Effect:
-    """Compute a block inside the `loop` that makes its input: in each iteration, just what can be computed from it.
+    """Compute a block inside the `loop` that makes its input.
 
-    The values that the block reads must be complete in one iteration: no reduction that makes them may run along
-    `loop` or a loop around it. The block goes to the end of the loop (`index` -1), right after the
-    last statement it depends on (-2), or before statement `index`.
+    Each iteration computes just what can be computed from it. The values that the block reads must be complete in one
+    iteration: no reduction that makes them may run along `loop` or a loop around it. The block goes to the end of the
+    loop (`index` -1), right after the last statement it depends on (-2), or before statement `index`.
 
         for i0 in 13:                     →   for i0 in 13:
           for i1 in 8:                          for i1 in 8:

@@ -23,8 +23,7 @@ AUTO_COPY = "auto_copy"  # the annotation of a block that only copies a box
 
 @primitive("loop", "block", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
 def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
-    """Copy the part of a buffer that an iteration of `loop` reads into a new one in memory `storage_scope`, and read
-    that.
+    """Copy what an iteration of `loop` reads of a buffer into memory `storage_scope`, and read that.
 
     The copy A_shared is one block at the loop. Its axes are the loops that decide where the copied part begins. All
     reads must lie inside the buffer, and nothing in the loop may write it.
@@ -46,7 +45,7 @@ def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, s
 
 @primitive("loop", "block", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
 def write_at(func: n.PrimFunc, loop: n.Var, block: str, write_buffer_index: int, storage_scope: str) -> Effect:
-    """Let an iteration of `loop` write to a new buffer in memory `storage_scope`, and copy the result from there.
+    """Let an iteration of `loop` write to a new buffer in memory `storage_scope`, and copy it from there.
 
     The copy C_local is one block at the end of the loop. The iteration must write whole results, and a whole
     rectangle.

@@ -33,7 +33,7 @@ Bounds = dict[n.Var, tuple[int, int]]  # [low, high) of an axis
 
 @primitive("block", "loop", outputs="block")
 def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
-    """Let a block that pads write its constant first, right before `loop`, and then only the values inside.
+    """Let a block that pads write its constant first, before `loop`, and then only the values inside.
 
     The block must be one store of `T.if_then_else(inside, value, constant)`. It keeps its name. Its axes and loops
     shrink to the bounds that `inside` gives as constants; its other conditions stay. The result is the block that

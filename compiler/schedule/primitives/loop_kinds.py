@@ -194,8 +194,9 @@ def _spell_annotate(inputs: list[str], attrs: dict[str, Any]) -> str:
     spell=_spell_annotate,
 )
 def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, ann_val: Any) -> Effect:
-    """Note `ann_key`: `ann_val` on a loop or a block, for passes and the code generator. The value is plain data, or
-    one that was sampled.
+    """Note `ann_key`: `ann_val` on a loop or a block, for passes and the code generator.
+
+    The value is plain data, or one that was sampled.
 
         for i in 64: ...          →   for i in T.serial(64, annotations={"pragma_unroll": 4}): ...
     """

@@ -22,11 +22,11 @@ from compiler.tir.visit import seq
 
 @primitive("loop", "int?*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop*", listed=True)
 def loop_partition(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool) -> Effect:
-    """Divide a loop into loops of `factors` iterations, one after another; one factor may be None and then takes the
-    rest. Without a None the rest gets one more loop.
+    """Divide a loop into loops of `factors` iterations, one after another.
 
-    Each part has copies of the blocks, named after it. Without `preserve_unit_iters`, bindings do not mention loops of
-    one iteration. A reduction along the loop must have its init taken out first (decompose_reduction).
+    One factor may be None and then takes the rest. Without a None the rest gets one more loop. Each part has copies of
+    the blocks, named after it. Without `preserve_unit_iters`, bindings do not mention loops of one iteration. A
+    reduction along the loop must have its init taken out first (decompose_reduction).
 
         for i in 10:              →   for i0 in 2:
           block C: vi = i                 block C_i0: vi = i0
@@ -88,12 +88,12 @@ def _part_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[int]:
 
 @primitive("loop*", outputs="loop")
 def merge(func: n.PrimFunc, *loops: n.Var) -> Effect:
-    """Make one loop of loops that stand one after another, and merge the loops around them that they do not share. The
-    result is the innermost of the new loops.
+    """Make one loop of loops that stand one after another.
 
-    The nests must be neighbours, given in their order, each of loops that hold nothing else, and have the same extents.
-    An element that one of them writes, another may touch in the same iteration only, so that the new loop can still
-    run its iterations in any order.
+    The loops around them that they do not share are merged, too. The result is the innermost of the new loops. The
+    nests must be neighbours, given in their order, each of loops that hold nothing else, and have the same extents. An
+    element that one of them writes, another may touch in the same iteration only, so that the new loop can still run
+    its iterations in any order.
 
         for i in 10:              →   for i_m in 10:
           block B: vi = i                 block B: vi = i_m

@@ -37,11 +37,12 @@ def split(
     preserve_unit_iters: bool,
     disable_predication: bool,
 ) -> Effect:
-    """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is then as
-    large as needed. Blocks get a predicate if the product is larger than the extent. Without `preserve_unit_iters`,
-    bindings do not mention loops of one iteration. `disable_predication` promises that the factors divide an extent
-    that is not known here, so there is no predicate. An extent that is known must keep this promise. A factor may be
-    an expression; another one is None then.
+    """Split a loop into nested loops of `factors` iterations, outermost first.
+
+    One factor may be None and is then as large as needed. Blocks get a predicate if the product is larger than the
+    extent. Without `preserve_unit_iters`, bindings do not mention loops of one iteration. `disable_predication`
+    promises that the factors divide an extent that is not known here, so there is no predicate. An extent that is known
+    must keep this promise. A factor may be an expression; another one is None then.
 
         for i in 10:              →   for i_0 in 3:
           block C: vi = i                 for i_1 in 4:
@@ -167,7 +168,9 @@ _PAST = {"split": "split", "fuse": "fused", "partition": "partitioned", "merge":
 
 @primitive("loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop")
 def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
-    """Make one loop of loops nested right inside one another, given outermost first. One loop alone stays as it is.
+    """Make one loop of loops nested right inside one another, given outermost first.
+
+    One loop alone stays as it is.
 
     for i in 4:               →   for i_j_fused in 24:
       for j in 6:                     block C: vi = i_j_fused // 6, vj = i_j_fused % 6

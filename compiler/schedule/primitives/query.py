@@ -66,7 +66,9 @@ def get_output_blocks(func: n.PrimFunc, block: str) -> Effect:
 
 @primitive()
 def enter_postproc(func: n.PrimFunc) -> Effect:
-    """Mark in the trace where the steps of a search end and those that finish its result begin. Changes nothing.
+    """Mark in the trace where the steps of a search end and those that finish its result begin.
+
+    Changes nothing.
 
     sch.enter_postproc()   →   the trace has the step; the function is as before
     """

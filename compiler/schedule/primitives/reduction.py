@@ -96,8 +96,8 @@ def _check_alone(realize: n.BlockRealize, loop: n.For) -> None:
 def check_separable(
     realize: n.BlockRealize, around: Sequence[n.For], position: int, data: set[n.Var], part: str
 ) -> None:
-    """Check that part of the block can run before loop `around[position]`, in data loops alone: no condition may tie
-    those loops to outer ones."""
+    """Check that part of the block can run before loop `around[position]`, in data loops alone.
+    No condition may tie those loops to outer ones."""
     outside = {f.loop_var for f in around[:position]}
     dropped = {f.loop_var for f in around[position:]} - data
     if any(variables(c) & dropped and variables(c) & outside for c in conjuncts(realize.predicate)):
@@ -109,8 +109,8 @@ def check_separable(
 
 
 def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], name: str) -> Stmt:
-    """The init in new loops like those of `inside` that run along data axes. Conditions on the reduction loops do not
-    apply to it. All other loops have one iteration."""
+    """The init in new loops like those of `inside` that run along data axes.
+    Conditions on the reduction loops do not apply to it. All other loops have one iteration."""
     block = realize.block
     loops = [f for f in inside if f.loop_var in data]
     fresh: dict[n.Var, PrimExpr] = {f.loop_var: f.min for f in inside if ops.is_const(f.extent, 1)}

@@ -40,11 +40,11 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
 
 @primitive("block", attrs={"buffer_index": (int,), "buffer_index_type": (str,)}, outputs="block", spell=_spelled)
 def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: str) -> Effect:
-    """Let a block use a buffer through a copy whose indices are the block's own axes, those that the access mentions.
+    """Let a block use a buffer through a copy whose indices are axes of the block.
 
-    The copy is a block of its own: before the block for one it reads ("read"), after it for one it writes ("write").
-    All accesses of the buffer in the block must have the same indices; a write may not put two elements in one
-    place.
+    They are those that the access mentions. The copy is a block of its own: before the block for one it reads ("read"),
+    after it for one it writes ("write"). All accesses of the buffer in the block must have the same indices; a write
+    may not put two elements in one place.
 
         block C: ... A[vi + vr] ...       →   block A_reindex: A_reindex[vi, vr] = A[vi + vr]
                                               block C: ... A_reindex[vi, vr] ...
@@ -82,7 +82,7 @@ def reindex_cache_read(
 def reindex_cache_write(
     func: n.PrimFunc, block: str, write_buffer_index: int, storage_scope: str, index_map: str
 ) -> Effect:
-    """Let a block write a buffer of its own in memory `storage_scope`, and copy the result to where it belongs.
+    """Let a block write a new buffer in memory `storage_scope`, and copy the result to the old one.
 
     The new buffer holds the element of iteration v of the block at `index_map`(v), a map of all of the block's
     axes.

@@ -41,7 +41,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
     defaults={"factor_first": False},
 )
 def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool = False) -> Effect:
-    """Reduce each iteration of `loop` separately, into a new buffer, and then reduce those partial results.
+    """Reduce each iteration of `loop` separately, into a new buffer; then reduce those partial results.
 
     The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the
     first axis of both blocks with `factor_first`, as in Apache TVM, and otherwise the one after the data axes. The
@@ -83,9 +83,10 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result.
+    """A reduction: target[point] = kind(target[point], source), from `init` on.
 
-    `kind` is a comparison if the reduction is written as a choice: b where b > a, else a.
+    `unit` does not change the result. `kind` is a comparison if the reduction is written as a choice: b where b > a,
+    else a.
     """
 
     target: n.Buffer
@@ -115,7 +116,8 @@ class _Split:
 
 
 def reduction_of(me: Member) -> Reduction:
-    """Return what the block reduces, and how. Raises Illegal for a block that is no reduction with its init."""
+    """Return what the block reduces, and how.
+    Raises Illegal for a block that is no reduction with its init."""
     block, name = me.block, me.name
     update, init = block.body, block.init
     if not isinstance(init, n.BufferStore):

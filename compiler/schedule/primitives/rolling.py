@@ -30,12 +30,11 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 @primitive("block", attrs={"write_buffer_index": (int,)})
 def rolling_buffer(func: n.PrimFunc, block: str, write_buffer_index: int) -> Effect:
-    """Keep only the window of a buffer that one iteration of a loop needs, as a circular buffer. Each iteration
-    computes only what is new in the window.
+    """Keep only the window of a buffer that one iteration of a loop needs, as a circular buffer.
 
-    The block and all readers of the buffer must stand in the loop, with windows of neighbouring iterations that
-    overlap, as compute_at leaves them. Of several such loops it is the outermost. Its iterations then run in order,
-    so it cannot be parallel, and the blocks stay where they are.
+    Each iteration computes only what is new in the window. The block and all readers of the buffer must stand in the
+    loop, with windows of neighbouring iterations that overlap, as compute_at leaves them. Of several such loops it is
+    the outermost. Its iterations then run in order, so it cannot be parallel, and the blocks stay where they are.
 
         for i in 10:                      →   for i in 10:
           for ax0 in 3:                         for ax0 in 3:

@@ -142,8 +142,9 @@ def _check_partition(loop: n.Var, count: int, position: int, factor: int) -> Non
 def sample_partitioned_tile(
     func: n.PrimFunc, loop: n.Var, n: int, partition_pos: int, innerpart_factor: int, decision: Decision
 ) -> Effect:
-    """`n` factors of a loop whose product is its extent, of which those from `partition_pos` on hold a multiple of
-    `innerpart_factor` iterations; the decision is the factors.
+    """Sample `n` factors of a loop, whose product is its extent; the decision is the factors.
+
+    Those from `partition_pos` on hold a multiple of `innerpart_factor` iterations.
 
         for i in 512: ...   v0, v1, v2 = sample_partitioned_tile(i, 3, 1, 8, decision=[16, 4, 8])   →   16, 4, 8
     """
@@ -158,7 +159,8 @@ def sample_partitioned_tile(
 
 
 def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int) -> Decision:
-    """Draw the `n` - 1 inner factors: each is a divisor of the extent or a handy size, and not larger than needed."""
+    """Draw the `n` - 1 inner factors, none larger than needed.
+    Each is a divisor of the extent or a handy size."""
     _check_shape(loop, n, max_innermost_factor)
     rest = _extent(func, loop)
     factors: list[int] = []
@@ -172,8 +174,9 @@ def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, m
 
 @primitive("loop", attrs={"n": (int,), "max_innermost_factor": (int,)}, outputs="int*", draw=draw_tile)
 def sample_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> Effect:
-    """`n` factors of a loop that cover its extent and need not divide it. The decision is all but the first, which is
-    as large as needed. Meant for extents with few divisors, such as 509.
+    """`n` factors of a loop that cover its extent and need not divide it.
+
+    The decision is all but the first, which is as large as needed. Meant for extents with few divisors, such as 509.
 
         for i in 509: ...   v0, v1, v2 = sample_tile(i, 3, 16, decision=[8, 6])   →   11, 8, 6
     """
@@ -220,8 +223,10 @@ def draw_compute_location(rng: np.random.Generator, func: n.PrimFunc, block: str
 
 @primitive("block", outputs="loop", draw=draw_compute_location)
 def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) -> Effect:
-    """A loop that compute_at can move a block to; the decision is its position among those loops, outermost first,
-    or -1 (leave the block where it stands), -2 (inline it). compute_at and reverse_compute_at then do just that.
+    """Sample a loop that compute_at can move a block to.
+
+    The decision is its position among those loops, outermost first, or -1 (leave the block where it stands), -2 (inline
+    it). compute_at and reverse_compute_at then do just that.
 
         l0 = sample_compute_location(B, decision=0)   →   l0 is loop i, the outermost around block C, which reads B
     """

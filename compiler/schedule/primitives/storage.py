@@ -24,8 +24,9 @@ def check_scope(scope: str, name: str) -> None:
 
 @primitive("block", attrs={"buffer_index": (int,), "storage_scope": (str,)})
 def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: str) -> Effect:
-    """Keep the `buffer_index`-th buffer that a block writes in memory `storage_scope`. Arguments of the function
-    stay where they are.
+    """Keep the `buffer_index`-th buffer that a block writes in memory `storage_scope`.
+
+    Arguments of the function stay where they are.
 
         B = T.alloc_buffer((64, 64))      →   B = T.alloc_buffer((64, 64), scope="local")
     """
@@ -42,9 +43,11 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
 
 @primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
 def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
-    """Keep the `buffer_index`-th buffer that a block writes in `dtype`. Stored values are cast to it, and loaded
-    values are cast back. (A loaded value that is cast further is not cast back, if `dtype` holds every number of
-    its old dtype.) Unsafe: the result changes if `dtype` has fewer digits. Arguments of the function keep theirs.
+    """Keep the `buffer_index`-th buffer that a block writes in `dtype`.
+
+    Stored values are cast to it, and loaded values are cast back. (A loaded value that is cast further is not cast
+    back, if `dtype` holds every number of its old dtype.) Unsafe: the result changes if `dtype` has fewer digits.
+    Arguments of the function keep theirs.
 
         B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
         C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
@@ -79,11 +82,11 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
 
 @primitive("block", attrs={"buffer_index": (int,), "axis": (int,), "factor": (int,), "offset": (int,)})
 def storage_align(func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int) -> Effect:
-    """Align dimension `axis` (negative: counted from the end) of the `buffer_index`-th buffer that a block writes.
+    """Align dimension `axis` of the `buffer_index`-th buffer that a block writes.
 
-    Neighbours along it lie a multiple of `factor` plus `offset` elements apart, the smallest that holds the
-    elements between. The last call for a dimension counts. Lowering lays the buffer out after it has shrunk it to
-    the part in use.
+    A negative axis is counted from the end. Neighbours along it lie a multiple of `factor` plus `offset` elements
+    apart, the smallest that holds the elements between. The last call for a dimension counts. Lowering lays the buffer
+    out after it has shrunk it to the part in use.
 
         block B: B[vi, vj] = ...          →   block B: T.block_attr({"buffer_dim_align": ((0, 0, 8, 1),)})
         B = T.alloc_buffer((21, 18))          B[vi, vj] = ...   lowered, B has strides (25, 1)

@@ -192,8 +192,8 @@ def _plan(conv: _Convolution, tile: int, band: int, multiple: int, block: str) -
 
 
 def whole_tiles(rows: int, columns: int, band: int, multiple: int) -> tuple[int, int]:
-    """Return the rows of a band and the tiles in a row. The tiles of a band must be a multiple of `multiple`: the
-    fewest tiles win, then the longest rows."""
+    """Return the rows of a band and the tiles in a row.
+    The tiles of a band must be a multiple of `multiple`: the fewest tiles win, then the longest rows."""
     each = [band] if band else range(rows, rows + multiple)
     found = [(r, c) for r in each for c in range(columns, columns + multiple) if r * c % multiple == 0]
     return min(found, key=lambda size: (size[0] * size[1], size[0]))

@@ -37,8 +37,8 @@ from compiler.tir.visit import free_vars, seq, substitute
 
 @dataclass(frozen=True, slots=True)
 class Finisher:
-    """Finishes the stages of one replay: `engine` knows their loops, which have new variables `names` since, and
-    `buffers` holds their tensors."""
+    """Finishes the stages of one replay.
+    `engine` knows their loops, which have new variables `names` since, and `buffers` holds their tensors."""
 
     schedule: Schedule
     engine: Engine
@@ -47,8 +47,8 @@ class Finisher:
     names: Mapping[n.Var, n.Var]
 
     def finish(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
-        """Return `func` with the memory scopes, predicates, prefetches and threads that the stage of `nest` asks for.
-        Raises ScheduleError that names the primitive and the user's line."""
+        """Return `func` with the scopes, predicates, prefetches and threads that the stage of `nest` asks for.
+        The scopes are those of memory. Raises ScheduleError that names the primitive and the user's line."""
         for primitive, span, rewrite in self._rewrites(nest):
             try:
                 func = rewrite(func)

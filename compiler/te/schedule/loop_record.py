@@ -195,7 +195,8 @@ class LoopRecord:
     # -------------------------------------------------------------------- what loops become
 
     def vectorize(self, var: IterVar) -> None:
-        """Run the iterations of `var` as vector instructions. Raises ScheduleError for one that is reduced over."""
+        """Run the iterations of `var` as vector instructions.
+        Raises ScheduleError for one that is reduced over."""
         if self.leaves[self._leaf("vectorize", var)].iter_type is IterType.COMM_REDUCE:
             rule = f"axis {axis_name(var)!r} is reduced over: its iterations depend on one another"
             raise self._illegal("vectorize", rule, var, hint="use rfactor, and vectorize the new data axis")
@@ -229,9 +230,10 @@ class LoopRecord:
         self._mark("pragma", leaf, pragmas=(*self._attr(leaf).pragmas, (pragma_type, value)))
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
-        """In each iteration of the loop of `var`, ask memory for what `tensor`'s readers there will need `offset`
-        iterations later. A tensor that nothing there reads, of the shape of what is computed there, is asked for at the
-        same places, to be written.
+        """Ask memory in each iteration of the loop of `var` for what is needed `offset` iterations later.
+
+        It is what readers of `tensor` there need. A tensor that nothing there reads, of the shape of what is computed
+        there, is asked for at the same places, to be written.
 
             for i in 64:          →   for i in 64:
                 B[i, ...] = A[i]          prefetch A[i + 2, ...]

@@ -123,8 +123,9 @@ class IterVarAttr:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LeafAxis(IterVar):
-    """A leaf axis as a stage shows it after scheduling: it equals `origin` (same variable), and `attr` says how its
-    loop runs. The axes of an operation cannot say that, because it may have several schedules."""
+    """A leaf axis as a stage shows it after scheduling.
+    It equals `origin` (same variable), and `attr` says how its loop runs. The axes of an operation cannot say that,
+    because it may have several schedules."""
 
     origin: IterVar | None = None
     attr: IterVarAttr = field(default_factory=IterVarAttr)

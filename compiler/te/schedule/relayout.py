@@ -17,7 +17,7 @@ from compiler.tir.visit import substitute
 def roots_of_leaves(
     roots: Iterable[IterVar], relations: Sequence[Relation], extents: dict[IterVar, PrimExpr]
 ) -> tuple[dict[Var, PrimExpr], PrimExpr]:
-    """Express the axes `roots` in terms of the leaves, with the condition that they lie inside their domains."""
+    """Express the axes `roots` in terms of the leaves, with the condition that they lie in their domains."""
     values: dict[Var, PrimExpr] = {}
     inside = ops.const(True)
 
@@ -67,8 +67,10 @@ def leaves_of_roots(
 def through_laid_out_cache(
     op: ComputeOp, relations: Sequence[Relation], leaves: Sequence[IterVar], name: str
 ) -> tuple[ComputeOp, ComputeOp]:
-    """(cache, copy): `cache` computes what `op` did, with the leaves over its data as dimensions; `copy` has the name
-    and axes of `op` and reads the cache. Raises Illegal for a leaf that runs over data and over a reduction.
+    """Return (cache, copy): `cache` computes what `op` did, `copy` has the name and axes of `op`.
+
+    The cache has the leaves over data as dimensions, and the copy reads it. Raises Illegal for a leaf that runs over
+    data and over a reduction.
 
         C[i] = A[i], i split by 8   →   C.local[io, ii] = A[io*8 + ii]
                                         C[i] = C.local[i // 8, i % 8]

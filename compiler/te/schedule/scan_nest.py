@@ -36,7 +36,8 @@ def scans_in(order: Sequence[Operation]) -> list[ScanOp]:
 
 
 def aliases_of(scans: Sequence[ScanOp], args: Sequence[object]) -> dict[Tensor, Tensor]:
-    """The output that each other name of a scan's state stands for. Raises IRError for one among the arguments."""
+    """The output that each other name of a scan's state stands for.
+    Raises IRError for one among the arguments."""
     found: dict[Tensor, Tensor] = {}
     for scan in scans:
         for tensor, output in scan.aliases().items():
@@ -51,8 +52,9 @@ def aliases_of(scans: Sequence[ScanOp], args: Sequence[object]) -> dict[Tensor, 
 
 
 def scan_nest(scan: ScanOp, blocks: Mapping[Operation, n.Block]) -> n.Stmt:
-    """The loop over the rows of `scan`. `blocks` are those of its body. An update's block computes the current row, in
-    loops over the rest of its axes. What an update needs is computed just before it, as far as it is needed."""
+    """The loop over the rows of `scan`.
+    `blocks` are those of its body. An update's block computes the current row, in loops over the rest of its axes.
+    What an update needs is computed just before it, as far as it is needed."""
     axis = scan.scan_axis
     assert axis.dom is not None
     var = n.Var(axis.var.name.replace(".", "_"), axis.dtype)

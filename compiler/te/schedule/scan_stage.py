@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def check_parts(schedule: Schedule) -> None:
-    """Raises ScheduleError where an init or an update of a scan is stored in another way, or computed elsewhere: what
-    they compute are rows of the scan's result."""
+    """Raise ScheduleError where a part of a scan is stored in another way, or computed elsewhere.
+    The parts are inits and updates; what they compute are rows of the scan's result."""
     for scan in (stage.op for stage in schedule.stages):
         if not isinstance(scan, ScanOp):
             continue

@@ -176,10 +176,10 @@ class Schedule:
         return outputs if len(outputs) > 1 else outputs[0]
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
-        """Put the operations between `inputs` and `outputs` in a group, a stage of its own that is placed as one.
-        `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise.
+        """Put the operations between `inputs` and `outputs` in a group, a stage that is placed as one.
 
-        The members are the operations on a path from one of `inputs` to one of `outputs`, with the inputs only when
+        `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise. The members
+        are the operations on a path from one of `inputs` to one of `outputs`, with the inputs only when
         `include_inputs`. A member that is in a group already brings that group. Raises ScheduleError when there are
         none.
         """

@@ -117,8 +117,8 @@ class Stage(LoopRecord):
         self.attach_span = caller_span()
 
     def attachment(self) -> Stage:
-        """Return the stage whose `attach_stage` and `attach_ivar` place this one: its group if it is placed with a
-        group, else itself."""
+        """Return the stage whose `attach_stage` and `attach_ivar` place this one.
+        It is its group if it is placed with a group, else itself."""
         stage = self
         while stage.attach_type is AttachType.GROUP_ROOT and stage.group is not None:
             stage = stage.group
@@ -147,10 +147,10 @@ class Stage(LoopRecord):
     # -------------------------------------------------------------------------------- storage
 
     def store_at(self, parent: Stage, scope: IterVar) -> None:
-        """Keep the result in memory that lives for one iteration of the loop `scope` of `parent`, which is around the
-        loop where it is computed.
+        """Keep the result in memory that lives for one iteration of the loop `scope` of `parent`.
 
-        Without it, memory lives for one iteration of the innermost loop around all that uses it.
+        That loop is around the one where it is computed. Without it, memory lives for one iteration of the innermost
+        loop around all that uses it.
 
             for i:                        for i:
                 for j:                →       alloc B[8, 4]
@@ -169,8 +169,9 @@ class Stage(LoopRecord):
         self.scope = scope
 
     def set_store_predicate(self, predicate: Any) -> None:
-        """Compute and store only where `predicate` holds. It may speak of this stage's axes and of thread axes that
-        loops around it are bound to.
+        """Compute and store only where `predicate` holds.
+
+        It may speak of this stage's axes and of thread axes that loops around it are bound to.
 
             for tx in threads: B[0] = A[0]    →   for tx in threads:
                                                       if tx == 0: B[0] = A[0]
@@ -188,8 +189,9 @@ class Stage(LoopRecord):
         self.double_buffered = True
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
-        """Make the distance in memory of neighbours along the data axis `axis` a multiple of `factor` plus `offset`
-        elements, padding rows where needed.
+        """Make the distance of neighbours along the data axis `axis` a multiple of `factor` plus `offset`.
+
+        It is counted in elements in memory; rows are padded where needed.
 
             storage_align(y, 32, 1):  B[64, 32], strides (32, 1)   →   strides (33, 1)
         """
@@ -213,7 +215,7 @@ class Stage(LoopRecord):
         self.alignments[root] = (width, rest)
 
     def rolling_buffer(self) -> None:
-        """Keep what neighbouring iterations share in a buffer used in a circle, and compute only what each adds.
+        """Keep what neighbouring iterations share in a circular buffer, and compute only what each adds.
 
             for i:                        →   for i:
                 B[i], B[i + 1] = ...              B[(i + 1) % 2] = ...  (and B[0] at i = 0)

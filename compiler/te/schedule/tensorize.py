@@ -36,7 +36,7 @@ Access = n.BufferLoad | n.BufferStore
 
 
 class TensorizedPart(enum.Enum):
-    """Which statement of the intrinsic replaces the loops: the whole computation, or one half of a reduction."""
+    """The statement of the intrinsic that replaces the loops: all of it, or one half of a reduction."""
 
     BODY = "body"
     RESET = "reduce_init"
@@ -44,7 +44,8 @@ class TensorizedPart(enum.Enum):
 
 
 def tensorized(loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: TensorizedPart) -> n.BlockRealize:
-    """Return the block that computes `loop`, inside the loops `around`, with `part` of `intrin`. Raises Illegal."""
+    """Return the block that computes `loop`, inside the loops `around`, with `part` of `intrin`.
+    Raises Illegal."""
     return _Tile(loop, around, intrin, part).call()
 
 

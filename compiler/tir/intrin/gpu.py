@@ -50,8 +50,8 @@ def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_s
 
 
 def tvm_warp_shuffle_xor(mask: Any, value: Any, bits: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """Return the `value` of the thread whose number differs in `bits`. A thread for which that is in a later group of
-    `width` keeps its own."""
+    """Return the `value` of the thread whose number differs in `bits`.
+    A thread for which that is in a later group of `width` keeps its own."""
     return _shuffle("tvm_warp_shuffle_xor", value, bits, width, warp_size, mask)
 
 
@@ -67,11 +67,12 @@ def atomic_add(element: Any, value: Any) -> PrimExpr:
 
 
 def atomic_max(element: Any, value: Any) -> PrimExpr:
-    """Raise the element to `value` if it is less, and return the old element. Machine code has it for integers only."""
+    """Raise the element to `value` if it is less, and return the old element.
+    Machine code has it for integers only."""
     return _atomic("atomic_max", element, value)
 
 
 def atomic_min(element: Any, value: Any) -> PrimExpr:
-    """Lower the element to `value` if it is greater, and return the old element. Machine code has it for integers
-    only."""
+    """Lower the element to `value` if it is greater, and return the old element.
+    Machine code has it for integers only."""
     return _atomic("atomic_min", element, value)

@@ -29,9 +29,9 @@ def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: Span | None =
 
 
 def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None) -> n.Call:
-    """A call of a C function. Kernels are linked with libc and libm only: a module that needs another function is
-    refused when it is loaded. Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" stands for void.
-    """
+    """A call of a C function.
+    Kernels are linked with libc and libm only: a module that needs another function is refused when it is loaded.
+    Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" stands for void."""
     parse_dtype(dtype)
     if not isinstance(func_name, str) or not func_name.isidentifier():
         raise IRError(f"call_extern: {func_name!r} is no name of a C function")
@@ -39,7 +39,7 @@ def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None
 
 
 def call_packed(name: str, *args: Any, span: Span | None = None) -> n.Call:
-    """A call of the registered function `name`, from machine code: with numbers, texts, and buffers as arrays.
+    """Call the registered function `name` from machine code, with numbers, texts, and buffers as arrays.
 
     Its result is an int32, or 0 where it returns nothing. It runs in processes with Python only, which must have
     registered the function themselves.

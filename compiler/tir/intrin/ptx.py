@@ -108,8 +108,9 @@ def ptx_cp_async(
     bytes: int,
     predicate: Any = None,
 ) -> PrimExpr:
-    """Begin to copy 4, 8 or 16 bytes of elements of `dtype` from global to shared memory: done after `ptx_wait_group`.
-    Where a `predicate` does not hold, zeros arrive and nothing is read. Raises IRError for another number."""
+    """Begin to copy 4, 8 or 16 bytes of elements of `dtype` from global to shared memory.
+    The copy is done after `ptx_wait_group`. Where a `predicate` does not hold, zeros arrive and nothing is read.
+    Raises IRError for another number."""
     if bytes not in COPY_BYTES or parse_dtype(dtype).bits < 8:
         raise IRError(f"ptx_cp_async copies 4, 8 or 16 bytes, not {bytes}")
     condition = () if predicate is None else (predicate,)
@@ -122,5 +123,6 @@ def ptx_commit_group() -> PrimExpr:
 
 
 def ptx_wait_group(num: int) -> PrimExpr:
-    """Wait until all but the last `num` groups of the thread have arrived. Other threads need a barrier after that."""
+    """Wait until all but the last `num` groups of the thread have arrived.
+    Other threads need a barrier after that."""
     return _call("ptx_wait_group", "int32", num)

@@ -38,7 +38,8 @@ LIMIT = "tir.ptx_setmaxnreg"
 
 
 def swizzled(element: Any) -> Any:
-    """Where an element of 16 bits lies whose place in plain rows of 128 bytes is `element`; of numpy's arrays, too."""
+    """Return where an element of 16 bits lies that is number `element` in plain rows of 128 bytes.
+    It takes numpy's arrays, too."""
     return element ^ (element >> 6 & 7) << 3
 
 
@@ -47,8 +48,9 @@ def _call(name: str, *args: Any, dtype: str = "int32") -> PrimExpr:
 
 
 def ptx_mbarrier_init(barriers: n.Var, index: Any, count: int) -> PrimExpr:
-    """Make element `index` of shared uint64 memory a barrier whose phases end after `count` arrivals, and after all
-    bytes that were announced. Other threads need `ptx_fence_mbarrier_init` and a barrier of the block after that."""
+    """Make element `index` of shared uint64 memory a barrier whose phases end after `count` arrivals.
+    A phase also waits for all bytes that were announced. Other threads need `ptx_fence_mbarrier_init` and a barrier
+    of the block after that."""
     if not 1 <= count < 1 << 20:
         raise IRError(f"a barrier counts 1 to 2**20 - 1 arrivals, not {count}")
     return _call("ptx_mbarrier_init", barriers, index, count)
@@ -70,13 +72,14 @@ def ptx_mbarrier_arrive_expect_tx(barriers: n.Var, index: Any, bytes: int) -> Pr
 
 
 def ptx_mbarrier_wait_parity(barriers: n.Var, index: Any, parity: Any) -> PrimExpr:
-    """Wait until the phase of that parity is over: phases count from 0. (The one before the first counts as over.)"""
+    """Wait until the phase of that parity is over: phases count from 0.
+    (The one before the first counts as over.)"""
     return _call("ptx_mbarrier_wait_parity", barriers, index, parity)
 
 
 def ptx_fence_proxy_async() -> PrimExpr:
-    """Let products and copies see what this thread stored to shared memory. Other threads' products need a barrier
-    after that."""
+    """Let products and copies see what this thread stored to shared memory.
+    Other threads' products need a barrier after that."""
     return _call("ptx_fence_proxy_async")
 
 
@@ -92,11 +95,12 @@ def ptx_cp_async_bulk_tensor(
     barriers: n.Var,
     index: Any,
 ) -> PrimExpr:
-    """Begin to copy the tile of `box` elements at (row, column) of a matrix of `shape` to shared memory, as swizzled
-    rows of 128 bytes; it arrives at the barrier. What lies outside the matrix is zero.
+    """Begin to copy the tile of `box` elements at (row, column) of a matrix to shared memory.
 
-    One thread calls it for all. The kernel is passed a description of the matrix (a tensor map) in place of
-    `global_ptr`'s address. Raises IRError for another dtype, a box of other rows, or rows that TMA cannot step over.
+    The matrix has `shape` elements. The tile comes as swizzled rows of 128 bytes, and arrives at the barrier. What lies
+    outside the matrix is zero. One thread calls it for all. The kernel is passed a description of the matrix (a tensor
+    map) in place of `global_ptr`'s address. Raises IRError for another dtype, a box of other rows, or rows that TMA
+    cannot step over.
     """
     rows, columns = box
     if dtype not in DTYPES or columns != ROW or not 1 <= rows <= MOST_BOX:
@@ -153,7 +157,8 @@ def ptx_wgmma_commit_group() -> PrimExpr:
 
 
 def ptx_wgmma_wait_group(num: int, accumulator: n.Var, c_offset: Any = 0, count: int = 0) -> PrimExpr:
-    """Wait until all but the last `num` groups are done. `count` sums from `c_offset` on may be read after it."""
+    """Wait until all but the last `num` groups are done.
+    `count` sums from `c_offset` on may be read after it."""
     return _call("ptx_wgmma_wait_group", num, accumulator, c_offset, count)
 
 

@@ -36,8 +36,8 @@ class TensorIntrin:
 
     @staticmethod
     def register(name: str, desc: n.PrimFunc, impl: n.PrimFunc, override: bool = False) -> TensorIntrin:
-        """Make an intrinsic known as `name`. Raises IRError when desc and impl do not fit, or when there is one of
-        that name and `override` is not set."""
+        """Make an intrinsic known as `name`.
+        Raises IRError when desc and impl do not fit, or when there is one of that name and `override` is not set."""
         if name in _REGISTRY and not override:
             raise IRError(f"there is a tensor intrinsic {name!r} already", hint="pass override=True to replace it")
         intrin = _REGISTRY[name] = TensorIntrin(desc, impl)

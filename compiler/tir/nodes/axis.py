@@ -38,7 +38,8 @@ class SizeVar(Var):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IntImm(PrimExpr):
-    """An integer constant. Raises IRError for a dtype that is no integer's, and for a value that it does not hold."""
+    """An integer constant.
+    Raises IRError for a dtype that is no integer's, and for a value that it does not hold."""
 
     dtype: str
     value: int

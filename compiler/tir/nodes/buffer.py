@@ -115,8 +115,8 @@ class Buffer(Printed, Symbol):
         return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes // own))
 
     def steps(self) -> tuple[PrimExpr, ...]:
-        """Return the distance in elements from one index to the next, for each dimension: the strides, or those of a
-        compact layout."""
+        """Return the distance in elements from one index to the next, for each dimension.
+        They are the strides, or those of a compact layout."""
         if self.strides:
             return self.strides
         found: list[PrimExpr] = []

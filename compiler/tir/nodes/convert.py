@@ -80,7 +80,8 @@ def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
 
 
 def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
-    """A number, or integer constant, as a constant of `dtype`. Raises IRError, naming `what`, where it does not fit."""
+    """A number, or integer constant, as a constant of `dtype`.
+    Raises IRError, naming `what`, where it does not fit."""
     given = as_expr(value)
     if dtype != given.dtype and (("float" in given.dtype and "float" not in dtype) or not hasattr(given, "value")):
         raise IRError(f"{what} takes {dtype}, got {given!r} of {given.dtype}", hint=f'convert it: .astype("{dtype}")')
@@ -88,8 +89,9 @@ def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
 
 
 def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
-    """Make a constant. The default dtype is bool for bool, int32 (or int64 if needed) for int, float32 for float, and
-    its own for a numpy number. `span` is ignored; accepted for compatibility with TVM."""
+    """Make a constant.
+    The default dtype is bool for bool, int32 (or int64 if needed) for int, float32 for float, and its own for a
+    numpy number. `span` is ignored; accepted for compatibility with TVM."""
     if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
         return unchecked_int(dtype or "int32", value)  # as nearly all are
     if dtype is None:

@@ -64,7 +64,8 @@ def _bools(node: PrimExpr, operand: PrimExpr) -> str:
 
 
 class NumberOp(BinaryOp):
-    """Arithmetic that has no meaning on bools: their sum is no bool, and machines have no common rule for it."""
+    """Arithmetic that has no meaning on bools.
+    Their sum is no bool, and machines have no common rule for it."""
 
     __slots__ = ()
 
@@ -237,9 +238,10 @@ class Ramp(PrimExpr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shuffle(PrimExpr):
-    """The lanes of `vectors`, one vector after another, in the order of `indices`; one index gives a scalar.
+    """The lanes of `vectors`, one vector after another, in the order of `indices`.
 
-    Raises IRError for vectors of different element dtypes, and for an index that is no constant or no lane.
+    One index gives a scalar. Raises IRError for vectors of different element dtypes, and for an index that is no
+    constant or no lane.
     """
 
     CHILDREN = ("vectors", "indices")
@@ -295,7 +297,7 @@ class Let(PrimExpr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(PrimExpr):
-    """`op` applied to `args`: an intrinsic (`Op`, or its name) or another function of the module (`GlobalVar`)."""
+    """A call of an intrinsic (`Op`, or its name) or another function of the module (`GlobalVar`)."""
 
     CHILDREN = ("args",)
 

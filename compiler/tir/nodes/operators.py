@@ -19,8 +19,8 @@ _build: dict[str, Callable[..., PrimExpr]] = {}
 
 
 def operator(build: F, name: str | None = None) -> F:
-    """Decorate the function that builds the expression of the Python operator `name`, by default the function's own
-    name."""
+    """Decorate the function that builds the expression of the Python operator `name`.
+    By default that is the function's own name."""
     _build[name or build.__name__] = build
     return build
 

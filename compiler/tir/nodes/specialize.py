@@ -20,8 +20,9 @@ Buffers = dict[Buffer, Buffer]
 
 
 def known_vars(params: Sequence[Var], buffer_map: Mapping[Var, Buffer], param_map: Mapping[Var, Any]) -> Vars:
-    """Return the variables that given parameters determine: a scalar by its value, the symbols of a buffer by the shape
-    of the given buffer. Raises IRError where that does not fit."""
+    """Return the variables that given parameters determine.
+    A scalar has its value, the symbols of a buffer come from the shape of the given buffer. Raises IRError where
+    that does not fit."""
     known: Vars = {}
     for param, given in param_map.items():
         if not any(param is own for own in params):

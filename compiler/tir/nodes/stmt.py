@@ -161,7 +161,8 @@ class SeqStmt(Stmt):
         return [*self.seq]
 
     def map_children(self, f: Fn) -> SeqStmt:
-        """Rebuild the sequence, and splice in sequences that now stand in it: each function has exactly one text."""
+        """Rebuild the sequence, and splice in sequences that now stand in it.
+        So each function has exactly one text."""
         parts = tuple([f(stmt) for stmt in self.seq])
         if not any(map(is_not, parts, self.seq)):
             return self

@@ -17,7 +17,8 @@ from compiler.tir.text.parse_expr import TirParser
 
 @dataclass(frozen=True)
 class Macro:
-    """A function under `@T.macro`. Its free names are looked up at its definition if `hygienic`, else at its use."""
+    """A function under `@T.macro`.
+    Its free names are looked up at its definition if `hygienic`, else at its use."""
 
     source: Source
     node: ast.FunctionDef

@@ -18,7 +18,8 @@ _NAMES = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", 
 
 
 def declared(p: TirParser, call: ast.Call, name: str, skip: int = 0, scope: str = "global") -> n.Buffer:
-    """The buffer that a call such as T.Buffer(shape, dtype, ...) declares; its first `skip` arguments are others."""
+    """Return the buffer that a call such as T.Buffer(shape, dtype, ...) declares.
+    Its first `skip` arguments are others."""
     rest = ast.Call(call.func, call.args[skip:], call.keywords)
     args, named = p.arguments(rest)
     return from_arguments(p, call, name, args, named, scope)

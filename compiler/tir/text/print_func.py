@@ -23,13 +23,14 @@ _NAMING_ATTRS = frozenset({"global_symbol", "target", "tir.noalias"})
 
 
 def workload_key(func: PrimFunc) -> str:
-    """Return what `func` computes, as a sha256 hex digest: the same for functions that differ only in the names of
-    variables, buffers, blocks and the function."""
+    """Return what `func` computes, as a sha256 hex digest.
+    It is the same for functions that differ only in the names of variables, buffers, blocks and the function."""
     return hashlib.sha256(nameless_text(func).encode()).hexdigest()
 
 
 def nameless_text(func: PrimFunc) -> str:
-    """A text that is the same for functions that differ only in the names of variables, buffers and blocks."""
+    """Return a text that is the same for functions that differ in names only.
+    The names are those of variables, buffers and blocks."""
     printer = StmtPrinter(Names(anonymous=True))
     attrs = {k: v for k, v in sorted(func.attrs.items()) if k not in _NAMING_ATTRS}
     plain = PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs)

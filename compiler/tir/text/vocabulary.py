@@ -31,7 +31,8 @@ _ITER_TYPES = {"".join(word.capitalize() for word in kind.name.split("_")): kind
 
 @dataclass(frozen=True)
 class TypeName:
-    """`T.float32`: a dtype as an annotation; called, a constant, a conversion or (without a value) a variable."""
+    """`T.float32`: a dtype as an annotation.
+    Called, it is a constant, a conversion or (without a value) a variable."""
 
     dtype: str
 

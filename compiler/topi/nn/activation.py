@@ -32,7 +32,8 @@ def leaky_relu(x: Tensor, alpha: float) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """x where positive, else x times its channel's slope. Raises IRError unless `slope` has the size of `axis`."""
+    """x where positive, else x times its channel's slope.
+    Raises IRError unless `slope` has the size of `axis`."""
     dim = _channel("prelu", x, axis, slope)
 
     def value(*i: Var) -> PrimExpr:

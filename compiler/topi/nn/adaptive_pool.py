@@ -16,9 +16,10 @@ from compiler.topi.nn.pool import global_pool, spatial_dims
 
 
 def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling to `output_size` (height, width): output i reads from floor(i * in / out) to ceil((i + 1) * in / out).
+    """Pool to `output_size` (height, width).
 
-    `pool_type` is "max" or "avg". Raises IRError when the layout does not fit.
+    Output i reads from floor(i * in / out) to ceil((i + 1) * in / out). `pool_type` is "max" or "avg". Raises IRError
+    when the layout does not fit.
     """
     return _adaptive("adaptive_pool", data, output_size, pool_type, layout)
 

@@ -56,7 +56,8 @@ def group_conv2d_nchw(
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """`conv2d_nchw` where the K filters (K, C / groups, R, S) and the C channels are in `groups` that do not mix."""
+    """Return `conv2d_nchw` with filters (K, C / groups, R, S), where channels are in `groups`.
+    The groups do not mix."""
     return _conv("group_conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), groups, out_dtype)
 
 
@@ -71,9 +72,10 @@ def conv2d(
     out_dtype: str | None = None,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution in `data_layout` NCHW, NHWC or HWCN, with a kernel in `kernel_layout` (OIHW for NCHW, else HWIO).
+    """Convolve in `data_layout` NCHW, NHWC or HWCN.
 
-    Raises IRError on another layout, or when shapes do not fit.
+    The kernel is in `kernel_layout` (OIHW for NCHW, else HWIO). Raises IRError on another layout, or when shapes do not
+    fit.
     """
     kernel_names = kernel_layout or {"NCHW": "OIHW"}.get(data_layout, "HWIO")
     name = f"{'group_' if groups != 1 else ''}conv2d_{data_layout.lower()}"
@@ -197,7 +199,7 @@ def depthwise_conv2d_nhwc(
     kernel_layout: str = "HWOI",
     out_dtype: str | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d_nchw` of `data` (N, H, W, C) with `kernel` (R, S, C, M), giving (N, OH, OW, C * M)."""
+    """Return `depthwise_conv2d_nchw` of `data` (N, H, W, C) and `kernel` (R, S, C, M): (N, OH, OW, C * M)."""
     layouts, window = ("NHWC", kernel_layout), (stride, padding, dilation)
     return _depthwise("depthwise_conv2d_nhwc", data, kernel, layouts, window, out_dtype)
 

@@ -205,12 +205,12 @@ def batch_norm(
     training: bool | None = None,
     momentum: float | None = None,
 ) -> list[Tensor]:
-    """Inference: [(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, moving_mean, moving_var].
+    """Normalise with moving statistics: [(data - mean) / sqrt(var + epsilon) * gamma + beta, mean, var].
 
-    The four vectors have the size of dimension `axis` (1 unless given); `epsilon` is 1e-5 unless given; without
-    `scale` or `center` gamma or beta is left out. In `training` the data's own mean and variance take the place of
-    the moving ones, which come back as (1 - momentum) * moving + momentum * own; `momentum` is 0.1 unless given.
-    Raises IRError when shapes do not fit.
+    They are `moving_mean` and `moving_var`: this is inference. The four vectors have the size of dimension `axis` (1
+    unless given); `epsilon` is 1e-5 unless given; without `scale` or `center` gamma or beta is left out. In `training`
+    the data's own mean and variance take the place of the moving ones, which come back as (1 - momentum) * moving +
+    momentum * own; `momentum` is 0.1 unless given. Raises IRError when shapes do not fit.
     """
     (dim,) = normal_axes("batch_norm", 1 if axis is None else axis, data.ndim)
     for tensor in (gamma, beta, moving_mean, moving_var):

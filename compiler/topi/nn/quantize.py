@@ -40,7 +40,8 @@ def quantize(
 def dequantize(
     data: Tensor, input_scale: Tensor, input_zero_point: Tensor, axis: int = -1, out_dtype: str = "float32"
 ) -> Tensor:
-    """(data - zero point) * scale as `out_dtype`. Scale and zero point are one number, or one a slice along `axis`."""
+    """(data - zero point) * scale as `out_dtype`.
+    Scale and zero point are one number, or one a slice along `axis`."""
     op = "dequantize"
     check_dtype(out_dtype, op)
     if not is_float(out_dtype):

@@ -26,8 +26,9 @@ def flatten(data: Tensor) -> Tensor:
 def upsampling(
     data: Tensor, scale_h: int, scale_w: int, layout: str = "NCHW", method: str = "nearest_neighbor"
 ) -> Tensor:
-    """Each pixel `scale_h` times down and `scale_w` times across. `layout` is NCHW or NHWC; the nearest neighbour is
-    the one method. Raises IRError on another, and on scales that are not positive integers."""
+    """Each pixel `scale_h` times down and `scale_w` times across.
+    `layout` is NCHW or NHWC; the nearest neighbour is the one method. Raises IRError on another, and on scales that
+    are not positive integers."""
     if layout not in ("NCHW", "NHWC") or method != "nearest_neighbor" or data.ndim != 4:
         raise IRError(f"upsampling of {shape_text(data.shape)} in {layout!r} by {method!r}" + here())
     if any(not isinstance(s, int) or s < 1 for s in (scale_h, scale_w)):
@@ -84,9 +85,9 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
 
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
-    """Pixels as channels: (N, C, H * b, W * b) becomes (N, b * b * C, H, W), the inverse of DCR `depth_to_space`.
+    """Put pixels into channels: (N, C, H * b, W * b) becomes (N, b * b * C, H, W).
 
-    Raises IRError when b does not divide height and width.
+    It is the inverse of DCR `depth_to_space`. Raises IRError when b does not divide height and width.
     """
     b = _block("space_to_depth", block_size)
     need_one_of("space_to_depth", "layout", layout, ("NCHW", "NHWC"))
@@ -115,7 +116,8 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
 
 
 def pixel_shuffle(data: Tensor, upscale_factor: int, name: str = "PixelShuffle") -> Tensor:
-    """(..., C * r * r, H, W) becomes (..., C, H * r, W * r), the block the fast part of the channel number."""
+    """Turn (..., C * r * r, H, W) into (..., C, H * r, W * r).
+    The block is the fast part of the channel number."""
     r = _block("pixel_shuffle", upscale_factor)
     if data.ndim < 3:
         raise refusal("pixel_shuffle", f"{data.name!r} {shape_text(data.shape)} needs at least 3 dimensions")
@@ -138,9 +140,10 @@ def space_to_batch_nd(
     pad_after: Sequence[int],
     pad_value: float = 0.0,
 ) -> Tensor:
-    """Pixels as images: each of the dimensions behind the first is padded, and its part of b goes to the batch.
+    """Put pixels into images.
 
-    Raises IRError when a block does not divide its padded dimension.
+    Each of the dimensions behind the first is padded, and its part of b goes to the batch. Raises IRError when a block
+    does not divide its padded dimension.
     """
     blocks = [_block("space_to_batch_nd", b) for b in block_shape]
     count = len(blocks)

@@ -51,7 +51,8 @@ def elementwise(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def share(stage: Stage, axes: list[IterVar], rows: int) -> IterVar:
-    """Run `axes`, fused, in parallel, up to `rows` iterations at a time. Returns the loop of one iteration."""
+    """Run `axes`, fused, in parallel, up to `rows` iterations at a time.
+    Returns the loop of one iteration."""
     known = extent(axes) if all(axis.dom is not None for axis in axes) else None
     if known is not None:  # equal shares ask no questions
         rows = max(part for part in range(1, rows + 1) if known % part == 0)
@@ -65,7 +66,8 @@ def share(stage: Stage, axes: list[IterVar], rows: int) -> IterVar:
 
 
 def reduction(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """One reduction, computed in full: along memory or across it, in parallel over results or over what is summed."""
+    """Schedule one reduction, computed in full: along memory or across it.
+    It is parallel over results or over what is summed."""
     op = schedule[tensor].op
     assert isinstance(op, ComputeOp)
     results, work = extent(op.axis), extent(op.reduce_axis)
@@ -96,8 +98,9 @@ def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tenso
 def along_memory(
     schedule: Schedule, tensor: Tensor, target: Target, where: tuple[Stage, IterVar] | None = None
 ) -> Stage | None:
-    """Keep each sum in several vectors until its end, and then in one. `where` is the loop to compute at; without one
-    the results are shared among threads. Returns the stage of the several vectors, if there are any."""
+    """Keep each sum in several vectors until its end, and then in one.
+    `where` is the loop to compute at; without one the results are shared among threads. Returns the stage of the
+    several vectors, if there are any."""
     stage = schedule[tensor]
     size, width = extent(stage.op.reduce_axis[-1:]), lanes(target, tensor.dtype)
     work = extent([*stage.op.axis, *stage.op.reduce_axis])
@@ -153,8 +156,9 @@ def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A row at a time. What `tensor`'s rows need (their sums, their exponentials) is computed row by row, so that a row
-    is read from memory once and from the cache after that. What is not made of rows is computed tensor by tensor."""
+    """A row at a time.
+    What `tensor`'s rows need (their sums, their exponentials) is computed row by row, so that a row is read from
+    memory once and from the cache after that. What is not made of rows is computed tensor by tensor."""
     stage = schedule[tensor]
     producers = [op for op in computed(schedule) if op is not stage.op]
     sums = [op for op in producers if op.reduction is not None]
@@ -214,8 +218,8 @@ def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) 
 
 
 def product(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A sum of products whose neighbours are neighbours in memory, such as a convolution. A few rows of a vector of
-    sums stay in registers while all that they sum is gone through."""
+    """A sum of products whose neighbours are neighbours in memory, such as a convolution.
+    A few rows of a vector of sums stay in registers while all that they sum is gone through."""
     op = schedule[tensor].op
     assert isinstance(op, ComputeOp)
     width = lanes(target, tensor.dtype)

@@ -12,7 +12,8 @@ from compiler.topi.schedules.scheduling import arguments, inline_elementwise, st
 
 
 def default_schedule(outs: Any, auto_inline: bool = False) -> Schedule:
-    """The loops as written; with `auto_inline`, what is no reduction and no output is computed where it is read."""
+    """Schedule the loops as written.
+    With `auto_inline`, what is no reduction and no output is computed where it is read."""
     _, schedule = start("default_schedule", [outs])
     if auto_inline:
         inline_elementwise(schedule)

@@ -22,7 +22,8 @@ FEW = 32  # results; to reduce into as few takes all the threads that there can 
 
 
 def bind_elements(stage: Stage, axes: Sequence[IterVar], target: Target) -> None:
-    """A thread an element; four (16 bytes of them) where they divide evenly and there is work for many blocks."""
+    """Bind a thread to an element, or to four.
+    Four (16 bytes of them) where they divide evenly and there is work for many blocks."""
     threads = int(target.get("max_num_threads", THREADS))
     size, lanes = extent(axes), lanes_of(stage.op.output(0))
     fused = stage.fuse(*axes)
@@ -88,8 +89,8 @@ def cooperating(axes: Sequence[IterVar], target: Target, many: bool) -> int:
 
 
 def reduction(schedule: Schedule, op: ComputeOp, target: Target) -> None:
-    """A block for each result where neighbours in memory belong to one; else a thread for each result, whose
-    neighbours read neighbours."""
+    """Bind a block to each result where neighbours in memory belong to one; else a thread to each.
+    Neighbours of such threads read neighbours."""
     stage = schedule[op]
     alone = op.reduction is not None and len(op.reduction.source) > 1  # threads do not combine pairs such as argmax's
     if not op.axis and alone:
@@ -112,8 +113,8 @@ def _bind_reduced(stage: Stage, op: ComputeOp, threads: int) -> None:
 
 
 def rows(schedule: Schedule, out: Tensor, target: Target) -> bool:
-    """Operators that normalise the last dimension: a block a row, its sums and maxima in shared memory. False, with
-    nothing done, where the reductions are of another shape."""
+    """Operators that normalise the last dimension: a block a row, its sums and maxima in shared memory.
+    False, with nothing done, where the reductions are of another shape."""
     ops = computed(schedule)
     reduced = [op for op in ops if op.reduction is not None]
     main = out.op
@@ -139,7 +140,8 @@ def rows(schedule: Schedule, out: Tensor, target: Target) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's tile of a matrix product: `m` x `n` results, `k` summed at a time; `rows` x `columns` of a thread."""
+    """A block's tile of a matrix product: `m` x `n` results, `k` summed at a time.
+    A thread has `rows` x `columns` of them."""
 
     m: int
     n: int
@@ -169,8 +171,9 @@ def tile_for(m: int | None, n: int | None, batch: int) -> Tile:
 
 
 def product(schedule: Schedule, op: ComputeOp, out: ComputeOp, target: Target) -> None:
-    """A matrix product `op`, its last two dimensions rows and columns: tiles of both inputs in shared memory, a tile of
-    the result in each thread's registers. `out` is `op` or what is computed of its results, element by element."""
+    """Schedule a matrix product `op`, its last two dimensions rows and columns.
+    Tiles of both inputs lie in shared memory, a tile of the result in each thread's registers. `out` is `op` or what
+    is computed of its results, element by element."""
     sizes = [extent([axis]) for axis in op.axis]
     batch = math.prod(size or 1 for size in sizes[:-2])
     tile = tile_for(sizes[-2], sizes[-1], batch)
@@ -214,8 +217,8 @@ def _divides(tile: Tile, m: int | None, n: int | None, k: int | None) -> bool:
 
 
 def fetch(stage: Stage, tile: Tile, lanes: int) -> None:
-    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours. Each takes up to
-    `lanes` elements at once, as far as there are as many for each thread."""
+    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours.
+    Each takes up to `lanes` elements at once, as far as there are as many for each thread."""
     rows, columns = tile.threads
     each = min(tile.m, tile.n) * tile.k // (rows * columns)
     while lanes > 1 and (each % lanes or tile.k % lanes):

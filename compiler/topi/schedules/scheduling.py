@@ -18,9 +18,9 @@ from compiler.tir.nodes import IterVar, PrimExpr, ProducerLoad, Var
 
 
 def arguments(what: str, given: Sequence[Any]) -> tuple[Target, list[Tensor]]:
-    """`(outs)` or `(target, outs)` as a target (the current one, or llvm, unless given) and a list of tensors.
+    """Return `(outs)` or `(target, outs)` as a target and a list of tensors.
 
-    Raises ScheduleError when `outs` is not a tensor or some.
+    The target is the current one, or llvm, unless given. Raises ScheduleError when `outs` is not a tensor or some.
     """
     if len(given) not in (1, 2):
         raise ScheduleError(f"{what} takes (outs) or (target, outs), got {len(given)} arguments" + here())
@@ -65,7 +65,8 @@ Build = Callable[[Schedule, Target], None]
 
 
 def named(name: str, build: Build, what: str) -> Callable[..., Schedule]:
-    """The schedule function `name` of a kind of target; `build` schedules for it, `what` begins the docstring."""
+    """Return the schedule function `name` of a kind of target.
+    `build` schedules for it, `what` begins the docstring."""
 
     def make(*args: Any) -> Schedule:
         target, schedule = start(name, args)
@@ -80,8 +81,9 @@ def named(name: str, build: Build, what: str) -> Callable[..., Schedule]:
 
 
 def reduces_along_memory(op: ComputeOp) -> bool:
-    """Whether the innermost reduction axis alone moves along the last dimension of all that it moves along, so that
-    neighbours in memory belong to one sum. (In a convolution, neighbouring sums share them.)"""
+    """Return whether the innermost reduction axis alone moves along the last dimension.
+    That is the last dimension of all that it moves along, so that neighbours in memory belong to one sum. (In a
+    convolution, neighbouring sums share them.)"""
     reduction = op.reduction
     assert reduction is not None
     innermost, results = op.reduce_axis[-1].var, [axis.var for axis in op.axis]

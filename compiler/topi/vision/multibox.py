@@ -22,11 +22,12 @@ def multibox_transform_loc(
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
     keep_background: bool = False,
 ) -> list[Tensor]:
-    """The boxes that `loc_pred` moves `anchor` to, and their scores: [boxes (batch, n, 4), scores (batch, classes, n)].
+    """Return the boxes that `loc_pred` moves `anchor` to, and their scores.
 
-    `cls_prob` is (batch, classes, n), `loc_pred` (batch, 4 n) holds moves of middle and size, `anchor` (1, n, 4)
-    corners: left, top, right, bottom. Scores below `threshold` become 0, and so do those of class 0 unless
-    `keep_background`; with `clip` boxes stay within 0 and 1. Raises IRError when shapes do not fit.
+    The result is [boxes (batch, n, 4), scores (batch, classes, n)]. `cls_prob` is (batch, classes, n), `loc_pred`
+    (batch, 4 n) holds moves of middle and size, `anchor` (1, n, 4) corners: left, top, right, bottom. Scores below
+    `threshold` become 0, and so do those of class 0 unless `keep_background`; with `clip` boxes stay within 0 and 1.
+    Raises IRError when shapes do not fit.
     """
     op = "multibox_transform_loc"
     need_floats(op, cls_prob, loc_pred, anchor)

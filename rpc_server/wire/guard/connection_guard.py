@@ -241,8 +241,8 @@ class ConnectionGuard:
     # --- messages -----------------------------------------------------------------------------------------
 
     def heard(self, conn: bytes, first: zmq.Frame, frames: Sequence[zmq.Frame]) -> Peer | None:
-        """A message came on `conn`: `first`, which ZeroMQ puts before it, and its frames. None: the connection is
-        gone."""
+        """A message came on `conn`: `first`, which ZeroMQ puts before it, and its frames.
+        None: the connection is gone."""
         peer = self._by_conn.get(conn)
         if peer is None:
             peer = self._introduce(conn, first)
@@ -326,8 +326,8 @@ class ConnectionGuard:
                 self.cut(peer, "too many messages that make no sense")
 
     def refuse_long(self, conn: bytes, over: int) -> None:
-        """A message had `over` frames more than any may have: raises ProtocolError, and ends the connection if they
-        were very many."""
+        """Raise ProtocolError for a message that had `over` frames more than any may have.
+        If they were very many it ends the connection."""
         if over > _FRAMES_OVER:
             self.drop(conn, f"a message of {over} frames more than any has")
         raise ProtocolError(f"a message has {over} frames more than any of this protocol")
@@ -450,8 +450,8 @@ class ConnectionGuard:
             self.cut(peer, why)
 
     def cut(self, peer: Peer, why: str) -> None:
-        """Shut a connection's socket down, if it is still the one that was accepted. The monitor tells when libzmq has
-        noticed; then it is forgotten."""
+        """Shut a connection's socket down, if it is still the one that was accepted.
+        The monitor tells when libzmq has noticed; then it is forgotten."""
         self._strangers.pop(peer, None)
         if (sock := open_again(peer.fd, peer.inode)) is not None:
             with contextlib.suppress(OSError):

@@ -51,7 +51,8 @@ def identify(fd: int) -> tuple[int, str] | None:
 
 
 def bytes_of(fd: int) -> tuple[int, int] | None:
-    """Bytes that the other end has acknowledged, and bytes that came from it; None where that cannot be known."""
+    """Return the bytes that the other end has acknowledged, and those that came from it.
+    None where that cannot be known."""
     try:
         sock = handle_on(fd)
     except OSError:

@@ -95,8 +95,8 @@ _CREDIT_END = _if_any_bit(_HALF, 1, 0) + _return(0) + _return(_WHOLE)  # before 
 
 
 def prepare_listener(sock: SocketType) -> bool:
-    """Call before a socket listens, so that `first_number` is known of its connections, and big packets wait until they
-    have been given a filter. False where the kernel cannot."""
+    """Prepare a socket before it listens, so that `first_number` is known of its connections.
+    Big packets then wait until they have been given a filter. False where the kernel cannot."""
     try:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_SAVE_SYN, 1)
     except OSError:
@@ -105,8 +105,8 @@ def prepare_listener(sock: SocketType) -> bool:
 
 
 def refuse_from(listener: int, addresses: Collection[str]) -> bool:
-    """Drop what `addresses`, the first MOST of them, send to the listening socket with descriptor `listener`, and
-    nobody else's any more. False where the kernel cannot."""
+    """Drop what `addresses`, the first MOST of them, send to the listening socket.
+    `listener` is its descriptor. What was dropped from others before comes in again. False where the kernel cannot."""
     try:
         sock = socket.socket(fileno=listener)
     except OSError:
@@ -118,8 +118,9 @@ def refuse_from(listener: int, addresses: Collection[str]) -> bool:
 
 
 def first_number(sock: SocketType) -> int | None:
-    """The number that the first byte of an accepted connection has in TCP's headers. None where it cannot be known:
-    `prepare_listener` was not called, or the kernel answered the first packet from memory (SYN cookies)."""
+    """The number that the first byte of an accepted connection has in TCP's headers.
+    None where it cannot be known: `prepare_listener` was not called, or the kernel answered the first packet from
+    memory (SYN cookies)."""
     try:
         packet = sock.getsockopt(socket.IPPROTO_TCP, _TCP_SAVED_SYN, 512)
     except OSError:
@@ -134,8 +135,8 @@ def first_number(sock: SocketType) -> int | None:
 
 
 def let_in(sock: SocketType, first: int, size: int) -> bool:
-    """Have the kernel take in the first `size` bytes of a connection, and drop packets that begin behind those. `first`
-    is its `first_number`. False where the kernel cannot."""
+    """Have the kernel take in the first `size` bytes of a connection, and drop packets behind those.
+    `first` is its `first_number`. False where the kernel cannot."""
     return _attach(sock, credit_program(first + size))
 
 
@@ -145,8 +146,8 @@ def credit_program(end: int) -> bytes:
 
 
 def listener_program(addresses: Collection[str]) -> bytes:
-    """A BPF program that drops packets from these addresses, and big packets from any. Texts that are no addresses are
-    ignored."""
+    """A BPF program that drops packets from these addresses, and big packets from any.
+    Texts that are no addresses are ignored."""
     found = [ipaddress.ip_address(text) for text in map(_numeric, addresses) if text]
     code: list[bytes] = []
     for address in found:
@@ -187,9 +188,10 @@ def _numeric(text: str) -> str:
 
 
 def handle_on(fd: int) -> SocketType:
-    """A socket that owns the descriptor. Making a `socket.socket` would take longer than the calls that are made on it.
+    """A socket that owns the descriptor.
 
-    The family is given, as Python would ask the kernel for it; IPv6, whose addresses are longest, serves for all.
+    Making a `socket.socket` would take longer than the calls that are made on it. The family is given, as Python would
+    ask the kernel for it; IPv6, whose addresses are longest, serves for all.
     """
     return SocketType(socket.AF_INET6, socket.SOCK_STREAM, 0, fd)
 

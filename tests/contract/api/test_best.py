@@ -11,20 +11,14 @@ import pytest
 
 from rpc_server.errors import ConnectError
 from tests.kit import patient_http
-from tests.kit.records.seed import TARGET, XEON, ZEN3, FakeTracker, Seeded, seed
+from tests.kit.records.seed import TARGET, XEON, ZEN3, FakeTracker, Seeded
 from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path_factory.mktemp("api") / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
+def store(seeded_store_of_module: RecordStore) -> RecordStore:
+    return seeded_store_of_module
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit import patient_http
 from tests.kit.places import DOCS
-from tests.kit.records.seed import TARGET, FakeTracker, Seeded, seed
+from tests.kit.records.seed import TARGET, FakeTracker, Seeded
 from tests.kit.web import FakeLauncher, running_app
 from tuner.records.store import RecordStore
 from webui.api import events
@@ -22,14 +22,8 @@ DOC = (DOCS / "rest-api.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path_factory.mktemp("docs") / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
+def store(seeded_store_of_module: RecordStore) -> RecordStore:
+    return seeded_store_of_module
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import get_args
 import httpx
 import pytest
 
-from tests.kit.records.seed import FakeTracker, Seeded, seed
+from tests.kit.records.seed import FakeTracker, Seeded
 from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 from webui.export import as_csv
@@ -18,14 +18,8 @@ from webui.export_tables import Table
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path_factory.mktemp("export") / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
+def store(seeded_store_of_module: RecordStore) -> RecordStore:
+    return seeded_store_of_module
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ class Lab:
         cost = scale * (1.0 + 1.0 / number)
         return NewTrial(
             task_id=task, device_id=device, digest=digest, trace=trace, samples=(cost, cost * 1.25, cost * 0.875),
-            verified=True, noise=("load",), build_s=0.25, measure_s=0.5, environment={"load1": 0.5},
+            verified=True, noise=("load",), build_s=0.25, measure_s=0.5, environment={"load_1m": 0.5},
             measured_by="lease-1", started_at=when, finished_at=when,
         )  # fmt: skip
 

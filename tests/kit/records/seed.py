@@ -301,7 +301,7 @@ def next_trial(
         build_s=rng.uniform(0.06, 0.14),
         measure_s=rng.uniform(0.1, 0.5),
         environment={
-            "load1": round(rng.uniform(0.4, 1.6), 2),
+            "load_1m": round(rng.uniform(0.4, 1.6), 2),
             "temperature": 58.0 + number % 7,
             "expected_s": flops / speed * math.exp(0.3 * math.sin(1.7 * number)),
         },

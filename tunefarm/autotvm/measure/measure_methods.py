@@ -40,6 +40,7 @@ class RPCRunner(WithOwnKeys, _methods.RPCRunner):
 def request_remote(
     device_key: str, host: str | None = None, port: int | str | None = None, priority: int = 1, timeout: float = 60
 ) -> RPCSession:
-    """Return a session on a device of the tracker at `host`:`port`, with this machine's keys, for `timeout` seconds."""
+    """Return a session on a device of the tracker at `host`:`port`, for `timeout` seconds.
+    It uses this machine's keys."""
     keys = KeyRing(settings.load().keys_folder)
     return _request_remote(device_key, host, port, priority, timeout, keys=keys)

@@ -65,7 +65,8 @@ _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
 @click.group(cls=CommandGroup, epilog=_EPILOG)
 def bench() -> None:
-    """Benchmark devices with suites of kernels and models, keep the history, and say when a kernel became slower."""
+    """Benchmark devices with suites of kernels and models, and say when a kernel became slower.
+    The history is kept."""
 
 
 @bench.command(epilog=_example("suites --json"))
@@ -100,8 +101,9 @@ def suites(as_json_: bool) -> None:
 @_JSON
 @click.pass_obj
 def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_: bool, **given: Any) -> None:
-    """Run SUITE (a name, or a TOML file) on devices: those of the tracker that match --devices, the servers given
-    with --device, or this machine."""
+    """Run SUITE on devices of the tracker, servers, or this machine.
+    SUITE is a name, or a TOML file. Devices are those of the tracker that match --devices, the servers given with
+    --device, or this machine."""
     found = find_suite(suite)
     hooks.name_answer(hooks.SCHEDULES, "tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
     _check_report(given["report"])

@@ -63,8 +63,8 @@ def failed(subject: str, about: str, error: TunefarmError) -> Diagnosis:
 def examine_server(
     host: str, port: int, keys: KeyRing, token: str = "", server_key: str = "", device: str = ""
 ) -> Iterator[Diagnosis]:
-    """Findings about a box, as they come: what it says of itself, then a session with a kernel. They are about the
-    `device`, if one is named: boxes behind a relay have one address."""
+    """Findings about a box, as they come: what it says of itself, then a session with a kernel.
+    They are about the `device`, if one is named: boxes behind a relay have one address."""
     shown = shown_address(host, port)
     name = device or shown
     try:

@@ -126,9 +126,10 @@ Examples:
 @click.option("--remove", is_flag=True, help="Remove the group: its clients get no devices.")
 @click.pass_obj
 def group(settings: Settings, name: str, expr: str | None, remove: bool) -> None:
-    """Say which devices the clients of group NAME may ask for: those that match EXPR. Running trackers notice at once.
+    """Say which devices the clients of group NAME may ask for: those that match EXPR.
 
-    EXPR is what `--key` of `tunefarm tune` takes; it is added to whatever a client of the group asks for.
+    Running trackers notice at once. EXPR is what `--key` of `tunefarm tune` takes; it is added to whatever a client of
+    the group asks for.
     """
     if remove == (expr is not None):
         raise click.UsageError("give the devices, or --remove")
@@ -155,7 +156,8 @@ def revoke(settings: Settings, who: str) -> None:
 @click.argument("key")
 @click.pass_obj
 def trust(settings: Settings, where: str, key: str) -> None:
-    """Expect this public key from the server or tracker at an address; connections to it are encrypted then."""
+    """Expect this public key from the server or tracker at an address.
+    Connections to it are encrypted then."""
     host, port = address(where, "HOST:PORT")
     KeyRing(settings.keys_folder).trust(f"{host}:{port}", key)
     click.echo(f"{host}:{port} is expected to hold {key}")

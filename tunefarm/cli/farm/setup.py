@@ -29,8 +29,8 @@ SERVER_PORT = 9091
 
 @dataclass(frozen=True)
 class FarmPlan:
-    """A farm that is to be: its folder, the host by which others reach it, who looks after it, and its database. `box`
-    is the name under which this machine's CPU is lent, "" for not at all. Services run as `user`."""
+    """A farm that is to be: its folder, the host by which others reach it, its user, and its database.
+    `box` is the name under which this machine's CPU is lent, "" for not at all. Services run as `user`."""
 
     folder: Path
     address: str
@@ -60,7 +60,8 @@ class FarmPlan:
 
 @dataclass(frozen=True)
 class SetupStep:
-    """One thing a farm needs. `state` is made, kept, or differs: it is there, and not as this plan would make it."""
+    """One thing a farm needs.
+    `state` is made, kept, or differs: it is there, and not as this plan would make it."""
 
     what: str
     state: str

@@ -8,8 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Service:
-    """A process of the farm: `command` runs tunefarm, `words` follow it. `keys` is its folder of keys, `environment` a
-    file of variables. `folder` is the farm's, which it may write to. `sessions`: it runs kernels of clients."""
+    """A process of the farm: `command` runs tunefarm, `words` follow it.
+    `keys` is its folder of keys, `environment` a file of variables. `folder` is the farm's, which it may write to.
+    `sessions`: it runs kernels of clients."""
 
     unit: str
     description: str

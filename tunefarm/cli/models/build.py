@@ -36,7 +36,7 @@ RTOL, ATOL = 1e-3, 1e-4
 
 @dataclass(frozen=True)
 class ModelBuildRow:
-    """A kernel of a model, what config it was built with, and what it takes of a run in seconds; None: not run."""
+    """A kernel of a model, its config, and the seconds that it takes of a run (None: not run)."""
 
     kernel: ModelKernel
     reply: BestReply
@@ -51,7 +51,7 @@ class ModelBuildRow:
 
 @dataclass(frozen=True)
 class BuiltSizes:
-    """A kernel whose sizes only a call tells, the record that it was built with, and what it takes of a run."""
+    """A kernel whose sizes only a call tells, the record it was built with, and what it takes of a run."""
 
     family: ModelFamily
     record: FamilyRecord | None

@@ -19,7 +19,8 @@ PEERS = ("onnxruntime", "reference")
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one tensor is from what it should be: the largest difference, and that as a part of the largest value."""
+    """How far one tensor is from what it should be: the largest difference, also relative.
+    The relative one is a part of the largest value."""
 
     name: str
     absolute: float
@@ -39,7 +40,8 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class Compared:
-    """Results beside another program's. `first` is the first operator that differs, where one was looked for."""
+    """Results beside another program's.
+    `first` is the first operator that differs, where one was looked for."""
 
     differences: tuple[Difference, ...] = ()
     first: FirstDifference | None = None
@@ -137,11 +139,11 @@ def _onnxruntime(path: Path, content: str | bytes, inputs: Mapping[str, AnyArray
 def first_difference(
     path: Path, sizes: Mapping[str, int], inputs: Mapping[str, AnyArray], rtol: float, atol: float, run: RunModel
 ) -> FirstDifference | None:
-    """The first operator of an ONNX model, in order of computation, whose result differs from onnxruntime's.
+    """Return the first operator of an ONNX model whose result differs from onnxruntime's.
 
-    First all tensors are results, so that no operator is fused. Where all of them agree, the model is cut off at one
-    tensor after the other, halving what is left: what differs then is fused, or built with a config. None: nothing
-    that the model was cut off at differs.
+    It is the first in order of computation. First all tensors are results, so that no operator is fused. Where all of
+    them agree, the model is cut off at one tensor after the other, halving what is left: what differs then is fused, or
+    built with a config. None: nothing that the model was cut off at differs.
     """
     from compiler.frontend.onnx.from_onnx import import_model  # loads onnx
     from compiler.frontend.onnx.taps import Tap, TappedModel

@@ -62,7 +62,8 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
 
 
 def kernel_of(call: Mapping[str, Any]) -> str:
-    """Return the name of the kernel that a profile's call is of, also where its weights are packed ahead of time."""
+    """Return the kernel that a profile's call is of, also where its weights are packed ahead of time.
+    It is given by name."""
     return str(call["Name"]).removesuffix(PREPACKED)
 
 
@@ -100,7 +101,8 @@ def shares_of(
 
 
 def tuned_share(shares: Sequence[KernelShare], known: Mapping[str, BestReply]) -> float | None:
-    """Return what part of the kernels' time is that of kernels with configs of their own; None without a profile."""
+    """Return what part of the kernels' time is that of kernels with configs of their own.
+    None without a profile."""
     whole = sum(share.seconds for share in shares)
     if not whole:
         return None

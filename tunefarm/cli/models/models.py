@@ -37,7 +37,7 @@ Examples:
 
 @click.group(cls=CommandGroup, epilog=_EPILOG)
 def models() -> None:
-    """List the models that were tuned, run or registered, and show how well they are tuned and how long they take."""
+    """List models that were tuned, run or registered, how well they are tuned and how long they take."""
 
 
 @models.command("list", epilog="\b\nExamples:\n  tunefarm models list\n  tunefarm models list --json | jq '.[].name'")

@@ -65,7 +65,8 @@ def keep(
     is_here: bool = True,
     drawn: Mapping[str, float] = MappingProxyType({}),
 ) -> int:
-    """Keep an end-to-end measurement, with the profile of a run; returns its id. `drawn`: power, energy and clock."""
+    """Keep an end-to-end measurement, with the profile of a run; returns its id.
+    `drawn`: power, energy and clock."""
     shares = shares_of(report, kernels, known) if report is not None else ()
     row = store.devices.upsert(device_row(device))
     return store.models.add_time(

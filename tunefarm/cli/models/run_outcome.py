@@ -23,10 +23,11 @@ from tuner.number_text import duration
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of a model's run. Times are in seconds, `drawn` has watts, joules and the mean clock where known.
+    """The outcome of a model's run.
 
-    `model` is what the user named, `name` what it is called in the record store. `origin` says what an artifact was
-    built from. `recorded` is the number of the stored time.
+    Times are in seconds, `drawn` has watts, joules and the mean clock where known. `model` is what the user named,
+    `name` what it is called in the record store. `origin` says what an artifact was built from. `recorded` is the
+    number of the stored time.
     """
 
     model: str

@@ -151,13 +151,14 @@ class _Build(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
-    """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
+    """Build WORKLOADs or a model with the best configs the web app knows.
 
-    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. It may also be the name or key of a kernel
-    that the web app has records of, if its file is in this folder and unchanged. Kernels in C are compiled with the
-    values of their best config, or of their reference. A family (dense:M,3072,768, or a kernel with `shapes`) becomes
-    one artifact. A model is an ONNX file, what torch.export.save wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a
-    module of graphs: all of it becomes one artifact, which `tunefarm run` runs.
+    Report hit, near, as written or untuned. A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. It
+    may also be the name or key of a kernel that the web app has records of, if its file is in this folder and
+    unchanged. Kernels in C are compiled with the values of their best config, or of their reference. A family
+    (dense:M,3072,768, or a kernel with `shapes`) becomes one artifact. A model is an ONNX file, what torch.export.save
+    wrote (.pt2), torchvision:NAME, or FILE.py:NAME of a module of graphs: all of it becomes one artifact, which
+    `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """

@@ -31,7 +31,8 @@ def write_each(artifact: Artifact, name: str, out: Path, formats: Sequence[str])
 
 
 def write_library(artifacts: Sequence[Artifact], name: str, out: Path, formats: Sequence[str]) -> tuple[Path, ...]:
-    """Write one file with all kernels in each of the formats; the files. Raises ArtifactError where they clash."""
+    """Write one file with all kernels in each of the formats; the files.
+    Raises ArtifactError where they clash."""
     return write_each(combined(artifacts), name, out, formats)
 
 

@@ -36,8 +36,9 @@ class LockError(TunefarmError):
 
 
 class LockedKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kernel of a build. `how` is hit, near, as written or untuned, `config` the digest of its schedule or values
-    (None without), `artifact` that of the code."""
+    """A kernel of a build.
+    `how` is hit, near, as written or untuned, `config` the digest of its schedule or values (None without),
+    `artifact` that of the code."""
 
     kernel: _Text
     function: _Text
@@ -101,7 +102,7 @@ def _make(path: Path) -> str:
 
 
 def check_plan(path: Path, lock: Lock, target: Target, kernels: Sequence[LockedKernel]) -> None:
-    """Raise CheckFailedError unless a build is for the same target, of the same kernels with the same configs."""
+    """Raise CheckFailedError unless a build is for the same target and kernels, with the same configs."""
     changes = [] if lock.target == str(target) else [f"the target is {target}; it was {lock.target}"]
     known = {kernel.function: kernel for kernel in lock.kernels}
     here = {kernel.function for kernel in kernels}
@@ -150,8 +151,9 @@ def _refuse(path: Path, changes: Sequence[str]) -> None:
 
 
 def cache_key(target: Target, items: Sequence[tuple[Item, TuningTask, str, BestReply]], how: Mapping[str, Any]) -> str:
-    """A digest of all that decides which files a build writes: kernels, configs, target, compilers and `how` they are
-    written. A job whose cache has files of this key need not build."""
+    """Return a digest of all that decides which files a build writes.
+    It covers kernels, configs, target, compilers and `how` they are written. A job whose cache has files of this key
+    need not build."""
     kernels = [
         {
             "workload": task.key,

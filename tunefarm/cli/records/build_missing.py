@@ -26,10 +26,10 @@ def tune_missing(
     trials: int,
     wait: float,
 ) -> None:
-    """Have the web app tune kernels for their target, and wait so many seconds for it. What is measured stays, whatever
-    happens here.
+    """Have the web app tune kernels for their target, and wait so many seconds for it.
 
-    Raises NotTunedError for kernels of files, which the web app cannot read, and where the run does not finish.
+    What is measured stays, whatever happens here. Raises NotTunedError for kernels of files, which the web app cannot
+    read, and where the run does not finish.
     """
     if own := [task.name for item, task in missing if not isinstance(item.what, WorkloadSpec)]:
         raise NotTunedError(

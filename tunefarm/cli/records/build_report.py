@@ -24,8 +24,9 @@ _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untune
 
 @dataclass(frozen=True)
 class BuiltItem:
-    """One kernel of the build report. `name` is its function's, `files` were written; `measured` is None when it was
-    not run, `artifact` when nothing was built, since another kernel has no config."""
+    """One kernel of the build report.
+    `name` is its function's, `files` were written; `measured` is None when it was not run, `artifact` when nothing
+    was built, since another kernel has no config."""
 
     task: TuningTask
     name: str

@@ -24,8 +24,9 @@ _IN_C = re.compile(r"call_extern\([^)]*_[0-9a-f]{32}\"")  # what stands in the s
 
 
 def read_words(client: Client, words: Sequence[str]) -> KernelJob:
-    """The kernels to build. A word that is no workload and no file is the name of a kernel that the web app's store
-    has, or its key's first 8 digits or more. Raises SubjectError, SpecError, WorkloadError."""
+    """The kernels to build.
+    A word that is no workload and no file is the name of a kernel that the web app's store has, or its key's first 8
+    digits or more. Raises SubjectError, SpecError, WorkloadError."""
     jobs = [_read(client, word) for word in words]
     families = tuple(family for job in jobs for family in job.families)
     return KernelJob(tuple(item for job in jobs for item in job.items), families=families)

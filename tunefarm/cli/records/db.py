@@ -108,9 +108,10 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def move(settings: Settings, source: str, destination: str, as_json: bool) -> None:
-    """Copy the whole store SRC to DST, which is empty: runs, releases, benchmarks, tokens, models and all else.
+    """Copy the whole store SRC to DST, which is empty.
 
-    SRC stays as it is. Stop what writes to it first, and give DST to the setting db afterwards.
+    Runs, releases, benchmarks, tokens, models and all else are copied. SRC stays as it is. Stop what writes to it
+    first, and give DST to the setting db afterwards.
     """
     copied = copy_store(source, destination)
     _show_copied(copied, show_url(parse_url(source)), destination, as_json)

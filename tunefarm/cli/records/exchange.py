@@ -241,10 +241,11 @@ Examples:
 def merge(
     settings: Settings, source: str, db: str | None, run_ids: tuple[int, ...], workload: str, as_json: bool
 ) -> None:
-    """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once.
+    """Put the records of the store SOURCE into this one.
 
-    Runs, families and what is known of models are merged, not releases, benchmarks, tokens, quotas, files of models,
-    cost models or device events. The command says where SOURCE has some.
+    SOURCE stays as it is; runs both have are kept once. Runs, families and what is known of models are merged, not
+    releases, benchmarks, tokens, quotas, files of models, cost models or device events. The command says where SOURCE
+    has some.
     """
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:

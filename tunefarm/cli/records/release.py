@@ -163,7 +163,8 @@ def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
 @_DB
 @click.pass_obj
 def import_(settings: Settings, file: Path, db: str | None) -> None:
-    """Take in a release that another store exported. A changed file is refused; builds use it once it is approved."""
+    """Take in a release that another store exported.
+    A changed file is refused; builds use it once it is approved."""
     read = _read(file)
     with RecordStore.open(db or settings.db) as store:
         made = store.releases.take_in(read)
@@ -175,7 +176,8 @@ def import_(settings: Settings, file: Path, db: str | None) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--db", help="Record store: also compare with the release of that name there.")
 def verify(file: Path, db: str | None) -> None:
-    """Say whether FILE is a whole release whose configs are those of its digest. Ends with status 1 when it is not."""
+    """Say whether FILE is a whole release whose configs are those of its digest.
+    Ends with status 1 when it is not."""
     read = _read(file)
     if db is not None:
         with RecordStore.open(db) as store:

@@ -110,10 +110,9 @@ def show(
     db: str | None,
     **how: bool,
 ) -> None:
-    """Show the best config of WORKLOAD whole: its values or its schedule as Python, how it is compiled, and its
-    declaration in C.
+    """Show the best config of WORKLOAD whole: values or schedule, how it is compiled, its C declaration.
 
-    WORKLOAD is what `tunefarm best` takes.
+    The schedule is shown as Python. WORKLOAD is what `tunefarm best` takes.
     """
     where = given_target(target) if target else Target(local_target())
     refuse_family(workload)

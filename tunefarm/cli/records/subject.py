@@ -31,8 +31,8 @@ class SubjectError(TunefarmError, ValueError):
 
 @dataclass(frozen=True)
 class ShownSubject:
-    """A kernel: its name and key, its operations a call if known. `task` and `item` are None where only the store
-    knows it."""
+    """A kernel: its name and key, its operations a call if known.
+    `task` and `item` are None where only the store knows it."""
 
     name: str
     key: str
@@ -66,7 +66,8 @@ def values_of(trace: str) -> dict[str, Any]:
 
 
 def open_store(address: str, word: str) -> RecordStore:
-    """The store in which `word` is looked for. Where there is none, a word that names no kernel is told first."""
+    """The store in which `word` is looked for.
+    Where there is none, a word that names no kernel is told first."""
     try:
         return RecordStore.open(address)
     except TunefarmError:
@@ -76,8 +77,9 @@ def open_store(address: str, word: str) -> RecordStore:
 
 
 def find_subject(store: RecordStore, word: str, target: Target) -> ShownSubject:
-    """The kernel that a word means: a workload, FILE:NAME (FILE where it has one kernel), or a name that the store has.
-    It may also be a workload's key, or the first 8 of its digits or more. Raises SubjectError, WorkloadError."""
+    """Return the kernel that a word means: a workload, FILE:NAME, or a name that the store has.
+    A FILE alone will do where it has one kernel. It may also be a workload's key, or the first 8 of its digits or
+    more. Raises SubjectError, WorkloadError."""
     try:
         job = read_job([word])
         items = job.items
@@ -102,6 +104,7 @@ def _stored(store: RecordStore, word: str) -> Workload | None:
 
 
 def several_called(word: str, found: Sequence[tuple[str, datetime]]) -> SubjectError:
-    """The error that several kernels have a name or key: `found` are their keys, and when each was first seen."""
+    """Return the error that several kernels have a name or key.
+    `found` are their keys, and when each was first seen."""
     keys = ", ".join(f"{key[:12]} (since {created:%Y-%m-%d})" for key, created in found)
     return SubjectError(f"{len(found)} kernels are called {word}", hint=f"give the key of one: {keys}")

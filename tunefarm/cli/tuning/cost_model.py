@@ -152,7 +152,8 @@ def export(settings: Settings, which: str, file: Path, db: str | None, force: bo
 @_DB
 @click.pass_obj
 def import_command(settings: Settings, file: Path, db: str | None) -> None:
-    """Keep the model of FILE in the store, as the newest of its family. It is checked first, and runs no code."""
+    """Keep the model of FILE in the store, as the newest of its family.
+    It is checked first, and runs no code."""
     if not file.is_file():
         raise ModelError(f"there is no file {file}")
     if file.stat().st_size > _MOST_FILE:

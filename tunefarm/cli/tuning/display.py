@@ -29,7 +29,8 @@ _COLUMNS = 5  # beside the name
 
 
 def speed(task: TaskProgress, cost: float | None) -> str:
-    """GFLOP/s where the operations are known, else the time; the energy where that is what the run makes small."""
+    """Return GFLOP/s where the operations are known, else the time.
+    It is the energy where that is what the run makes small."""
     if task.unit == "J":
         return DASH if cost is None else energy(cost)
     rate = gflops(task.flops, cost)
@@ -60,8 +61,8 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def models_text(snapshot: Snapshot) -> list[str]:
-    """Return what a run of each model's tuned kernels takes by now and took untuned, and what the next minute of tuning
-    should save of it."""
+    """Return what a run of each model's tuned kernels takes by now and took untuned.
+    It also tells what the next minute of tuning should save of it."""
     found = []
     told = energy if any(task.unit == "J" for task in snapshot.tasks) else duration
     for model in snapshot.models:
@@ -149,7 +150,8 @@ def beginning(search: TaskSearch) -> str:
 
 
 class WhileRead:
-    """Passes on what a watcher is told until stdout or stderr has no reader any more. Then it does what `then` says."""
+    """Passes on what a watcher is told until stdout or stderr has no reader any more.
+    Then it does what `then` says."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
@@ -279,8 +281,7 @@ class JsonDisplay(PlainDisplay):
 
 
 def models_json(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return how the models of a run stand: seconds (or joules) of a run of each one's kernels; null for what is not
-    known."""
+    """Return each model's seconds (or joules) of a run of its kernels; null for what is not known."""
     unit = "j" if any(task.unit == "J" for task in snapshot.tasks) else "s"
     return [
         {

@@ -13,8 +13,8 @@ _MOST_SHOWN = 200
 
 
 def all_failed(run: Run, failures: Sequence[FailureCount], db: str | None) -> list[str]:
-    """Return a line for each task of which no trial succeeded: the commonest failure, the first such one's text, and
-    the command that shows all of it."""
+    """Return a line for each task of which no trial succeeded.
+    It has the commonest failure, the first such one's text, and the command that shows all of it."""
     command = shown_command(["tunefarm", "runs", "--failures", str(run.id), *(["--db", db] if db else [])])
     found = []
     for task in run.tasks:
@@ -38,7 +38,7 @@ def _gist(text: str) -> str:
 
 
 def failures_text(run: Run, failures: Sequence[FailureCount]) -> str:
-    """Return each way in which trials of a run failed, how often, and the whole text of the first such failure."""
+    """Return each way in which trials of a run failed, how often, and the whole text of the first."""
     names = {task.id: task.workload.name for task in run.tasks}
     parts = []
     for failure in failures:

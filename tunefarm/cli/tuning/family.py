@@ -24,10 +24,10 @@ from tuner.records.store import RecordStore
 def keep_families(
     store: RecordStore, families: Sequence[FamilySearch], snapshot: Snapshot, is_here: bool = False
 ) -> tuple[FamilyRecord, ...]:
-    """Choose each family's portfolio and rule, and write them to the store; one of which no config works is left out.
+    """Choose each family's portfolio and rule, and write them to the store.
 
-    The families' sizes are the last of the run's tasks, in order. `is_here`: they were measured on this machine, so a
-    library's times here are of use beside them.
+    A family of which no config works is left out. The families' sizes are the last of the run's tasks, in order.
+    `is_here`: they were measured on this machine, so a library's times here are of use beside them.
     """
     found = []
     finals = finals_of(store, snapshot.run_id) if families else {}

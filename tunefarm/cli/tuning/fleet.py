@@ -34,11 +34,10 @@ def _leases() -> dict[tuple[str, int], tuple[str, str]]:
 def fleet_maker(
     settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None, priority: int = 1
 ) -> Callable[[str], Fleet] | None:
-    """Return what connects to the devices asked for; None when none are. Bad flags are refused here, before anything
-    starts.
+    """Return what connects to the devices asked for; None when none are.
 
-    The result takes a device class to keep to, or "". A higher `priority` goes first at the tracker.
-    Raises click.UsageError, CapabilityError.
+    Bad flags are refused here, before anything starts. The result takes a device class to keep to, or "". A higher
+    `priority` goes first at the tracker. Raises click.UsageError, CapabilityError.
     """
     keys = KeyRing(settings.keys_folder)
     if devices:

@@ -50,8 +50,8 @@ _REPEATED = ("db", "tracker", "key", "devices")
 
 
 def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], server: PrivateServer | None) -> None:
-    """Tune `workloads`, or go on with a run, as the flags `given` say. `server` is there where none of them names
-    devices."""
+    """Tune `workloads`, or go on with a run, as the flags `given` say.
+    `server` is there where none of them names devices."""
     job = _asked_job(workloads, given)
     if given["target"]:
         given["target"] = str(given_target(given["target"]))

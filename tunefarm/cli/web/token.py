@@ -55,9 +55,10 @@ def token() -> None:
 def new(
     settings: Settings, /, name: str, role: str, expires: float | None, db: str | None, **held: tuple[str, ...]
 ) -> None:
-    """Make a token called NAME and print it. It cannot be printed again: the store keeps only a hash of it.
+    """Make a token called NAME and print it.
 
-    A token for models or releases opens those and nothing else.
+    It cannot be printed again: the store keeps only a hash of it. A token for models or releases opens those and
+    nothing else.
     """
     scopes = Scopes(tuple(Area(area) for area in held["areas"]), held["models"], held["releases"])
     until = None if expires is None else utcnow() + timedelta(seconds=expires)

@@ -38,7 +38,8 @@ def generate_design_space(
     types: Kinds | None,
     sch_rules: list[ScheduleRule] | None = None,
 ) -> list[Schedule]:
-    """Return the spaces of `mod` that the rules make: those given, or those of a kind that are of some types."""
+    """Return the spaces of `mod` that rules make.
+    The rules are those given, or those of a kind that are of some types."""
     if sch_rules is None:
         sch_rules = get_rules(kind, (ScheduleRule,) if types is None else types)
     generator = PostOrderApply(sch_rules=sch_rules, postprocs=[], mutator_probs={})

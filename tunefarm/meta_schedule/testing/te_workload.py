@@ -361,7 +361,8 @@ CONFIGS: dict[str, tuple[Callable[..., Tensors], list[tuple[int, ...]]]] = {
 
 
 def create_te_workload(name: str, idx: int) -> PrimFunc:
-    """Return the function of a workload of `CONFIGS`: the `idx`th sizes of an operator. Raises TuningError."""
+    """Return the function of a workload of `CONFIGS`: the `idx`th sizes of an operator.
+    Raises TuningError."""
     if name not in CONFIGS:
         raise TuningError(f"no workload {name!r}", hint=f"there are {', '.join(CONFIGS)}")
     workload, sizes = CONFIGS[name]

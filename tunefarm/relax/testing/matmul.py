@@ -20,9 +20,10 @@ def get_relax_matmul_module(
     residual_bin_op: Callable[[Any, Any], Any] | None = None,
     residual_activation: Callable[[Any], Any] | None = None,
 ) -> IRModule:
-    """A function `main(x, y[, bias])`: the product of both, biased, activated, and joined with x by `residual_bin_op`.
+    """Return a function `main(x, y[, bias])`: the product, biased, activated, joined with x.
 
-    `transposed_y`: the last two axes of y are swapped first. `out_dtype`: of the product and of the bias.
+    It is joined by `residual_bin_op`. `transposed_y`: the last two axes of y are swapped first. `out_dtype`: of the
+    product and of the bias.
     """
     out_dtype = out_dtype or in_dtype
     x, y = _tensor("x", x_shape, in_dtype), _tensor("y", y_shape, in_dtype)

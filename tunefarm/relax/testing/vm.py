@@ -71,7 +71,8 @@ def check_if_defined(obj: Any) -> bool:
 
 
 def check_saved_func(vm: Any, func_name: str, *inputs: Any) -> Any:
-    """The result of `func_name`, which a saved function with these inputs gives as well. Raises AssertionError."""
+    """The result of `func_name`, which a saved function with these inputs gives as well.
+    Raises AssertionError."""
     saved_name = f"{func_name}_saved"
     vm.save_function(func_name, saved_name, *inputs)
     result = vm[func_name](*inputs)

@@ -21,7 +21,8 @@ _SYMBOL = "global_symbol"
 def assert_structural_equal_ignore_global_symbol(
     func1: PrimFunc | IRModule, func2: PrimFunc | IRModule, *args: Any, **kwargs: Any
 ) -> None:
-    """Compare functions, or modules, whatever symbols their functions have. Raises ValueError where they differ."""
+    """Compare functions, or modules, whatever symbols their functions have.
+    Raises ValueError where they differ."""
     assert_structural_equal(_unnamed(func1), _unnamed(func2), *args, **kwargs)
 
 

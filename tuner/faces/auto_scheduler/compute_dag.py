@@ -32,8 +32,9 @@ class KernelTensors(list[Tensor]):
 
 
 class ComputeDAG:
-    """The computation of `tensors`: inputs and outputs in calling order. Also made of a te schedule's outputs, or of
-    the key of a registered workload. Raises SchedulerError for anything else, or a symbolic size."""
+    """The computation of `tensors`: inputs and outputs in calling order.
+    Also made of a te schedule's outputs, or of the key of a registered workload. Raises SchedulerError for anything
+    else, or a symbolic size."""
 
     def __init__(self, compute_or_sche: Any) -> None:
         match compute_or_sche:
@@ -83,7 +84,8 @@ class ComputeDAG:
         return self.init_state
 
     def infer_bound_from_state(self, state: State) -> State:
-        """Return the state with the range of every iterator. Ranges of a state that a search found are always known."""
+        """Return the state with the range of every iterator.
+        Ranges of a state that a search found are always known."""
         return state.with_bounds() if isinstance(state, LoopState) else state
 
     def workload_key(self) -> str:
@@ -95,8 +97,9 @@ class ComputeDAG:
         return workload_key(self.func)
 
     def apply_steps_from_state(self, state: State, layout_rewrite: Any = None) -> tuple[Any, list[Tensor]]:
-        """The schedule of `state` and the arguments, as `tvm.lower` and `tvm.build` take them. Raises ScheduleError
-        when the state is of another computation, SchedulerError for a layout rewrite, which there is none."""
+        """The schedule of `state` and the arguments, as `tvm.lower` and `tvm.build` take them.
+        Raises ScheduleError when the state is of another computation, SchedulerError for a layout rewrite, which
+        there is none."""
         no_layout_rewrite(layout_rewrite)
         if isinstance(state, LoopState):
             return LoopState(self, state.transform_steps).replay().schedule, self.tensors

@@ -36,8 +36,9 @@ class DispatchContext(NestedContext):
         dag: ComputeDAG | None = None,
         func_name: str = "",
     ) -> State | None:
-        """The state for a workload on a target, None when no context knows one. With `dag` the state is of that
-        computation. `has_complex_op` and `func_name` are ignored; they are accepted for compatibility with TVM."""
+        """The state for a workload on a target, None when no context knows one.
+        With `dag` the state is of that computation. `has_complex_op` and `func_name` are ignored; they are accepted
+        for compatibility with TVM."""
         found = self._query_inside(Target(target), workload_key, dag)
         if found is None and self.around is not None:
             return self.around.query(target, workload_key, has_complex_op, dag, func_name)
@@ -56,12 +57,11 @@ DispatchContext.innermost = ContextVar("auto_scheduler_dispatch", default=_OUTER
 
 
 class ApplyHistoryBest(DispatchContext):
-    """Answers with the fastest state recorded for a workload: on the very target asked for, else on its `-model`,
-    else on a target with one of its keys (`cpu`, …).
+    """Answers with the fastest state recorded for a workload.
 
-    `records` is a log file, an iterable of (input, result) pairs, or a list of these; of each, `n_lines` records
-    count. With `include_compatible`, what was recorded for other sizes of the same workload is used where its
-    schedule fits.
+    It is one on the very target asked for, else on its `-model`, else on a target with one of its keys (`cpu`, …).
+    `records` is a log file, an iterable of (input, result) pairs, or a list of these; of each, `n_lines` records count.
+    With `include_compatible`, what was recorded for other sizes of the same workload is used where its schedule fits.
     """
 
     def __init__(self, records: Any, n_lines: int | None = None, include_compatible: bool = False) -> None:
@@ -75,8 +75,8 @@ class ApplyHistoryBest(DispatchContext):
 
     @staticmethod
     def get_workload_entry(best_records: BestRecords, target_key: str, workload_key: str) -> tuple[Entry, str, Args]:
-        """Return what `best_records` holds of a workload on a target (made if there is nothing yet), the workload's
-        name and its arguments."""
+        """Return what `best_records` holds of a workload on a target, its name and its arguments.
+        It is made if there is nothing yet."""
         name, args = decode_workload_key(workload_key)
         return best_records.setdefault(target_key, {}).setdefault(name, {}), name, args
 

@@ -21,8 +21,9 @@ _FIELDS = (
 
 
 class HardwareParams:
-    """The hardware; None takes `target`'s, by default this machine. Of these the search uses `num_cores`; the vectors'
-    width and registers it takes from the target. The numbers for GPUs are kept in records."""
+    """The hardware; None takes `target`'s, by default this machine.
+    Of these the search uses `num_cores`; the vectors' width and registers it takes from the target. The numbers for
+    GPUs are kept in records."""
 
     def __init__(
         self,

@@ -34,8 +34,9 @@ _MIXED = 2
 
 @dataclass(frozen=True, eq=False)
 class Iterator:
-    """A loop of a stage. `range` is None until the bounds are inferred; `iter_kind` is 0 for data, 1 for a reduction,
-    2 for both; `annotation` is a value of `State.ANNOTATION_TRANS_TABLE`."""
+    """A loop of a stage.
+    `range` is None until the bounds are inferred; `iter_kind` is 0 for data, 1 for a reduction, 2 for both;
+    `annotation` is a value of `State.ANNOTATION_TRANS_TABLE`."""
 
     name: str
     range: Range | None
@@ -255,7 +256,8 @@ class LoopState(State):
     def split(
         self, stage: Any, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> tuple[Iterator, ...]:
-        """Split an iterator; `lengths` are those of the inner parts, or else of the outer ones. Returns the parts."""
+        """Split an iterator; `lengths` are those of the inner parts, or else of the outer ones.
+        Returns the parts."""
         index, position = self._place(stage, iterator)
         self._take(steps.SplitStep(index, position, iterator.extent, tuple(lengths), inner_to_outer))
         return self._stages[index].iters[position : position + len(lengths) + 1]
@@ -279,7 +281,8 @@ class LoopState(State):
         self._take(steps.StorageAlignStep(*self._place(stage, iterator), factor, offset))
 
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Iterator) -> None:
-        """Compute a stage inside an iterator of another. Its ranges are unknown until `infer_bound_from_state`."""
+        """Compute a stage inside an iterator of another.
+        Its ranges are unknown until `infer_bound_from_state`."""
         self._take(steps.ComputeAtStep(self._id(stage), *self._place(target_stage, target_iter)))
 
     def compute_inline(self, stage: Any) -> None:

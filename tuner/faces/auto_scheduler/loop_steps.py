@@ -77,8 +77,9 @@ class ReorderStep(LoopStep):
 
 @dataclass(frozen=True)
 class SplitStep(LoopStep):
-    """Split an iterator of `extent` iterations; `lengths` are the inner parts', or with `inner_to_outer` false the
-    outer parts'. The remaining part is as long as it has to be."""
+    """Split an iterator of `extent` iterations into parts of `lengths`.
+    They are the inner parts', or with `inner_to_outer` false the outer parts'. The remaining part is as long as it
+    has to be."""
 
     code = "SP"
     iter_id: int

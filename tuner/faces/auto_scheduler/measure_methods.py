@@ -128,8 +128,8 @@ class ProgramMeasurer:
 
 
 class LocalBuilder(ProgramBuilder):
-    """Builds states in `n_parallel` processes (None: one a core) within `timeout` seconds each. `build_func`, which
-    names or is a linker, changes nothing: states are sent to devices as artifacts."""
+    """Builds states in `n_parallel` processes (None: one a core) within `timeout` seconds each.
+    `build_func`, which names or is a linker, changes nothing: states are sent to devices as artifacts."""
 
     def __init__(
         self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable[..., Any] = "default"
@@ -141,7 +141,8 @@ class LocalBuilder(ProgramBuilder):
 
 
 class LocalRunner(ProgramRunner, OnThisMachine):
-    """Measures states in an isolated process of this machine, one at a time; see `FaceRunner` for the options."""
+    """Measures states in an isolated process of this machine, one at a time.
+    See `FaceRunner` for the options."""
 
     def __init__(
         self,
@@ -157,9 +158,10 @@ class LocalRunner(ProgramRunner, OnThisMachine):
 
 
 class RPCRunner(ProgramRunner, OnTracker):
-    """Measures states on the devices that the tracker at `host`:`port` lends for `key` (or a capability expression),
-    up to `n_parallel` at once. Of those who wait for a device, a higher `priority` is served first. `keys` are this
-    machine's where the farm uses them; see `FaceRunner` for the other options."""
+    """Measures states on the devices that the tracker at `host`:`port` lends for `key`.
+    `key` may be a capability expression. Up to `n_parallel` are used at once. Of those who wait for a device, a
+    higher `priority` is served first. `keys` are this machine's where the farm uses them; see `FaceRunner` for the
+    other options."""
 
     def __init__(
         self,
@@ -187,8 +189,8 @@ class RPCRunner(ProgramRunner, OnTracker):
 
 
 class LocalRPCMeasureContext:
-    """A tracker and a device server on this machine, and the `runner` that measures there. They end with the object:
-    at `close`, the end of a `with`, or when it is collected."""
+    """A tracker and a device server on this machine, and the `runner` that measures there.
+    They end with the object: at `close`, the end of a `with`, or when it is collected."""
 
     def __init__(
         self,

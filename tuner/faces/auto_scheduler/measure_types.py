@@ -29,8 +29,8 @@ class BuildResult(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """`costs`: seconds per call, one a repeat, none when `error_no` is not 0 and `error_msg` says why. `all_cost`:
-    seconds that building and measuring took; `timestamp`: when it was done, in seconds since 1970."""
+    """`costs`: seconds per call, one a repeat, none when `error_no` is not 0 and `error_msg` says why.
+    `all_cost`: seconds that building and measuring took; `timestamp`: when it was done, in seconds since 1970."""
 
     costs: tuple[float, ...]
     error_no: int
@@ -40,5 +40,6 @@ class MeasureResult(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The median of the seconds per call, which one disturbed repeat does not move; infinity for a failed trial."""
+        """Return the median of the seconds per call; infinity for a failed trial.
+        One disturbed repeat does not move it."""
         return statistics.median(self.costs) if self.costs and self.error_no == 0 else float("inf")

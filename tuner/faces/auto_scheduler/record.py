@@ -150,9 +150,9 @@ def _task(head: list[Any]) -> SearchTask:
 
 
 def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
-    """Return a record's input with a task of its own, made of the workload; `rebuild_state` makes the state anew, too.
+    """Return a record's input with a task of its own, made of the workload.
 
-    Raises SchedulerError when the workload is not registered.
+    `rebuild_state` makes the state anew, too. Raises SchedulerError when the workload is not registered.
     """
     old = inp.task
     task = SearchTask(workload_key=old.workload_key, target=old.target, hardware_params=old.hardware_params)
@@ -179,8 +179,9 @@ def save_records(filename: str | Path, inputs: Sequence[MeasureInput], results: 
 def load_best_record(
     filename: str | Path, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
-    """The fastest record of a log, of a workload and on a target where these are given; (None, None) when there is
-    none. With `include_compatible` also of the same function called with other sizes."""
+    """Return the fastest record of a log; (None, None) when there is none.
+    It is of a workload and on a target where these are given. With `include_compatible` also of the same function
+    called with other sizes."""
     wanted = None if target is None else str(Target(target))
     best: tuple[float, MeasureInput | None, MeasureResult | None] = (float("inf"), None, None)
     for inp, result in load_records(filename):

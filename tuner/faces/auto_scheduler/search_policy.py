@@ -86,10 +86,11 @@ class SearchPolicy(ABC):
 
 
 class SketchPolicy(SearchPolicy):
-    """Evolutionary search of the space derived from the computation; at random with `program_cost_model=RandomModel()`.
+    """An evolutionary search of the derived space, or a random one.
 
-    `seed` fixes the draws; entries of `params` (`SEARCH_OPTIONS`) change nothing. `init_search_callbacks` may hold
-    `PreloadMeasuredStates`. Raises SchedulerError for what is not known.
+    It is at random with `program_cost_model=RandomModel()`. `seed` fixes the draws; entries of `params`
+    (`SEARCH_OPTIONS`) change nothing. `init_search_callbacks` may hold `PreloadMeasuredStates`. Raises SchedulerError
+    for what is not known.
     """
 
     def __init__(
@@ -136,7 +137,8 @@ class SketchPolicy(SearchPolicy):
         return [_state(self.task, proposal) for proposal in drawn]
 
     def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
-        """Return states that should be fast. The search begins where its model says, not at `init_populations`."""
+        """Return states that should be fast.
+        The search begins where its model says, not at `init_populations`."""
         drawn = sketch_search(self.task.tuning_task, "evolutionary", self.seed).strategy.ask(out_size)
         return [_state(self.task, proposal) for proposal in drawn]
 
@@ -187,8 +189,8 @@ def make_policy(
 
 
 def measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | None]]:
-    """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed. States made of steps
-    have no trace, and are left out."""
+    """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed.
+    States made of steps have no trace, and are left out."""
     found = []
     for inp, result in load_records(log):
         if isinstance(inp.state, LoopState):

@@ -107,11 +107,12 @@ class SearchTask:
         *,
         store: RecordStore | str | Path | None = None,
     ) -> None:
-        """Search for a fast schedule. What is measured goes to the options' callbacks as it comes, and to `store` (a
-        path, an address or an open store) where one is given. `search_policy` defaults to `SketchPolicy(self)`.
-        `adaptive_training` is ignored; it is accepted for compatibility with TVM.
+        """Search for a fast schedule.
 
-        Raises SchedulerError for options that make no sense, TuningError when the task cannot be tuned, NoDevicesError.
+        What is measured goes to the options' callbacks as it comes, and to `store` (a path, an address or an open
+        store) where one is given. `search_policy` defaults to `SketchPolicy(self)`. `adaptive_training` is ignored; it
+        is accepted for compatibility with TVM. Raises SchedulerError for options that make no sense, TuningError when
+        the task cannot be tuned, NoDevicesError.
         """
         _actions().tune(self, tuning_options, search_policy, store)
 
@@ -125,8 +126,8 @@ class SearchTask:
         return self.compute_dag.apply_steps_from_state(state)
 
     def print_best(self, log_file: Any, print_mode: str = "schedule") -> str:
-        """The fastest record in a log as text: the Python calls that make the schedule (`schedule`), or the LLVM IR
-        of what is built from it (`llvm`)."""
+        """Return the fastest record in a log as text.
+        It is the Python calls that make the schedule (`schedule`), or the LLVM IR of what is built from it (`llvm`)."""
         state = self._best_state(log_file, False)
         match print_mode:
             case "schedule":

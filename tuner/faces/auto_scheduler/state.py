@@ -11,9 +11,10 @@ from compiler.tir.nodes import PrimFunc
 
 
 class State:
-    """`trace` applied to a function, when it is first looked at. Raises ScheduleError there when it does not apply.
+    """`trace` applied to a function, when it is first looked at.
 
-    `func` may be made when it is needed: records are read without the workloads they are of.
+    Raises ScheduleError there when it does not apply. `func` may be made when it is needed: records are read without
+    the workloads they are of.
     """
 
     def __init__(self, func: PrimFunc | Callable[[], PrimFunc], trace: Trace | None = None) -> None:

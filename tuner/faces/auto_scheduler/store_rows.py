@@ -79,7 +79,7 @@ def get_per_store_features_from_measure_pairs(
     skip_first_n_feature_extraction: int = 0,
     max_n_bufs: int | None = None,
 ) -> tuple[list[Floats], Floats, Ints]:
-    """Return the rows of each input, its speed as a share of the best of its task, and the number of its task.
+    """Return the rows of each input, its speed as a share of its task's best, and its task's number.
 
     The first inputs have no rows where they are to be skipped; an input that failed has speed 0.
     """

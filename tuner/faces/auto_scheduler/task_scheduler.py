@@ -44,7 +44,8 @@ class PrintTableInfo(TaskSchedulerCallback):
 
 
 class LogEstimatedLatency(TaskSchedulerCallback):
-    """Appends a line to a file after each trial: the objective in milliseconds and the number of trials, with tabs."""
+    """Appends a line to a file after each trial.
+    It has the objective in milliseconds and the number of trials, with tabs."""
 
     def __init__(self, log_file: str | Path) -> None:
         self.log_file = Path(log_file)
@@ -59,12 +60,12 @@ class LogEstimatedLatency(TaskSchedulerCallback):
 
 
 class TaskScheduler:
-    """Tunes `tasks` together so that the objective falls: by default the sum of their costs (seconds), weighted by
-    `task_weights`; else `objective_func(costs)`.
+    """Tunes `tasks` together so that the objective falls.
 
+    By default that is the sum of their costs (seconds), weighted by `task_weights`; else `objective_func(costs)`.
     `strategy` is "gradient" or "round-robin". `alpha` weighs the gain seen over the last `backward_window_size` trials
-    against the gain hoped for, `beta` bounds what is hoped from a similar task's speed. A task that gains nothing
-    keeps `gamma` of its hope a window. What `load_log_file` has is not measured again. `callbacks` are
+    against the gain hoped for, `beta` bounds what is hoped from a similar task's speed. A task that gains nothing keeps
+    `gamma` of its hope a window. What `load_log_file` has is not measured again. `callbacks` are
     `TaskSchedulerCallback`s. `load_model_file` is not read: what is learnt from are the records of `load_log_file`.
 
     While it tunes: `best_costs[i]` and `task_cts[i]` (trials) of each task, `ct` trials in all, `cur_score` the

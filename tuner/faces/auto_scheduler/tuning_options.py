@@ -12,12 +12,13 @@ from tuner.faces.common.engine import FaceBuilder, FaceRunner
 
 
 class TuningOptions:
-    """`num_measure_trials` states are measured (with several tasks, over all of them), or until `early_stopping` in a
-    row brought nothing better. `builder` and `runner` are "local" or made by the classes of their names.
-    `measure_callbacks` are told of each result as it arrives. `verbose` 0 prints nothing.
+    """Options of tuning: how many states are measured, by what, and who is told.
 
-    There are no rounds: `num_measures_per_round` is ignored; it is accepted for compatibility with TVM. Raises
-    SchedulerError for values that make no sense.
+    `num_measure_trials` states are measured (with several tasks, over all of them), or until `early_stopping` in a row
+    brought nothing better. `builder` and `runner` are "local" or made by the classes of their names.
+    `measure_callbacks` are told of each result as it arrives. `verbose` 0 prints nothing. There are no rounds:
+    `num_measures_per_round` is ignored; it is accepted for compatibility with TVM. Raises SchedulerError for values
+    that make no sense.
     """
 
     def __init__(

@@ -50,7 +50,8 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
 
 
 def workload_func_name(func: Any) -> str:
-    """The registered name of a workload function, or the name itself. Raises SchedulerError when there is none."""
+    """The registered name of a workload function, or the name itself.
+    Raises SchedulerError when there is none."""
     if isinstance(func, str):
         if func not in WORKLOAD_FUNC_REGISTRY:
             raise SchedulerError(f"no workload is called {func!r}", hint=_known())
@@ -80,7 +81,8 @@ def decode_workload_key(workload_key: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
-    """The tensors of the computation that a key stands for. Raises SchedulerError when it is not registered."""
+    """The tensors of the computation that a key stands for.
+    Raises SchedulerError when it is not registered."""
     known = WORKLOAD_FUNC_REGISTRY.get(workload_key)
     if isinstance(known, list):
         return known
@@ -96,8 +98,8 @@ def _known() -> str:
 
 
 def shape_distance(workload_key: str, other_key: str) -> float:
-    """How far apart the sizes of two workloads are: 1 for equal ones, infinity when they are of different functions or
-    a size of one does not divide the other's."""
+    """Return how far apart the sizes of two workloads are: 1 for equal ones.
+    It is infinity when they are of different functions or a size of one does not divide the other's."""
     (name, args), (other_name, other_args) = decode_workload_key(workload_key), decode_workload_key(other_key)
     return args_distance(args, other_args) if name == other_name else math.inf
 
@@ -128,6 +130,7 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
 
 
 def deserialize_workload_registry_entry(data: str) -> None:
-    """Register what `serialize_workload_registry_entry` gave. It is code: take it from nobody you do not trust."""
+    """Register what `serialize_workload_registry_entry` gave.
+    It is code: take it from nobody you do not trust."""
     name, value = pickle.loads(base64.b64decode(data))
     WORKLOAD_FUNC_REGISTRY.setdefault(name, value)

@@ -15,8 +15,8 @@ from tuner.faces.autotvm.tuner import Callback, Tuner, check_si_prefix
 
 
 def log_to_file(file_out: str | Path | IO[str], protocol: str = "json") -> Callback:
-    """Append each result to a log (a path or an open file) as a line of JSON, at once: a run that is killed loses
-    what was in flight."""
+    """Append each result to a log (a path or an open file) as a line of JSON.
+    It is written at once: a run that is killed loses what was in flight."""
     check_protocol(protocol)
 
     def write(tuner: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:

@@ -18,9 +18,9 @@ Workload = tuple[Any, ...]
 
 
 class DispatchContext(NestedContext):
-    """Answers which config to use. Subclasses implement `_query_inside` and `update`; what they do not know is asked
-    of the context around them.
+    """Answers which config to use.
 
+    Subclasses implement `_query_inside` and `update`; what they do not know is asked of the context around them.
     `DispatchContext.current` is the innermost context, the fallback outside of any.
     """
 

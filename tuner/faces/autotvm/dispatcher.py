@@ -19,9 +19,9 @@ Records = str | bytes | Path | IO[str] | Iterable[tuple[MeasureInput, MeasureRes
 
 
 class ApplyHistoryBest(DispatchContext):
-    """Answers with the fastest config recorded for a workload: on the very target asked for, else on its `-model`,
-    else on a target with one of its keys (`cpu`, …).
+    """Answers with the fastest config recorded for a workload.
 
+    It is one on the very target asked for, else on its `-model`, else on a target with one of its keys (`cpu`, …).
     `records` is a log file (a path or an open file), an iterable of (input, result) pairs, or several of these.
     """
 

@@ -58,8 +58,8 @@ class ReorderEntity:
         object.__setattr__(self, "perm", [int(p) for p in perm])
 
     def apply(self, sch: Schedule, op: Any, axes: Sequence[IterVar]) -> list[IterVar]:
-        """Reorder `axes` of the stage of `op`; returns them in their new order. Raises ConfigError when there are
-        more or fewer than the space was defined over."""
+        """Reorder `axes` of the stage of `op`; returns them in their new order.
+        Raises ConfigError when there are more or fewer than the space was defined over."""
         if len(axes) != len(self.perm):
             raise ConfigError(f"the reorder was defined over {len(self.perm)} axes, it is applied to {len(axes)}")
         order = [axes[at] for at in self.perm]
@@ -78,7 +78,8 @@ class ReorderEntity:
 
 @dataclass(frozen=True)
 class AnnotateEntity:
-    """Each loop's annotation: none, unroll, vec, try_unroll, try_vec, parallel, a thread's name or locate_cache."""
+    """Each loop's annotation.
+    It is none, unroll, vec, try_unroll, try_vec, parallel, a thread's name or locate_cache."""
 
     anns: list[str]
 

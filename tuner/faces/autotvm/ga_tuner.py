@@ -17,9 +17,10 @@ from tuner.faces.autotvm.task import Task
 
 
 class GATuner(RandomTuner):
-    """Breeds configs from the `pop_size` fastest measured: two parents, drawn in proportion to their speed, are mixed
-    at one point, and each knob is changed with probability `mutation_prob`. The `elite_num` fastest are drawn twice
-    as often. The first `pop_size` configs are random."""
+    """Breeds configs from the `pop_size` fastest measured.
+    Two parents, drawn in proportion to their speed, are mixed at one point, and each knob is changed with
+    probability `mutation_prob`. The `elite_num` fastest are drawn twice as often. The first `pop_size` configs are
+    random."""
 
     def __init__(
         self, task: Task, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1, *, seed: int = 0

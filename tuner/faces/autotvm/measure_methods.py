@@ -52,10 +52,10 @@ class LocalBuilder(OwnBuilder):
 
 
 class LocalRunner(OwnRunner, OnThisMachine):
-    """Measures configs in an isolated process of this machine, one at a time; see `FaceRunner` for the options.
+    """Measures configs in an isolated process of this machine, one at a time.
 
-    A tracker and a server on loopback stand for a farm where files are loaded: with a `module_loader` of the program's
-    own, and after a builder that makes files. They end with the runner.
+    See `FaceRunner` for the options. A tracker and a server on loopback stand for a farm where files are loaded: with a
+    `module_loader` of the program's own, and after a builder that makes files. They end with the runner.
     """
 
     _devices = OnThisMachine._devices
@@ -87,9 +87,10 @@ class LocalRunner(OwnRunner, OnThisMachine):
 
 
 class RPCRunner(OwnRunner, OnTracker):
-    """Measures configs on the devices that the tracker at `host`:`port` lends for `key` (or a capability expression),
-    up to `n_parallel` at once (None: all there are). Of those who wait for a device, a higher `priority` is served
-    first. `keys` are this machine's where the farm uses them; see `FaceRunner` for the other options."""
+    """Measures configs on the devices that the tracker at `host`:`port` lends for `key`.
+    `key` may be a capability expression. Up to `n_parallel` (None: all there are) are used at once. Of those who
+    wait for a device, a higher `priority` is served first. `keys` are this machine's where the farm uses them; see
+    `FaceRunner` for the other options."""
 
     _devices = OnTracker._devices
 
@@ -158,8 +159,8 @@ def opened_parts(option: Mapping[str, Any]) -> tuple[FaceBuilder, FaceRunner]:
 
 
 class MeasureBatch:
-    """Measures lists of inputs of one task: `batch(inputs)` gives their results in order. Workers and devices are
-    held from the first call until `close`, or the end of a `with`."""
+    """Measures lists of inputs of one task: `batch(inputs)` gives their results in order.
+    Workers and devices are held from the first call until `close`, or the end of a `with`."""
 
     def __init__(self, task: Task, option: Mapping[str, Any]) -> None:
         self.task = task

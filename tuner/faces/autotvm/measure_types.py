@@ -21,8 +21,8 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """`costs`: seconds per call, one a repeat; of a failed trial the errors' texts. `all_cost`: seconds that building
-    and measuring took; `timestamp`: when it was done, in seconds since 1970."""
+    """`costs`: seconds per call, one a repeat; of a failed trial the errors' texts.
+    `all_cost`: seconds that building and measuring took; `timestamp`: when it was done, in seconds since 1970."""
 
     costs: tuple[float | str, ...]
     error_no: int
@@ -31,6 +31,7 @@ class MeasureResult(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The median of the seconds per call, which one disturbed repeat does not move; infinity for a failed trial."""
+        """Return the median of the seconds per call; infinity for a failed trial.
+        One disturbed repeat does not move it."""
         times = [c for c in self.costs if not isinstance(c, str)]
         return statistics.median(times) if times and self.error_no == 0 else float("inf")

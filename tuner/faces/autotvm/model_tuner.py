@@ -31,11 +31,11 @@ _CHOICES = {
 
 
 class XGBTuner(RandomTuner):
-    """Picks the configs that a model of speed ranks highest, `plan_size` at a time, and fits the model anew with
-    every quarter of a plan that was measured. Until a few were, configs are random.
+    """Picks the configs that a model of speed ranks highest, `plan_size` at a time.
 
-    Accepted as in TVM: `feature_type` (the features are the knobs' values with each), `loss_type` (squared loss
-    of the logarithm of the speed with each), `num_threads`, `log_interval` (without effect). `optimizer` is "sa".
+    It fits the model anew with every quarter of a plan that was measured. Until a few were, configs are random.
+    Accepted as in TVM: `feature_type` (the features are the knobs' values with each), `loss_type` (squared loss of the
+    logarithm of the speed with each), `num_threads`, `log_interval` (without effect). `optimizer` is "sa".
     `diversity_filter_ratio` is not there: it must be None. Raises ConfigError for other values.
     """
 
@@ -91,8 +91,9 @@ class XGBTuner(RandomTuner):
             self._speeds.append(float(np.log(1 / result.cost)) if result.error_no == 0 else -np.inf)
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Fit to records of this template, of this and other sizes, before anything is measured: of each workload, how
-        its configs compare. Fewer than `min_seed_records` that fit are not used."""
+        """Fit to records of this template, of this and other sizes, before anything is measured.
+        The model learns of each workload how its configs compare. Fewer than `min_seed_records` that fit are not
+        used."""
         groups: defaultdict[Workload, list[tuple[Array, float]]] = defaultdict(list)
         for inp, result in data_set:
             row = self._features.of(inp.config) if inp.task.name == self.task.name else None

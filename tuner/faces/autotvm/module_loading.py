@@ -23,7 +23,8 @@ from tuner.faces.common.measure_error import MeasureErrorNo
 
 
 class BuiltConfig(NamedTuple):
-    """A kernel in a file: `arg_info` has the shape and dtype of each argument, `time_cost` the seconds it took."""
+    """A kernel in a file.
+    `arg_info` has the shape and dtype of each argument, `time_cost` the seconds it took."""
 
     filename: str | None
     arg_info: tuple[tuple[tuple[int, ...], str], ...]
@@ -91,7 +92,8 @@ class DefaultModuleLoader:
 
 
 def default_module_loader(pre_load_function: Callable[[Any, BuiltConfig], Any] | None = None) -> DefaultModuleLoader:
-    """Return the loader that a runner uses by itself; it calls `pre_load_function(remote, build_result)` first."""
+    """Return the loader that a runner uses by itself.
+    It calls `pre_load_function(remote, build_result)` first."""
     return DefaultModuleLoader(pre_load_function)
 
 

@@ -104,8 +104,8 @@ class OwnBuilder(FaceBuilder):
 
 
 class OwnRunner(FaceRunner):
-    """Base of runners. One that overrides `run`, or has a loader of the program's own, is called with what was built
-    of each round."""
+    """Base of runners.
+    One that overrides `run`, or has a loader of the program's own, is called with what was built of each round."""
 
     def __init__(
         self,
@@ -136,7 +136,8 @@ class OwnRunner(FaceRunner):
         return {}
 
     def remote_kwargs(self) -> dict[str, Any]:
-        """Return the arguments of `request_remote` for the devices. Raises MeasureOptionError where there are none."""
+        """Return the arguments of `request_remote` for the devices.
+        Raises MeasureOptionError where there are none."""
         raise MeasureOptionError(
             f"{type(self).__name__} has no devices", hint="override run, or use autotvm.LocalRunner"
         )

@@ -50,8 +50,8 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
-    """The input and result of a line; None for a line of a format older than 0.2. The task is not bound to its
-    template. Raises RecordError for a line that is no record."""
+    """The input and result of a line; None for a line of a format older than 0.2.
+    The task is not bound to its template. Raises RecordError for a line that is no record."""
     check_protocol(protocol)
     try:
         data = json.loads(row)
@@ -79,8 +79,8 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
 
 
 def load_from_file(filepath: str | bytes | Path | IO[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of a log, a path or an open file, in order. Blank lines and lines that begin with `#` are skipped.
-    Raises RecordError naming the line, OSError."""
+    """The records of a log, a path or an open file, in order.
+    Blank lines and lines that begin with `#` are skipped. Raises RecordError naming the line, OSError."""
     if not isinstance(filepath, str | bytes | Path):
         yield from _read(filepath, getattr(filepath, "name", "the log"))
         return
@@ -101,7 +101,8 @@ def _read(file: IO[str], name: str) -> Iterator[tuple[MeasureInput, MeasureResul
 
 
 def pick_best(in_file: str | Path, out_file: str | Path) -> None:
-    """Write the fastest record of each workload on each target of one log to another. Raises RecordError, OSError."""
+    """Write the fastest record of each workload on each target of one log to another.
+    Raises RecordError, OSError."""
     best: dict[str, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = measure_str_key(inp, include_config=False)

@@ -86,8 +86,8 @@ class Config(ABC):
 
 
 class ConfigSpace(Config):
-    """The configs of a template. Indices run from 0 to `range_length`; those that a filter rules out are not valid
-    and not counted by `len`."""
+    """The configs of a template.
+    Indices run from 0 to `range_length`; those that a filter rules out are not valid and not counted by `len`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,8 +148,8 @@ class ConfigSpace(Config):
         return not self._filters or all(keep(self.get(index)) for keep in self._filters)
 
     def get_next_index(self, index: int, n: int = 1, start: int | None = None, end: int | None = None) -> int | None:
-        """The `n`-th valid index above `index`, or None at the end. A negative `n` counts down, and [start, end)
-        bounds the index."""
+        """The `n`-th valid index above `index`, or None at the end.
+        A negative `n` counts down, and [start, end) bounds the index."""
         first, last = 0 if start is None else start, self.range_length if end is None else end
         places = range(index + 1, last) if n > 0 else range(index - 1, first - 1, -1)
         valid = (i for i in places if i >= first and self.is_index_valid(i))
@@ -164,7 +164,8 @@ class ConfigSpace(Config):
     def get_rand_index(
         self, start: int | None = None, end: int | None = None, to_exclude: Container[int] | None = None
     ) -> int:
-        """Draw a valid index of [start, end) that is not in `to_exclude`. Raises ConfigError where there is none."""
+        """Draw a valid index of [start, end) that is not in `to_exclude`.
+        Raises ConfigError where there is none."""
         places = range(0 if start is None else start, self.range_length if end is None else end)
         excluded: Container[int] = () if to_exclude is None else to_exclude
         left = [index for index in places if index not in excluded and self.is_index_valid(index)]
@@ -272,8 +273,8 @@ class ConfigEntity(Config):
 
 
 class FallbackConfigEntity(ConfigEntity):
-    """The config of a template that was not tuned: each knob's first choice, unless the template sets another
-    (`cfg[name] = …`) or asks for one within bounds (`fallback_split`)."""
+    """The config of a template that was not tuned: each knob's first choice, unless the template sets it.
+    It sets another (`cfg[name] = …`) or asks for one within bounds (`fallback_split`)."""
 
     is_fallback = True
 

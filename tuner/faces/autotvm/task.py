@@ -80,8 +80,9 @@ def get_config() -> Any:
 
 
 class Task:
-    """A template with its arguments (as data). `config_space` and `target` are set by `create`; a task read from a
-    record has neither space nor template until its module is imported."""
+    """A template with its arguments (as data).
+    `config_space` and `target` are set by `create`; a task read from a record has neither space nor template until
+    its module is imported."""
 
     def __init__(self, name: str, args: Sequence[Any]) -> None:
         self.name = name
@@ -121,8 +122,8 @@ class Task:
         return self._untuned
 
     def instantiate(self, config: ConfigEntity) -> tuple[Schedule, Sequence[Any]]:
-        """The schedule and its arguments as `config` has it. Raises InstantiationError where the template says, or
-        its schedule shows, that it cannot be."""
+        """The schedule and its arguments as `config` has it.
+        Raises InstantiationError where the template says, or its schedule shows, that it cannot be."""
         config.errors.clear()
         config.flop = 0.0
         try:
@@ -157,7 +158,7 @@ class Task:
 
 
 def create(task_name: str | Template, args: Sequence[Any], target: Any, target_host: Any = None) -> Task:
-    """A task of a registered template (its name, or the decorated function), with its config space worked out.
+    """Return a task of a registered template (name or function), with its config space worked out.
 
     Raises ConfigError when there is no such template, TargetError.
     """

@@ -124,8 +124,9 @@ def _fitting(factors: list[int], count: int, length: int, whole: bool) -> Iterat
 
 
 class ReorderSpace(TransformSpace[ReorderEntity]):
-    """The orders of `axes`. Policies: `identity`, `all`, `candidate` (those of `candidate`, lists of the axes), and
-    `interleave`: every order that keeps the order within each of the lists in `spatial` and `reduce`."""
+    """The orders of `axes`.
+    Policies: `identity`, `all`, `candidate` (those of `candidate`, lists of the axes), and `interleave`: every order
+    that keeps the order within each of the lists in `spatial` and `reduce`."""
 
     def __init__(
         self,
@@ -180,9 +181,10 @@ def _merges(chains: list[list[int]]) -> Iterator[list[int]]:
 
 
 class AnnotateSpace(TransformSpace[AnnotateEntity]):
-    """Annotations of `axes`. Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`,
-    `try_vec` (the innermost only) and `try_unroll_vec` choose for each axis. `parallel` runs one of them, or none, in
-    parallel; `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of annotations."""
+    """Annotations of `axes`.
+    Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`, `try_vec` (the innermost
+    only) and `try_unroll_vec` choose for each axis. `parallel` runs one of them, or none, in parallel;
+    `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of annotations."""
 
     def __init__(
         self, axes: Sequence[Any], policy: str = "none", candidate: Sequence[Sequence[str]] | None = None

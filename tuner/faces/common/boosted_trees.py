@@ -19,7 +19,8 @@ _BINS = 64
 
 @dataclass(frozen=True)
 class BoostOptions:
-    """`trees` of `depth` splits at most, none for fewer than `least` points; `ridge` shrinks leaves of few points."""
+    """Options of boosted trees: at most `trees` of `depth` splits, none for fewer than `least` points.
+    `ridge` shrinks leaves of few points."""
 
     trees: int = 80
     depth: int = 4

@@ -27,7 +27,8 @@ class _Innermost(ABCMeta):
 
 
 class NestedContext(metaclass=_Innermost):
-    """A context that is asked within `with`, before those around it. Each face has an `innermost` of its own."""
+    """A context that is asked within `with`, before those around it.
+    Each face has an `innermost` of its own."""
 
     innermost: ClassVar[ContextVar[Any]]
 

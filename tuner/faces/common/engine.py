@@ -31,7 +31,8 @@ class MeasureOptionError(TuningError, ValueError):
 
 
 class FaceBuilder:
-    """Builds candidates in `n_parallel` processes of this machine (None: one a core), each within `timeout` seconds."""
+    """Builds candidates in `n_parallel` processes of this machine, each within `timeout` seconds.
+    None: one a core."""
 
     def __init__(self, timeout: float, n_parallel: int | None) -> None:
         if timeout <= 0:
@@ -50,9 +51,9 @@ class FaceBuilder:
 
 
 class FaceRunner(ABC):
-    """Measures candidates: `repeat` times, each the mean of `number` calls, or of as many as take `min_repeat_ms`.
-    There are `cooldown_interval` seconds of rest after each, and the caches are emptied before if asked. `timeout`
-    bounds a trial, in seconds."""
+    """Measures candidates: `repeat` times, each the mean of `number` calls.
+    It is of as many calls as take `min_repeat_ms`, if that is more. There are `cooldown_interval` seconds of rest
+    after each, and the caches are emptied before if asked. `timeout` bounds a trial, in seconds."""
 
     def __init__(
         self,
@@ -123,8 +124,9 @@ class OnTracker(FaceRunner):
 
 
 class SettledFleet:
-    """The devices of `inner`, at most `most` at once, with every candidate timed by `options` on device number
-    `device`, whatever the engine would choose. The untuned function is left to the engine: it may be slow."""
+    """The devices of `inner`, at most `most` at once, with every candidate timed by `options`.
+    It is timed on device number `device`, whatever the engine would choose. The untuned function is left to the
+    engine: it may be slow."""
 
     def __init__(self, inner: Fleet, options: EvaluatorOptions, device: int = 0, most: int | None = None) -> None:
         self._inner = inner
@@ -181,8 +183,8 @@ class _SettledSession:
 
 
 class RememberedResults:
-    """The strategy `inner`, and what it was told of without a trial of this run: results that another run on the same
-    store had."""
+    """The strategy `inner`, and what it was told of without a trial of this run.
+    They are results that another run on the same store had."""
 
     def __init__(self, inner: SearchStrategy) -> None:
         self._inner = inner

@@ -30,8 +30,9 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True)
 class BufferUse:
-    """How a store uses a buffer. `bytes` and `lines` count every access, `unique_…` what is touched at all. `distance`
-    is how many iterations, and bytes, lie between two uses of the same element; `times` how often it is used again."""
+    """How a store uses a buffer.
+    `bytes` and `lines` count every access, `unique_…` what is touched at all. `distance` is how many iterations, and
+    bytes, lie between two uses of the same element; `times` how often it is used again."""
 
     buffer: n.Buffer
     reads: bool
@@ -48,7 +49,7 @@ class BufferUse:
 
 @dataclass(frozen=True)
 class StoreUse:
-    """A store: operations of one iteration by kind, the loops around it (outermost first), and its buffers.
+    """A store: operations of one iteration by kind, the loops around it (outermost first), its buffers.
     `intensity` has a point for each loop, innermost first: floating-point operations, and operations a byte."""
 
     buffer: n.Buffer

@@ -16,7 +16,8 @@ Told: TypeAlias = Callable[[int, Proposal, TrialDone], None]
 
 
 class SearchTrials(NoWatcher):
-    """Hands each search trial to `then`, and marks its candidate as measured by this run in `searches`, one a task."""
+    """Hands each search trial to `then`, and marks its candidate as measured by this run.
+    `searches` has one a task."""
 
     def __init__(self, then: Told, searches: Sequence[RememberedResults] = ()) -> None:
         self._then = then

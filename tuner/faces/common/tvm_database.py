@@ -26,9 +26,10 @@ _LENGTH = struct.Struct("<Q")  # stands before a workload's text
 
 
 def workload_line(mod: IRModule, key: str) -> list[str]:
-    """Return a workload as TVM keeps it. Raises ForeignError where its text has no node for a part of the module.
+    """Return a workload as TVM keeps it.
 
-    TVM counts its own hash anew when it reads; the number here only tells equal workloads from others.
+    Raises ForeignError where its text has no node for a part of the module. TVM counts its own hash anew when it reads;
+    the number here only tells equal workloads from others.
     """
     text = module_json(mod).encode()
     return [str(int(key[:15], 16)), base64.b64encode(_LENGTH.pack(len(text)) + text).decode()]
@@ -68,7 +69,8 @@ def read_functions(text: str) -> dict[str, PrimFunc]:
 
 
 def graph_of(data: Any, whole: bool = False) -> tuple[Graph, int]:
-    """Return the nodes of JSON that TVM wrote, and the number of the first. Raises ForeignError for other JSON."""
+    """Return the nodes of JSON that TVM wrote, and the number of the first.
+    Raises ForeignError for other JSON."""
     match data:
         case {"root": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
             return Graph(nodes, whole), root
@@ -78,7 +80,8 @@ def graph_of(data: Any, whole: bool = False) -> tuple[Graph, int]:
 
 
 def read_target(options: Mapping[str, Any]) -> Target:
-    """Return the target of a record, without options that are unknown here. Raises ForeignError for another kind."""
+    """Return the target of a record, without options that are unknown here.
+    Raises ForeignError for another kind."""
     given = {name: value for name, value in options.items() if value not in ("", None, [])}
     wanted: dict[str, Any] = {"kind": given.pop("kind", None)}
     if isinstance(host := given.pop("host", None), Mapping):

@@ -32,8 +32,8 @@ class ForeignError(TuningError):
 
 
 class Graph:
-    """The nodes, and what was made of them: a node is one object however often it is referred to. `whole`: functions
-    keep the attributes that they have; others have those of a workload."""
+    """The nodes, and what was made of them: a node is one object however often it is referred to.
+    `whole`: functions keep the attributes that they have; others have those of a workload."""
 
     _type = "type_key"
     """The field with a node's type."""

@@ -56,8 +56,8 @@ class KindRule(ScheduleRule):
     CPU: ClassVar[bool]
 
     def apply(self, func: n.PrimFunc, target: Target, tunable: bool) -> Schedule | list[Schedule] | None:
-        """Draft a schedule; None for another kind of kernel, or of device. `tunable` is accepted and not heeded: spaces
-        are the tuner's."""
+        """Draft a schedule; None for another kind of kernel, or of device.
+        `tunable` is accepted and not heeded: spaces are the tuner's."""
         del tunable
         if target.is_cpu is not self.CPU or kind_of(func) is not self.KIND:
             return None

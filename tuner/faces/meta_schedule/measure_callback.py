@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class MeasureCallback(ABC):
-    """The contract: `apply` is called after each trial, in the order they end. After the run it is called for each
-    candidate that the finals measured again, with all samples it had there. There are no rounds, so each of the lists
-    has one entry. What it raises ends the run."""
+    """The contract: `apply` is called after each trial, in the order they end.
+    After the run it is called for each candidate that the finals measured again, with all samples it had there.
+    There are no rounds, so each of the lists has one entry. What it raises ends the run."""
 
     @abstractmethod
     def apply(
@@ -63,7 +63,8 @@ class AddToDatabase(MeasureCallback):
 
 
 class UpdateCostModel(MeasureCallback):
-    """Has the run's cost model learn from each candidate. A run with a model of your own has it by default."""
+    """Has the run's cost model learn from each candidate.
+    A run with a model of your own has it by default."""
 
     def apply(
         self,

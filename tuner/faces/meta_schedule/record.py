@@ -124,7 +124,8 @@ class MeasureCandidate:
 
 @dataclass(frozen=True)
 class TuningRecord:
-    """A schedule of a workload and how long it took: `run_secs` in seconds, None when it was never measured."""
+    """A schedule of a workload and how long it took.
+    `run_secs` is in seconds, None when it was never measured."""
 
     trace: Trace
     workload: Workload

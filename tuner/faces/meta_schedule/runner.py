@@ -27,7 +27,8 @@ _OPEN_WAIT_S = 60.0
 
 @dataclass(frozen=True)
 class EvaluatorConfig:
-    """How a kernel is timed: `repeat` samples, each the mean of at least `number` calls and `min_repeat_ms` long."""
+    """How a kernel is timed: `repeat` samples, each the mean of `number` calls or more.
+    A sample is at least `min_repeat_ms` long."""
 
     number: int = 3
     repeat: int = 1
@@ -64,7 +65,8 @@ class RPCConfig:
         return connect_tracker(host, port)
 
     def connect_server(self) -> RPCSession:
-        """Lease a device of the key. Raises ConnectError, TuningError, and LeaseRefused where none is free in time."""
+        """Lease a device of the key.
+        Raises ConnectError, TuningError, and LeaseRefused where none is free in time."""
         *_, key = self.address()
         return self.connect_tracker().request(key, self.session_priority, self.session_timeout_sec)
 
@@ -200,8 +202,8 @@ def _no_hooks(runner: str, hooks: dict[str, Any]) -> None:
 
 
 class LocalRunner(Runner):
-    """This machine, in a process of its own, so that a crash costs one candidate. `alloc_repeat` is kept for its
-    name: arguments are filled once a candidate."""
+    """This machine, in a process of its own, so that a crash costs one candidate.
+    `alloc_repeat` is kept for its name: arguments are filled once a candidate."""
 
     def __init__(
         self,
@@ -231,8 +233,9 @@ class LocalRunner(Runner):
 
 
 class RPCRunner(Runner):
-    """Devices that a tracker lends. `max_workers` is kept for its name: every device that matches is used. `keys` are
-    this machine's where the farm uses them (default: those of this machine's keys folder, if it has one)."""
+    """Devices that a tracker lends.
+    `max_workers` is kept for its name: every device that matches is used. `keys` are this machine's where the farm
+    uses them (default: those of this machine's keys folder, if it has one)."""
 
     def __init__(
         self,

@@ -112,7 +112,8 @@ class SearchStrategy(ABC):
         self._rounds = None
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
-        """Return the next round's candidates, None where there are no more. Raises TuningError before `pre_tuning`."""
+        """Return the next round's candidates, None where there are no more.
+        Raises TuningError before `pre_tuning`."""
         return self._begun().ask()
 
     def notify_runner_results(
@@ -136,8 +137,8 @@ class SearchStrategy(ABC):
     def make(
         self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
     ) -> base.SearchStrategy:
-        """A search over `sketches` that leaves out the candidates with the digests `seen`. `guide` says which promise
-        most, to strategies that ask; without it the sketches' own drafts do."""
+        """A search over `sketches` that leaves out the candidates with the digests `seen`.
+        `guide` says which promise most, to strategies that ask; without it the sketches' own drafts do."""
 
     @staticmethod
     def create(kind: SearchStrategy | str = "evolutionary", **kwargs: float) -> SearchStrategy:
@@ -156,9 +157,9 @@ class SearchStrategy(ABC):
 
 
 class EvolutionarySearch(SearchStrategy):
-    """Evolution without rounds. `eps_greedy` is the share drawn at random and `genetic_mutate_prob` how often a
-    parent is mutated alone rather than crossed. The other options describe rounds, which this search does not have,
-    and are kept for their names."""
+    """Evolution without rounds.
+    `eps_greedy` is the share drawn at random and `genetic_mutate_prob` how often a parent is mutated alone rather
+    than crossed. The other options describe rounds, which this search does not have, and are kept for their names."""
 
     def __init__(
         self,

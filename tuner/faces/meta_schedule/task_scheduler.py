@@ -79,8 +79,9 @@ class TaskScheduler:
         database: Database | None,
         cost_model: CostModel | None,
     ) -> None:
-        """Run what `tune_tasks` runs, with this scheduler. Without a database the results are kept in memory, in
-        `database_`; without a cost model nothing is known of candidates beforehand."""
+        """Run what `tune_tasks` runs, with this scheduler.
+        Without a database the results are kept in memory, in `database_`; without a cost model nothing is known of
+        candidates beforehand."""
         run_tasks(
             self,
             tasks,
@@ -112,8 +113,9 @@ class TaskScheduler:
 
 
 class GradientBased(TaskScheduler):
-    """Trials go where the sum of weight times cost is expected to fall most. `alpha` weighs what was gained over the
-    last `window_size` trials against what is hoped for. `seed` is kept for its name: nothing is drawn."""
+    """Trials go where the sum of weight times cost is expected to fall most.
+    `alpha` weighs what was gained over the last `window_size` trials against what is hoped for. `seed` is kept for
+    its name: nothing is drawn."""
 
     def __init__(
         self, *, alpha: float = GradientOptions.alpha, window_size: int = GradientOptions.window, seed: int = -1
@@ -148,7 +150,8 @@ class PyTaskScheduler(TaskScheduler):
         return self.choose
 
     def choose(self, able: Sequence[TaskView], everyone: Sequence[TaskView]) -> int | None:
-        """Return the task that `next_task_id` names, or the one with the fewest trials where that cannot be asked."""
+        """Return the task that `next_task_id` names.
+        It is the one with the fewest trials where that cannot be asked."""
         wanted = self.next_task_id()
         if any(task.index == wanted for task in able):
             return wanted

@@ -57,7 +57,8 @@ def run_tasks(
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     module_equality: str = "structural",
 ) -> Database:
-    """Tune `tasks` in the order that `scheduler` gives, which holds the run's parts, and return the database."""
+    """Tune `tasks` in the order that `scheduler` gives, and return the database.
+    The scheduler holds the run's parts."""
     if len(tasks) != len(task_weights) or not tasks:
         raise TuningError(f"{len(tasks)} tasks have {len(task_weights)} weights", hint="give each task one")
     if isinstance(cost_model, str) and cost_model not in _COST_MODELS:
@@ -145,8 +146,9 @@ def _search(context: TuneContext, weight: float, cost_model: CostModel | str) ->
 
 
 def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:
-    """Return what is known of the sketches beforehand. Of a space made by rules a trace is finished only when it is
-    built: features of what is not would mislead a model."""
+    """Return what is known of the sketches beforehand.
+    Of a space made by rules a trace is finished only when it is built: features of what is not would mislead a
+    model."""
     guided = cost_model != _UNTRAINED and not any(is_costly(sketch) for sketch in sketches)
     return guide_for(task, sketches) if guided else None
 

@@ -43,10 +43,11 @@ def tune_tir(
     module_equality: str = "structural",
     special_space: dict[str, SpaceGenerator] | None = None,
 ) -> Database:
-    """Tune every function of `mod` (a task each) for at most `max_trials_global` trials and return the database.
+    """Tune every function of `mod`, a task each, and return the database.
 
-    `special_space` gives functions spaces of their own, by name. Raises TuningError when an option is unknown,
-    ScheduleError when a space does not apply, NoDevicesError when no device came.
+    There are at most `max_trials_global` trials. `special_space` gives functions spaces of their own, by name. Raises
+    TuningError when an option is unknown, ScheduleError when a space does not apply, NoDevicesError when no device
+    came.
     """
     functions = {"main": mod} if isinstance(mod, PrimFunc) else _functions(mod)
     contexts = [

@@ -88,7 +88,8 @@ class TuneContext:
         database: object = None,
         cost_model: object = None,
     ) -> None:
-        """Begin a search that the program drives itself, of the spaces given or all of them: see `SearchStrategy`."""
+        """Begin a search that the program drives itself, of the spaces given or all.
+        See `SearchStrategy`."""
         spaces = self.generate_design_space() if design_spaces is None else design_spaces
         self.search_strategy.pre_tuning(max_trials, num_trials_per_iter, spaces, database, cost_model)
 

@@ -63,10 +63,10 @@ def _leave_wal(path: Path) -> None:
 
 
 def restore(file: Path, address: str | Path) -> Copied:
-    """Bring a backup back into an empty store, of any kind; `address` may be a SQLite file that is not there yet.
+    """Bring a backup back into an empty store, of any kind.
 
-    Raises RecordError where records are there already, SchemaMismatch for a backup of another version, StoreMissing,
-    StoreUnavailable for a damaged one.
+    `address` may be a SQLite file that is not there yet. Raises RecordError where records are there already,
+    SchemaMismatch for a backup of another version, StoreMissing, StoreUnavailable for a damaged one.
     """
     if not file.is_file():
         raise StoreMissing(f"there is no file {file}", hint="`tunefarm db backup` writes one")

@@ -25,11 +25,11 @@ def insert_all(
     *,
     new: bool = True,
 ) -> Sequence[AnyRow]:
-    """Put `rows`, all of the same columns, into a table; the columns `returning` of those put there, in any order.
-    Without `new`, rows that are there already are left as they are.
+    """Put `rows`, all of the same columns, into a table; return the columns `returning` of the new ones.
 
-    PostgreSQL gets each column as an array. A statement with a parameter a value is taken apart by the driver and again
-    by the server, which is most of the time of inserting it.
+    They come in any order. Without `new`, rows that are there already are left as they are. PostgreSQL gets each column
+    as an array. A statement with a parameter a value is taken apart by the driver and again by the server, which is
+    most of the time of inserting it.
     """
     table = into.__table__
     assert isinstance(table, Table)

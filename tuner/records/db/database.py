@@ -172,9 +172,10 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 def write(engine: Engine, action: Callable[[Connection], T]) -> T:
-    """Run `action` in a write transaction, again when the server ended it for a conflict with another writer.
+    """Run `action` in a write transaction, again when the server ended it for a conflict.
 
-    On return the transaction is committed and outlives this process. `action` may run more than once.
+    The conflict is one with another writer. On return the transaction is committed and outlives this process. `action`
+    may run more than once.
     """
     for _ in range(RETRIES):
         try:

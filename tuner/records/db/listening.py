@@ -41,8 +41,9 @@ _CHANGED = "tunefarm_changed"
 
 
 class PostgresWatch(ChangeWatch):
-    """A change that this store commits is in every mark taken after the method that made it returns. One of another
-    process is in `mark` at once, and in `glance` once its notification has come in, milliseconds after the commit."""
+    """A change that this store commits is in every mark taken after the method that made it returns.
+    One of another process is in `mark` at once, and in `glance` once its notification has come in, milliseconds
+    after the commit."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()

@@ -49,8 +49,9 @@ def add_columns(row: type[Base], facts: type) -> None:
 
 
 class WorkloadRow(Base):
-    """A function to tune. `key` is the workload key (sha256, hex); `spec` makes it again, `function` shows it,
-    `family` is what workloads near it have in common."""
+    """A function to tune.
+    `key` is the workload key (sha256, hex); `spec` makes it again, `function` shows it, `family` is what workloads
+    near it have in common."""
 
     __tablename__ = "workloads"
 
@@ -92,8 +93,8 @@ class DeviceClassRow(Base):
 
 
 class DeviceRow(Base):
-    """One device as it was at a time: another fingerprint under the same name is another row. The columns from
-    `cpu_model` on say what is in `fingerprint` too."""
+    """One device as it was at a time: another fingerprint under the same name is another row.
+    The columns from `cpu_model` on say what is in `fingerprint` too."""
 
     __tablename__ = "devices"
     __table_args__ = (UniqueConstraint("name", "fingerprint_digest"),)
@@ -129,10 +130,11 @@ class TuningKeyRow(Base):
 
 
 class RunRow(Base):
-    """One `tunefarm tune`. `options` and `command` are what it takes to resume or repeat it; `sequence` is the
-    number of its last trial, of whatever purpose. `owner` is the process that works on it, until `owned_until`
-    unless it says so again; `stop_by` asked it at `stop_at` to end. Devices were held for it for `held_s` seconds, all
-    together, and measured in `busy_s` of them."""
+    """One `tunefarm tune`.
+    `options` and `command` are what it takes to resume or repeat it; `sequence` is the number of its last trial, of
+    whatever purpose. `owner` is the process that works on it, until `owned_until` unless it says so again; `stop_by`
+    asked it at `stop_at` to end. Devices were held for it for `held_s` seconds, all together, and measured in
+    `busy_s` of them."""
 
     __tablename__ = "runs"
     __table_args__ = (Index("ix_runs_user", "user", "started_at"),)
@@ -160,8 +162,9 @@ add_columns(RunRow, RunFacts)
 
 
 class RunTaskRow(Base):
-    """One workload on one target within a run. `trials` counts search trials and `failed` those without a time;
-    `position` is its place in the run. `baseline` names what it is compared with, "" the function as written."""
+    """One workload on one target within a run.
+    `trials` counts search trials and `failed` those without a time; `position` is its place in the run. `baseline`
+    names what it is compared with, "" the function as written."""
 
     __tablename__ = "run_tasks"
     __table_args__ = (UniqueConstraint("run_id", "position"),)
@@ -284,7 +287,8 @@ add_columns(TrialRow, TrialFacts)
 
 
 class ClaimRow(Base):
-    """A candidate that a run is about to measure, so that no other run does. Ends with its trial, or expires."""
+    """A candidate that a run is about to measure, so that no other run does.
+    Ends with its trial, or expires."""
 
     __tablename__ = "claims"
 
@@ -295,7 +299,8 @@ class ClaimRow(Base):
 
 
 class BestConfigRow(Base):
-    """The incumbent of a tuning key. `cost`, `low` and `high` (95 %) come from all `samples` of its candidate."""
+    """The incumbent of a tuning key.
+    `cost`, `low` and `high` (95 %) come from all `samples` of its candidate."""
 
     __tablename__ = "best_configs"
 
@@ -312,8 +317,8 @@ class BestConfigRow(Base):
 
 
 class ServingRow(Base):
-    """One row, whose number the database changes with whatever the answer to a lookup rests on (triggers of the
-    migration 0004)."""
+    """One row, whose number changes with whatever the answer to a lookup rests on.
+    The database changes it (triggers of the migration 0004)."""
 
     __tablename__ = "serving"
 

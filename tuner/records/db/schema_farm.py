@@ -22,8 +22,8 @@ from tuner.records.model import CommandFacts
 
 
 class DeviceEventRow(Base):
-    """Something that happened to a device, see `tuner.records.farm.model_farm.DeviceEventKind`. What it measured from
-    `since` on is in doubt because of it."""
+    """Something that happened to a device, see `tuner.records.farm.model_farm.DeviceEventKind`.
+    What it measured from `since` on is in doubt because of it."""
 
     __tablename__ = "device_events"
     __table_args__ = (Index("ix_device_events_device", "device_id", "at"),)
@@ -70,8 +70,8 @@ class QuotaRow(Base):
 
 
 class ReleaseRow(Base):
-    """A named set of configs that never changes. `digest` is a checksum of its name and entries; `approved_at` is when
-    `approved_by` let builds use it."""
+    """A named set of configs that never changes.
+    `digest` is a checksum of its name and entries; `approved_at` is when `approved_by` let builds use it."""
 
     __tablename__ = "releases"
 
@@ -145,8 +145,9 @@ add_columns(BenchRunRow, CommandFacts)
 
 
 class BenchResultRow(Base):
-    """One kernel on one device. `kernel` names the series it continues on that device; a kernel without a workload is
-    the harness's own. `calibration` is what the calibration kernel took beside it, in seconds."""
+    """One kernel on one device.
+    `kernel` names the series it continues on that device; a kernel without a workload is the harness's own.
+    `calibration` is what the calibration kernel took beside it, in seconds."""
 
     __tablename__ = "bench_results"
     __table_args__ = (
@@ -175,8 +176,9 @@ add_columns(BenchResultRow, BenchFacts)
 
 
 class CostModelRow(Base):
-    """A trained cost model. `body` is in `format`, and `digest` its sha256; the highest `version` of a target family
-    and feature version is the one in use."""
+    """A trained cost model.
+    `body` is in `format`, and `digest` its sha256; the highest `version` of a target family and feature version is
+    the one in use."""
 
     __tablename__ = "cost_models"
     __table_args__ = (UniqueConstraint("target_family", "feature_version", "version"),)
@@ -194,8 +196,8 @@ class CostModelRow(Base):
 
 
 class FamilyRow(Base):
-    """One function at many sizes: the configs chosen for it, their times and the rule, whole, in `record`. The newest
-    of a key, target and device class is `current`. `loss` is the portfolio's time over each size's best."""
+    """One function at many sizes: the configs chosen for it, their times and the rule, whole, in `record`.
+    The newest of a key, target and device class is `current`. `loss` is the portfolio's time over each size's best."""
 
     __tablename__ = "families"
     __table_args__ = (

@@ -53,8 +53,9 @@ class ModelReaderRow(Base):
 
 
 class ModelVersionRow(Base):
-    """A model as it was in a file. `digest` names it: of the file and of the sizes that were fixed. `graph` is its
-    picture; `file_bytes` is how large the file is, `kept_bytes` how much of it lies in `model_parts`."""
+    """A model as it was in a file.
+    `digest` names it: of the file and of the sizes that were fixed. `graph` is its picture; `file_bytes` is how
+    large the file is, `kept_bytes` how much of it lies in `model_parts`."""
 
     __tablename__ = "model_versions"
     __table_args__ = (UniqueConstraint("model_id", "digest"), Index("ix_model_versions_model", "model_id", "id"))
@@ -73,8 +74,8 @@ class ModelVersionRow(Base):
 
 
 class ModelTaskRow(Base):
-    """A kernel of a version on one kind of target, which a run of the model calls `calls` times. `names` are what the
-    graph calls it."""
+    """A kernel of a version on one kind of target, which a run of the model calls `calls` times.
+    `names` are what the graph calls it."""
 
     __tablename__ = "model_tasks"
     __table_args__ = (UniqueConstraint("version_id", "kind", "workload_id"),)
@@ -135,8 +136,9 @@ class ModelProfileRow(Base):
 
 
 class ProfileJobRow(Base):
-    """A profile that somebody asked for on the dashboard, on a device of `key`. It gave the measurement `time_id`.
-    The process `worker` works on it, and is to be heard of again before `worker_until`."""
+    """A profile that somebody asked for on the dashboard, on a device of `key`.
+    It gave the measurement `time_id`. The process `worker` works on it, and is to be heard of again before
+    `worker_until`."""
 
     __tablename__ = "profile_jobs"
     __table_args__ = (Index("ix_profile_jobs_version", "version_id", "id"),)

@@ -21,7 +21,8 @@ _SERVING = "serving"  # a number that triggers change with every row put in
 
 @dataclass(frozen=True)
 class Copied:
-    """The rows of each table that were copied, and how many runs were under way: what they add later is not there."""
+    """The rows of each table that were copied, and how many runs were under way.
+    What they add later is not there."""
 
     rows: Mapping[str, int]
     under_way: int

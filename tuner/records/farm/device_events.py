@@ -120,8 +120,8 @@ _SUSPECTS = (
 
 
 def suspicions(connection: Connection, workload_ids: Collection[int]) -> dict[int, str]:
-    """Return what to tell whoever asks for the best of these workloads about measurements set aside, where there are
-    any."""
+    """Return what to tell of measurements set aside, where there are any.
+    It is for whoever asks for the best of these workloads."""
     doubted: dict[int, list[int]] = defaultdict(list)
     for row in connection.execute(_DOUBTED, {"workloads": sorted(workload_ids)}):
         doubted[row.workload_id].append(row.id)

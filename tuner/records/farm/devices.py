@@ -17,10 +17,10 @@ MOST_NAME = 200
 
 
 def rename(connection: Connection, old: str, new: str, by: str) -> tuple[str, ...]:
-    """Give a box's devices the name `new`; what they are called now. What they measured, and their benchmarks, go on
-    under it.
+    """Give a box's devices the name `new`; what they are called now.
 
-    Raises RecordNotFound for a box without devices, InvalidRecord for a name that another box has.
+    What they measured, and their benchmarks, go on under it. Raises RecordNotFound for a box without devices,
+    InvalidRecord for a name that another box has.
     """
     _check_name(new)
     devices = _known(connection, old)

@@ -17,8 +17,9 @@ from tuner.records.model import CommandFacts
 
 
 class DeviceEventKind(StrEnum):
-    """The kind of a device's event. A failed check puts what it measured since the last passed one in doubt; CLEARED
-    takes all doubt back. RENAMED and REMOVED are of the box: what it measured stays."""
+    """The kind of a device's event.
+    A failed check puts what it measured since the last passed one in doubt; CLEARED takes all doubt back. RENAMED
+    and REMOVED are of the box: what it measured stays."""
 
     CHECK_PASSED = "check_passed"
     CHECK_FAILED = "check_failed"
@@ -81,8 +82,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEntry:
-    """One config of a release: what `BestConfig` said when the release was made. `sample_count` samples stand behind
-    `cost` and its 95 % interval `low` to `high`, in seconds."""
+    """One config of a release: what `BestConfig` said when the release was made.
+    `sample_count` samples stand behind `cost` and its 95 % interval `low` to `high`, in seconds."""
 
     workload_key: str
     workload_name: str

@@ -25,8 +25,9 @@ _MOST_DAYS = 3660
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """`device_hours` that devices were held and `trials` within the last `days`, and `runs` at the same time; None: as
-    many as they like. `user` "*" is everyone who has no quota of their own."""
+    """A user's quota; None is as many as they like.
+    `device_hours` that devices were held and `trials` within the last `days`, and `runs` at the same time. `user`
+    "*" is everyone who has no quota of their own."""
 
     user: str
     device_hours: float | None = None
@@ -108,7 +109,7 @@ def taken(connection: Connection, user: str, days: int, besides: int | None = No
 
 
 def check(connection: Connection, user: str, trials: int, run_id: int | None = None) -> None:
-    """Raise QuotaExceeded when a user may not begin a run of so many trials, or go on with one that had ended."""
+    """Raise QuotaExceeded when a user may not begin a run of so many trials, or go on with an ended one."""
     if (row := _row(connection, user, lock=True) or _row(connection, EVERYONE, lock=True)) is None:
         return
     quota = _quota(row)

@@ -68,7 +68,8 @@ def dump(release: Release, entries: Sequence[ReleaseEntry]) -> str:
 
 
 def load(text: str) -> ReleaseFile:
-    """Read a file. Raises InvalidRecord for what is none, and for one that was changed since it was written."""
+    """Read a file.
+    Raises InvalidRecord for what is none, and for one that was changed since it was written."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

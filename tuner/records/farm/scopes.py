@@ -28,8 +28,9 @@ class Area(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """Empty: no limit. `areas` are the parts of the app that may be asked. A token with `models` or `releases` may be
-    used for those, by name, and for nothing else."""
+    """Empty: no limit.
+    `areas` are the parts of the app that may be asked. A token with `models` or `releases` may be used for those, by
+    name, and for nothing else."""
 
     areas: tuple[Area, ...] = ()
     models: tuple[str, ...] = ()

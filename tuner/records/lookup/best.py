@@ -29,8 +29,9 @@ SINGLE_SAMPLE = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The verified samples of one candidate within one tuning key: those of finals where it was in any (`final`), else
-    all. `run_id` is the first run that measured it, `trial_id` the first trial that `samples` come from."""
+    """The verified samples of one candidate within one tuning key.
+    They are those of finals where it was in any (`final`), else all. `run_id` is the first run that measured it,
+    `trial_id` the first trial that `samples` come from."""
 
     candidate_id: int
     run_id: int
@@ -68,9 +69,9 @@ def compare(incumbent: Interval, challenger: Interval) -> Verdict:
 
 
 def elect(candidates: Sequence[Evidence]) -> Evidence:
-    """The best of `candidates` (at least one), by the two rules above. Runs are taken in order. Each run's fastest
-    finalist, or candidate where it had no finals, is set against the incumbent that the runs before left. The order
-    given does not matter."""
+    """The best of `candidates` (at least one), by the two rules above.
+    Runs are taken in order. Each run's fastest finalist, or candidate where it had no finals, is set against the
+    incumbent that the runs before left. The order given does not matter."""
     ordered = sorted(candidates, key=lambda e: (e.run_id, not e.final, median(e.samples), e.trial_id))
     if not ordered:
         raise ValueError("no candidates")

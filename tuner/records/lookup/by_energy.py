@@ -67,9 +67,10 @@ TELLS_ENERGY = (
 
 
 def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> BestConfig | None:
-    """Return the config of a tuning key that takes the fewest joules a call; None where none of its trials tell them.
+    """Return the config of a tuning key that takes the fewest joules a call.
 
-    `fastest` is the key's best config by time, whose id and place it has. `since` is when it was first measured.
+    None where none of its trials tell them. `fastest` is the key's best config by time, whose id and place it has.
+    `since` is when it was first measured.
     """
     found = contenders(connection, key_id, goal=Goal.ENERGY)
     if not found:
@@ -99,8 +100,8 @@ def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> Bes
 
 
 def notes(connection: Connection, config: BestConfig, fastest: BestConfig) -> tuple[str, ...]:
-    """Return what to say beside a config that was chosen by energy: how the fastest one stands, and what was left
-    out."""
+    """Return what to say beside a config that was chosen by energy.
+    It is how the fastest one stands, and what was left out."""
     same = config.digest == fastest.digest
     lines = ["it is the fastest config, too" if same else f"the fastest config takes {duration(fastest.cost)} a call"]
     key = select(BestConfigRow.key_id).where(BestConfigRow.id == config.id).scalar_subquery()

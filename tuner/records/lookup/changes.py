@@ -20,21 +20,22 @@ a best config of it."""
 
 
 class ChangeWatch(ABC):
-    """Gives marks of what a store serves. Between two equal marks nothing was committed that changes the answer to any
-    lookup (`BestRecords.look_up`, `BestRecords.near`), by anybody. Usable in any thread."""
+    """Gives marks of what a store serves.
+    Between two equal marks nothing was committed that changes the answer to any lookup (`BestRecords.look_up`,
+    `BestRecords.near`), by anybody. Usable in any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     @abstractmethod
     def glance(self) -> Hashable | None:
-        """The mark, where it is known without asking anybody. Takes microseconds and waits for nobody, so that an
-        event loop may call it. Every change of this store's own is in it, and those of other processes are that the
-        database has told of, see the class."""
+        """The mark, where it is known without asking anybody.
+        Takes microseconds and waits for nobody, so that an event loop may call it. Every change of this store's own
+        is in it, and those of other processes are that the database has told of, see the class."""
 
     def mark(self) -> Hashable:
-        """How things are now, which may take an exchange with a server. While the database does not say, a mark that
-        equals no other."""
+        """How things are now, which may take an exchange with a server.
+        While the database does not say, a mark that equals no other."""
         with self._lock:
             try:
                 return self._ask()
@@ -43,7 +44,8 @@ class ChangeWatch(ABC):
                 return object()
 
     def revive(self) -> None:
-        """Connect again, where `glance` knows no mark for want of a connection; not at every call while that fails."""
+        """Connect again, where `glance` knows no mark for want of a connection.
+        It does not at every call while that fails."""
         return
 
     def close(self) -> None:

@@ -63,8 +63,8 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Se
 
 
 def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
-    """Choose the best of a tuning key from its trials and write it down. `incumbent` and `finalists` are candidates to
-    consider whatever their rank."""
+    """Choose the best of a tuning key from its trials and write it down.
+    `incumbent` and `finalists` are candidates to consider whatever their rank."""
     found = contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
     if not found:
         return
@@ -145,9 +145,9 @@ def of_key(key_id: int) -> TextClause:
 def contenders(
     connection: Connection, key_id: int, besides: Set[int] = frozenset(), goal: Goal = Goal.TIME
 ) -> list[Evidence]:
-    """Return what an election of a tuning key's best by `goal` looks at: its lowest candidates, and those `besides`.
+    """Return what an election of a tuning key's best by `goal` looks at.
 
-    Trials without joules are not among them where energy counts.
+    It is its lowest candidates, and those `besides`. Trials without joules are not among them where energy counts.
     """
     told = [text("trials.eligible")]
     if goal is Goal.ENERGY:

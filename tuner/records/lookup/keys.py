@@ -48,9 +48,9 @@ def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def workload_family(function: str) -> str:
-    """Return what workloads whose configs may fit each other have in common. These are the kinds of axes of each block
-    of a function's script, in order, and the dtypes of its buffers. A matmul of float32 gives `SSR:float32`, whatever
-    its extents and names. Without blocks, ""."""
+    """Return what workloads whose configs may fit each other have in common.
+    These are the kinds of axes of each block of a function's script, in order, and the dtypes of its buffers. A
+    matmul of float32 gives `SSR:float32`, whatever its extents and names. Without blocks, ""."""
     blocks = []
     for body in function.split("T.block(")[1:]:
         axes = re.findall(r'T\.axis\.(?:remap\("([SR]+)"|(spatial|reduce)\()', body)

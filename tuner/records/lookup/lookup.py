@@ -156,7 +156,8 @@ def best(
     toolchain: str | None,
     goal: Goal = Goal.TIME,
 ) -> dict[str, BestLookup]:
-    """For each of at most `MOST_KEYS` workloads. By time, the database is asked as often however many there are."""
+    """For each of at most `MOST_KEYS` workloads.
+    By time, the database is asked as often however many there are."""
     found = exact(connection, workload_keys, target, device_class, toolchain, goal)
     missing = sorted(set(workload_keys) - found.keys())
     if not missing:
@@ -172,7 +173,8 @@ def exact(
     toolchain: str | None,
     goal: Goal = Goal.TIME,
 ) -> dict[str, BestLookup]:
-    """`best` of those workloads that have a config of the very target and device class: by time a single statement."""
+    """Return `best` of those workloads that have a config of the very target and device class.
+    By time it is a single statement."""
     wanted = catalog.parse_target(target)
     asked = {"workloads": sorted(workload_keys), "target": str(wanted), "device_class": device_class}
     rows = connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked).all()
@@ -244,8 +246,8 @@ def serves(connection: Connection, device_class: str | None) -> frozenset[str]:
 def near(
     connection: Connection, family: str, target: str, device_class: str | None, limit: int
 ) -> tuple[tuple[Workload, BestConfig], ...]:
-    """Configs of workloads of one family that may be given here, newest first, each with its workload. None that lost
-    to its function as written, or to a baseline."""
+    """Configs of workloads of one family that may be given here, newest first, each with its workload.
+    None that lost to its function as written, or to a baseline."""
     query = _BEST.where(WorkloadRow.family == family)
     if device_class is None:
         query = query.where(TargetRow.text == target)
@@ -263,8 +265,8 @@ def near(
 
 
 def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[RunnerUp, ...]:
-    """Other candidates measured for the same workload, target, device class and toolchain, fastest first, and how
-    each stands to `config`."""
+    """Return other candidates for the same workload, fastest first, and how each stands to `config`.
+    They were measured for the same target, device class and toolchain."""
     key = connection.scalar(select(BestConfigRow.key_id).where(BestConfigRow.id == config.id))
     if key is None:
         return ()

@@ -55,7 +55,8 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[C]):
-    """`config` is None exactly for a miss. `explain` has a sentence for each thing that matched or did not."""
+    """`config` is None exactly for a miss.
+    `explain` has a sentence for each thing that matched or did not."""
 
     match: Match
     config: C | None
@@ -75,7 +76,8 @@ def choose(
 
 
 def same_target(found: Sequence[C], device_class: str | None, toolchain: str | None) -> Choice[C]:
-    """`found`, the preferred first, all have the workload and target asked for, and the device class if one was."""
+    """Choose among `found`, the preferred first, which all have the workload and target asked for.
+    They have the device class, too, if one was."""
     chosen = next((config for config in found if config.toolchain == toolchain), found[0])
     explain = [f"workload {chosen.workload_name} and target {chosen.target!r} match"]
     exact = True

@@ -35,8 +35,8 @@ class NearConfig:
 
 @dataclass(frozen=True, slots=True)
 class NearConfigs:
-    """Those of a family that may be given in a place, the newest first. `version` counts changes of what lookups rest
-    on, see the migration 0004."""
+    """Those of a family that may be given in a place, the newest first.
+    `version` counts changes of what lookups rest on, see the migration 0004."""
 
     version: int
     configs: tuple[NearConfig, ...]

@@ -66,8 +66,9 @@ Place = tuple[str, str | None, str | None]
 
 
 class RememberedLookups:
-    """Lookups that the store was asked for before. It begins to remember when it is asked often, or `watch` is called:
-    a program that asks a few things is not worth another connection. Usable in any thread."""
+    """Lookups that the store was asked for before.
+    It begins to remember when it is asked often, or `watch` is called: a program that asks a few things is not worth
+    another connection. Usable in any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -89,7 +90,8 @@ class RememberedLookups:
         place: Place,
         look_up: Callable[[Collection[str]], Mapping[str, BestLookup]],
     ) -> dict[str, BestLookup]:
-        """All of `workloads` from memory, or all from `look_up`: either way they are of one state of the store."""
+        """Return all of `workloads` from memory, or all from `look_up`.
+        Either way they are of one state of the store."""
         self._asked += 1
         watch = self._watch or (self.watch() if self._asked > _SELDOM else None)
         if watch is None:

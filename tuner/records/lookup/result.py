@@ -21,7 +21,8 @@ from tuner.records.model import Trial, TrialPurpose
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFinal:
-    """One verified trial of a run that measured `candidate`; no baseline. `samples` are seconds, at least one."""
+    """One verified trial of a run that measured `candidate`; no baseline.
+    `samples` are seconds, at least one."""
 
     trial_id: int
     candidate: str | int
@@ -31,8 +32,9 @@ class MeasuredFinal:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The fastest candidate of a task. `trial_id` is the first trial that `samples` come from; `final` says whether
-    they are of the finals, else they are of one search trial."""
+    """The fastest candidate of a task.
+    `trial_id` is the first trial that `samples` come from; `final` says whether they are of the finals, else they
+    are of one search trial."""
 
     trial_id: int
     candidate: str | int

@@ -15,8 +15,9 @@ EVERYONE = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Who asks. `name` is an owner's or a reader's name; `everything` is for programs that have the whole store. With
-    `only`, models of other names are not seen."""
+    """Who asks.
+    `name` is an owner's or a reader's name; `everything` is for programs that have the whole store. With `only`,
+    models of other names are not seen."""
 
     name: str = ""
     everything: bool = False
@@ -38,8 +39,9 @@ class NewModelTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCall:
-    """A call in the picture of a model's graph: the kernel's name, its workload's key where it is tuned, and the
-    numbers of the calls whose results it takes."""
+    """A call in the picture of a model's graph: the kernel, its workload, and what it takes.
+    That is the kernel's name, its workload's key where it is tuned, and the numbers of the calls whose results it
+    takes."""
 
     name: str
     workload: str | None
@@ -137,8 +139,9 @@ class ModelTimeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelShare:
-    """A kernel in a profile: its calls and seconds in one run of the model. `roofline` is the part of what the device
-    could do that it reached; `config` says what it was built with ("hit", "near", "as written", "untuned")."""
+    """A kernel in a profile: its calls and seconds in one run of the model.
+    `roofline` is the part of what the device could do that it reached; `config` says what it was built with ("hit",
+    "near", "as written", "untuned")."""
 
     name: str
     calls: int
@@ -184,7 +187,8 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileJob:
-    """A profile of a version that `asked_by` asked for, on a device of `key`. It gave the measurement `time_id`."""
+    """A profile of a version that `asked_by` asked for, on a device of `key`.
+    It gave the measurement `time_id`."""
 
     id: int
     version_id: int

@@ -43,7 +43,8 @@ def newest(connection: Connection, version_id: int, limit: int) -> tuple[Profile
 
 
 def renew(connection: Connection, job_id: int, worker: str) -> None:
-    """Keep that a process works on a job. Raises InvalidRecord where the job has ended, or is another one's."""
+    """Keep that a process works on a job.
+    Raises InvalidRecord where the job has ended, or is another one's."""
     until = current_time(connection) + timedelta(seconds=LEASE_S)
     mine = (*_open(job_id), ProfileJobRow.worker.in_(["", worker]))
     if not connection.execute(update(ProfileJobRow).where(*mine).values(worker=worker, worker_until=until)).rowcount:

@@ -248,7 +248,8 @@ def profile(connection: Connection, time_id: int) -> tuple[KernelShare, ...]:
 
 
 def newest_profile(connection: Connection, version_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
-    """The kernels of the newest profiled run of a version on a device class, with the measurement's id; 0 for none."""
+    """Return the kernels of the newest profiled run of a version on a device class.
+    With them comes the measurement's id; 0 for none."""
     return _newest_profile(connection, ModelTimeRow.version_id == version_id, device_class)
 
 

@@ -82,10 +82,10 @@ class BestRecords(StorePart):
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
 
     def give_back(self, workload_key: str, target: str, device_class: str, keep: Collection[str] = ()) -> int:
-        """Take a workload's trials there out of elections, but for those of candidates `keep`. Returns their number.
+        """Take a workload's trials there out of elections, but for those of candidates `keep`.
 
-        For candidates that were fastest alone, and in their model slower than what `keep` names, by digest. Later
-        trials count again. The results of runs follow. Raises TargetError.
+        Returns their number. For candidates that were fastest alone, and in their model slower than what `keep` names,
+        by digest. Later trials count again. The results of runs follow. Raises TargetError.
         """
         return self._write(lambda c: incumbent.give_back(c, workload_key, target, device_class, keep))
 
@@ -103,8 +103,9 @@ class BestRecords(StorePart):
         device_class: str | None = None,
         goal: Goal = Goal.TIME,
     ) -> tuple[BestConfig, ...]:
-        """Best configs with an id above `after`, by id, of the workload (by key or name), target and device class
-        given. With `goal` ENERGY, those that take the fewest joules, where trials told any."""
+        """Return best configs with an id above `after`, by id.
+        They are of the workload (by key or name), target and device class given. With `goal` ENERGY, those that take
+        the fewest joules, where trials told any."""
         with reading(self._engine) as connection:
             return lookup.best_configs(connection, after, page_size(limit), workload, target, device_class, goal)
 
@@ -114,8 +115,8 @@ class BestRecords(StorePart):
             return lookup.newest(connection, page_size(limit))
 
     def get(self, config_id: int, goal: Goal = Goal.TIME) -> BestConfig:
-        """One best config by its id, which stays the same when another candidate takes its place. The id names what the
-        config is for, so that there is also one by energy of it. Raises RecordNotFound."""
+        """One best config by its id, which stays the same when another candidate takes its place.
+        The id names what the config is for, so that there is also one by energy of it. Raises RecordNotFound."""
         with reading(self._engine) as connection:
             return lookup.best_config(connection, config_id, goal)
 
@@ -137,6 +138,7 @@ class BestRecords(StorePart):
         return self._read(lambda c: near.near_configs(c, family, target, device_class, known))
 
     def runners_up(self, config: BestConfig, count: int = 8) -> tuple[RunnerUp, ...]:
-        """The fastest other candidates for the same workload, target, device class and toolchain, and whether they can
-        be told from `config`; by energy where `config` was chosen by it."""
+        """Return the fastest other candidates, and whether they can be told from `config`.
+        They are for the same workload, target, device class and toolchain. They are compared by energy where
+        `config` was chosen by it."""
         return self._read(lambda c: lookup.runners_up(c, config, page_size(count)))

@@ -22,7 +22,8 @@ MOST_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCostModel:
-    """`trained_on` says how many candidates of which workloads, `rank_accuracy` how well it ranked workloads that it
+    """A cost model to keep.
+    `trained_on` says how many candidates of which workloads, `rank_accuracy` how well it ranked workloads that it
     was not trained on."""
 
     target_family: str
@@ -45,7 +46,7 @@ class StoredCostModel(NewCostModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningKey:
-    """The key that times compare within, and the workload's function: its spec where it has one, its script."""
+    """The key that times compare within, and the workload's function: its spec if it has one, its script."""
 
     id: int
     workload: str
@@ -60,8 +61,8 @@ class CostModelRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def add(self, new: NewCostModel) -> StoredCostModel:
-        """Keep a model as the newest of its family and feature version. Raises InvalidRecord for one that is too
-        large or empty."""
+        """Keep a model as the newest of its family and feature version.
+        Raises InvalidRecord for one that is too large or empty."""
         if not 0 < len(new.body) <= MOST_BYTES:
             raise InvalidRecord(f"a model has 1 to {MOST_BYTES} bytes, not {len(new.body)}")
         return self._write(lambda c: _add(c, new))
@@ -106,7 +107,8 @@ class CostModelRecords(StorePart):
         return self._read(lambda c: tuple(TuningKey(**row._mapping) for row in c.execute(query)))
 
     def measured_traces(self, key_id: int, limit: int = 2000) -> dict[str, float]:
-        """The least verified cost (seconds) of each candidate among the newest trials of a tuning key, by its trace."""
+        """Return the least verified cost (seconds) of each candidate, by its trace.
+        They are among the newest trials of a tuning key."""
         query = (
             select(CandidateRow.trace, TrialRow.cost)
             .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)

@@ -70,9 +70,10 @@ class DeviceRecords(StorePart):
         return self._read(lambda c: device_events.newest(c, before, page_size(limit)))
 
     def rename_box(self, old: str, new: str, *, by: str = "") -> tuple[str, ...]:
-        """Give a box's devices another name, and return those they have now. All that was measured goes on under it.
+        """Give a box's devices another name, and return those they have now.
 
-        Raises RecordNotFound, InvalidRecord for a name that another box has had.
+        All that was measured goes on under it. Raises RecordNotFound, InvalidRecord for a name that another box has
+        had.
         """
         return self._write(lambda c: devices.rename(c, old, new, by))
 

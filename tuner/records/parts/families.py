@@ -22,7 +22,8 @@ _HINT = "tune it: tunefarm tune dense:M,3072,768 --shapes M=1,16,128"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFamily:
-    """`record` is what `tuner.families.record` reads; `key` names the function, equal for every list of its sizes."""
+    """A family to keep.
+    `record` is what `tuner.families.record` reads; `key` names the function, equal for every list of its sizes."""
 
     key: str
     name: str
@@ -36,8 +37,8 @@ class NewFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFamily(NewFamily):
-    """`loss` is how much slower the portfolio is than each size's best, as a factor (geometric mean). `current`: no
-    newer one is of its key, target and device class."""
+    """`loss` is how much slower the portfolio is than each size's best, as a factor (geometric mean).
+    `current`: no newer one is of its key, target and device class."""
 
     id: int
     current: bool
@@ -48,8 +49,9 @@ class FamilyRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def add(self, new: NewFamily, created_at: datetime | None = None) -> StoredFamily:
-        """Keep a family as the newest of its key, target and device class. One from elsewhere, that was made before the
-        one in use, is kept beside it. Raises InvalidRecord for one too large."""
+        """Keep a family as the newest of its key, target and device class.
+        One from elsewhere, that was made before the one in use, is kept beside it. Raises InvalidRecord for one too
+        large."""
         size = len(json.dumps(new.record))
         if size > MOST_BYTES:
             raise InvalidRecord(f"a family's record has at most {MOST_BYTES} bytes, not {size}")

@@ -100,7 +100,8 @@ class ModelRecords(StorePart):
         return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))
 
     def last_times(self, model_ids: Sequence[int]) -> dict[int, tuple[ModelTime, ...]]:
-        """The newest end-to-end measurement of each model that has one, and the one before it on its device class."""
+        """Return the newest end-to-end measurement of each model that has one, and the one before it.
+        The one before is on the same device class."""
         return self._read(lambda c: reading.last_times(c, model_ids))
 
     def time(self, model_id: int, time_id: int) -> ModelTime:
@@ -120,7 +121,8 @@ class ModelRecords(StorePart):
         return self._read(lambda c: reading.profile(c, time_id))
 
     def newest_profile(self, version_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
-        """The kernels of a version's newest profiled run on a device class, and that measurement's id (0: none)."""
+        """Return the kernels of a version's newest profiled run on a device class.
+        With them comes that measurement's id (0: none)."""
         return self._read(lambda c: reading.newest_profile(c, version_id, device_class))
 
     def newest_profile_of(self, model_id: int, device_class: str) -> tuple[int, tuple[KernelShare, ...]]:
@@ -130,12 +132,14 @@ class ModelRecords(StorePart):
     # -- changes
 
     def register(self, new: NewModelVersion) -> ModelVersion:
-        """Keep a version of a model, which is made if it is new. Its kernels replace those known for that kind of
-        target. Readers are those of the first version until `set_readers`. Raises InvalidRecord."""
+        """Keep a version of a model, which is made if it is new.
+        Its kernels replace those known for that kind of target. Readers are those of the first version until
+        `set_readers`. Raises InvalidRecord."""
         return self.register_all([new])[0]
 
     def register_all(self, news: Sequence[NewModelVersion]) -> tuple[ModelVersion, ...]:
-        """`register` many versions in one transaction: all of them, in their order, or none. Raises InvalidRecord."""
+        """`register` many versions in one transaction: all of them, in their order, or none.
+        Raises InvalidRecord."""
         return self._write(lambda c: reading.by_id(c, writing.register_all(c, news)))
 
     def set_readers(self, model_id: int, readers: Sequence[str], viewer: Viewer = ANYONE) -> Model:
@@ -153,7 +157,8 @@ class ModelRecords(StorePart):
         self._write(lambda c: writing.link_run(c, version_id, run_id))
 
     def add_time(self, new: NewModelTime) -> int:
-        """Keep an end-to-end measurement, with its profile; returns its id. Raises RecordNotFound, InvalidRecord."""
+        """Keep an end-to-end measurement, with its profile; returns its id.
+        Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: writing.add_time(c, new))
 
     def add_job(self, version_id: int, key: str = "", asked_by: str = "") -> ProfileJob:
@@ -165,15 +170,16 @@ class ModelRecords(StorePart):
         self._write(lambda c: jobs.end(c, job_id, time_id, message))
 
     def renew_job(self, job_id: int, worker: str) -> None:
-        """Keep that the process of this name works on a job, and will say so again within `jobs.LEASE_S` seconds.
+        """Keep that the process of this name works on a job.
 
-        Raises InvalidRecord where the job has ended, or is another process's.
+        It will say so again within `jobs.LEASE_S` seconds. Raises InvalidRecord where the job has ended, or is another
+        process's.
         """
         self._write(lambda c: jobs.renew(c, job_id, worker))
 
     def left_jobs(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
-        """Jobs that have not ended though nobody works on them: their worker is gone, as `is_gone` says, or was not
-        heard of for some minutes."""
+        """Return jobs that have not ended though nobody works on them.
+        Their worker is gone, as `is_gone` says, or was not heard of for some minutes."""
         return self._read(lambda c: jobs.left(c, is_gone))
 
     def jobs(self, version_id: int, limit: int = 5) -> tuple[ProfileJob, ...]:
@@ -202,10 +208,11 @@ class ModelRecords(StorePart):
     # -- files
 
     def add_part(self, version_id: int, start: int, body: bytes, viewer: Viewer = ANYONE) -> ModelVersion:
-        """Keep the next piece of a version's file. The last one has the whole checked against the digest registered.
+        """Keep the next piece of a version's file.
 
-        Raises RecordNotFound, also for who is not its model's owner; InvalidRecord for a piece that does not follow,
-        and for a whole that is another file, of which nothing stays.
+        The last one has the whole checked against the digest registered. Raises RecordNotFound, also for who is not its
+        model's owner; InvalidRecord for a piece that does not follow, and for a whole that is another file, of which
+        nothing stays.
         """
 
         def add(connection: Connection) -> tuple[ModelVersion, bool]:

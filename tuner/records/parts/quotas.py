@@ -8,7 +8,8 @@ from tuner.records.farm.quotas import Quota, QuotaUse
 
 
 class QuotaRecords(StorePart):
-    """Part of `RecordStore`, whose promises hold for each method. `runs.start` and `runs.take` hold users to them."""
+    """Part of `RecordStore`, whose promises hold for each method.
+    `runs.start` and `runs.take` hold users to them."""
 
     def put(self, quota: Quota, *, by: str = "") -> Quota:
         """Set a user's quota, in place of the one there was."""

@@ -28,8 +28,9 @@ class ReleaseRecords(StorePart):
         device_class: str | None = None,
         goal: Goal = Goal.TIME,
     ) -> Release:
-        """Freeze the best configs there are now: all, or those of the workloads (keys or names), target and device
-        class given. They are chosen by `goal`. Raises InvalidRecord for a name in use and when a workload has none."""
+        """Freeze the best configs there are now.
+        All, or those of the workloads (keys or names), target and device class given. They are chosen by `goal`.
+        Raises InvalidRecord for a name in use and when a workload has none."""
         return self._write(lambda c: releases.create(c, name, note, created_by, workloads, target, device_class, goal))
 
     def take_in(self, file: release_files.ReleaseFile) -> Release:

@@ -44,8 +44,8 @@ class RunRecords(StorePart):
         return self._write(lambda c: runs.set_state(c, run_id, state, message, at, use))
 
     def queue(self, run_id: int) -> Run:
-        """Have a run that has ended wait for a process that goes on with it. Raises RecordNotFound, and QuotaExceeded
-        when its user has had their share."""
+        """Have a run that has ended wait for a process that goes on with it.
+        Raises RecordNotFound, and QuotaExceeded when its user has had their share."""
 
         def queue(connection: Connection) -> Run:
             quotas.check(connection, runs.get_run(connection, run_id).user, 0, run_id)
@@ -64,10 +64,10 @@ class RunRecords(StorePart):
         is_gone: Callable[[str], bool] = lambda _owner: False,
         queued_only: bool = False,
     ) -> None:
-        """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
-        unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped. `queued_only`: raises
-        RunStopped when the run does not wait to be begun any more. Raises QuotaExceeded for one that had ended whose
-        user has had their share."""
+        """Make the run `owner`'s for `claims.LEASE_S` seconds.
+        Raises RunBusy while it is another's who renews it, unless `is_gone` knows that one to be dead. Claims an
+        earlier owner left are dropped. `queued_only`: raises RunStopped when the run does not wait to be begun any
+        more. Raises QuotaExceeded for one that had ended whose user has had their share."""
         self._sites.forget()
 
         def take(connection: Connection) -> None:
@@ -80,8 +80,8 @@ class RunRecords(StorePart):
         self._write(take)
 
     def renew(self, run_id: int, owner: str, use: RunUse | None = None) -> None:
-        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds, and what it has used by now. Raises
-        RunTakenOver, and RunStopped when `request_stop` asked for its end."""
+        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds, and what it has used by now.
+        Raises RunTakenOver, and RunStopped when `request_stop` asked for its end."""
 
         def renew(connection: Connection) -> None:
             claims.renew_run(connection, run_id, owner, use)
@@ -96,13 +96,15 @@ class RunRecords(StorePart):
         return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message, use))
 
     def request_stop(self, run_id: int, by: str = "") -> Run:
-        """Ask whoever tunes the run to end it, which happens when that process next renews it; a run that nobody tunes
-        is interrupted at once. Raises RecordNotFound; InvalidRecord when it has ended."""
+        """Ask whoever tunes the run to end it.
+        That happens when that process next renews it; a run that nobody tunes is interrupted at once. Raises
+        RecordNotFound; InvalidRecord when it has ended."""
         return self._write(lambda c: stopping.request(c, run_id, by))
 
     def left(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
-        """Runs that have not ended though nobody works on them. Their owner is gone, as `is_gone` says or because it
-        was not heard of for `stopping.QUIET_S` seconds. Or no process took them up for as long."""
+        """Runs that have not ended though nobody works on them.
+        Their owner is gone, as `is_gone` says or because it was not heard of for `stopping.QUIET_S` seconds. Or no
+        process took them up for as long."""
         return self._read(lambda c: stopping.left(c, is_gone))
 
     def end_left(self, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:
@@ -138,7 +140,8 @@ class RunRecords(StorePart):
         return self._read(lambda c: runs.improvements(c, run_id))
 
     def task_result(self, run_id: int, task_id: int) -> TaskResult | None:
-        """Return what a run's task came to: by its finals, else by the search. None where nothing was measured."""
+        """Return what a run's task came to: by its finals, else by the search.
+        None where nothing was measured."""
         return self._read(lambda c: results.task_result(c, run_id, task_id))
 
     def digests(self, run_id: int) -> frozenset[str]:

@@ -41,9 +41,9 @@ class TrialRecords(StorePart):
     def add_and_claim(
         self, new: Sequence[NewTrial], wanted: Sequence[WantedClaims], owner: str | None = None
     ) -> tuple[tuple[int, ...], list[dict[str, ClaimAnswer]]]:
-        """`add_all`, then `claim` for each of `wanted`, as one: a tuner that has results asks for what is next, and
-        whoever kills it leaves both or neither. What was just added counts in the claims' answers. Raises as those do.
-        """
+        """Do `add_all`, then `claim` for each of `wanted`, as one.
+        A tuner that has results asks for what is next, and whoever kills it leaves both or neither. What was just
+        added counts in the claims' answers. Raises as those do."""
         if not wanted:
             return self.add_all(new, owner), []
 
@@ -119,8 +119,8 @@ class TrialRecords(StorePart):
     def find(
         self, wanted: TrialFilter, after: Cursor | None = None, limit: int = 100, *, with_trace: bool = False
     ) -> tuple[tuple[Trial, ...], Cursor | None]:
-        """A page of all trials that are as `wanted`, by run and number, and the cursor of the next one (None: that was
-        the last). A page may be short, even empty, before the last one. Raises TargetError."""
+        """Return a page of all trials that are as `wanted`, by run and number, and the next one's cursor.
+        None: that was the last. A page may be short, even empty, before the last one. Raises TargetError."""
         return self._read(lambda c: browse.page(c, wanted, after or Cursor(), page_size(limit), with_trace))
 
     def measured_digests(self, workload_key: str, target: str, device_class: str) -> frozenset[str]:
@@ -131,6 +131,6 @@ class TrialRecords(StorePart):
     def fastest(
         self, workload_key: str, count: int, target: str | None = None, device_class: str | None = None
     ) -> tuple[Trial, ...]:
-        """The fastest verified candidates for a workload, one trial each, fastest first. Without a device class
-        they may be of several, whose times do not compare."""
+        """The fastest verified candidates for a workload, one trial each, fastest first.
+        Without a device class they may be of several, whose times do not compare."""
         return self._read(lambda c: trials.top(c, workload_key, count, target, device_class))

@@ -28,7 +28,8 @@ _TASK_COST = 50  # what looking at a task costs, in trials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFilter:
-    """The trials to show; None: all. `workload` is a key or a name, `since` and `until` bound `finished_at`."""
+    """The trials to show; None: all.
+    `workload` is a key or a name, `since` and `until` bound `finished_at`."""
 
     workload: str | None = None
     target: str | None = None

@@ -59,8 +59,8 @@ def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Co
 
 
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert `rows`, leaving alone those that a unique constraint says exist (also from a writer that is about
-    to commit)."""
+    """Insert `rows`, leaving alone those that a unique constraint says exist.
+    They may also be from a writer that is about to commit."""
     if rows:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), list(rows))
 
@@ -341,8 +341,8 @@ _LOCK_KEYS = (
 
 
 def lock_keys(connection: Connection, ids: Iterable[int]) -> None:
-    """Let one writer at a time at these keys' claims and bests, always in one order, so that none waits for another in
-    a circle. Trials that were just added refer to keys, which holds a weaker lock of them: this one goes along with
-    it. SQLite has one writer at a time anyway."""
+    """Let one writer at a time at these keys' claims and bests.
+    It is always in one order, so that none waits for another in a circle. Trials that were just added refer to keys,
+    which holds a weaker lock of them: this one goes along with it. SQLite has one writer at a time anyway."""
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCK_KEYS, {"ids": sorted(set(ids))}).all()

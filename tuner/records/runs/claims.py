@@ -152,8 +152,9 @@ _RELEASE = delete(ClaimRow).where(
 
 
 def claim(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """For whoever has locked the tuning key. The insert comes first: a run that records a candidate's trial gives up
-    its claim in the same transaction, so whoever gets the claim after it sees the trial."""
+    """For whoever has locked the tuning key.
+    The insert comes first: a run that records a candidate's trial gives up its claim in the same transaction, so
+    whoever gets the claim after it sees the trial."""
     wanted = sorted(set(digests))
     holders = _hold(connection, site, wanted)
     known = _results(connection, site, wanted)

@@ -32,8 +32,8 @@ def holds_best(connection: Connection, run_id: int) -> bool:
 
 
 def remove_trials(connection: Connection, run_id: int) -> int:
-    """Delete up to BATCH of the run's last trials, and the candidates no other trial is of; returns how many trials.
-    What is left of the run is still in order should this be the last call that happens."""
+    """Delete up to BATCH of the run's last trials, and the candidates no other trial is of.
+    Returns how many trials. What is left of the run is still in order should this be the last call that happens."""
     check_removable(connection, run_id)
     last = select(TrialRow.id, TrialRow.candidate_id).where(TrialRow.run_id == run_id)
     rows = connection.execute(last.order_by(TrialRow.sequence.desc()).limit(BATCH)).all()

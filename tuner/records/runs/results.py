@@ -43,7 +43,8 @@ def baseline_cost(connection: Connection, task_id: int) -> float | None:
 
 
 def task_result(connection: Connection, run_id: int, task_id: int) -> TaskResult | None:
-    """Return what a task came to so far, by its finals, else by the search; None where nothing was measured."""
+    """Return what a task came to so far, by its finals, else by the search.
+    None where nothing was measured."""
     if found := final_result(connection, run_id, task_id):
         return found
     rows = connection.execute(_FASTEST, {"task": task_id})

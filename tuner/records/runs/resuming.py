@@ -12,7 +12,8 @@ _DEVICES = ("tracker", "key", "device")
 
 
 def values_of(command: str, flag: str) -> list[str]:
-    """Return the values that a command line gives a flag, in their order; none for one that is not recorded."""
+    """Return the values that a command line gives a flag, in their order.
+    There are none for one that is not recorded."""
     try:
         words = shlex.split(command)
     except ValueError:

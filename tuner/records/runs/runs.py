@@ -175,7 +175,8 @@ def failures(connection: Connection, run_id: int) -> tuple[FailureCount, ...]:
 
 
 def find_task(connection: Connection, run_id: int, workload_key: str, target: str | None) -> AnyRow:
-    """`id` of the run's task on the workload (and target, when given), and the run's start and last number."""
+    """Return `id` of the run's task on the workload, and the run's start and last number.
+    It is of the target, when one is given."""
     query = (
         select(RunTaskRow.id, RunRow.started_at, RunRow.sequence)
         .join(RunRow, RunRow.id == RunTaskRow.run_id)

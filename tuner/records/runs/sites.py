@@ -33,8 +33,9 @@ class TaskSite:
 
 
 class TaskSites:
-    """Remembers the sites looked up. They stay what they are while their run is tuned; `forget` them before another
-    run is, as ids of deleted rows are given out again. Usable in any thread."""
+    """Remembers the sites looked up.
+    They stay what they are while their run is tuned; `forget` them before another run is, as ids of deleted rows are
+    given out again. Usable in any thread."""
 
     def __init__(self) -> None:
         self._known: dict[Pair, TaskSite] = {}

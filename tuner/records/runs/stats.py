@@ -22,7 +22,7 @@ from tuner.records.db.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStats:
-    """One workload on one target: search trials, those that failed, runs, and the seconds a call of its best config.
+    """One workload on one target: search trials, failures, runs, and a call's seconds by the best config.
     If device classes have different ones, the fastest counts; without any, the fastest run."""
 
     workload: str

@@ -98,14 +98,16 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
     threads = max(1, target.num_cores or 1)
 
     def allowed(values: Values) -> bool:
-        """Tiles and panels are whole ones; the sums, and operands as long as they are used again, fit the registers."""
+        """Return whether tiles and panels are whole ones, and fit the registers.
+        The sums, and operands as long as they are used again, must fit."""
         rows, columns = values["rows"], values["columns"]
         if row_tiles % rows or column_tiles % (columns * values["panel"]):
             return False
         return rows * columns + min(rows, columns) + 1 <= _TILES
 
     def draft(values: Values) -> float:
-        """Tiles of the columns are read for each tile of rows, from where their panel is; those of rows come from far
+        """Score a point by the tiles that it reads, and where they come from.
+        Tiles of the columns are read for each tile of rows, from where their panel is; those of rows come from far
         once for each panel, and then from near."""
         rows, columns, width = values["rows"], values["columns"], values["columns"] * values["panel"]
         far = width * _TILE_BYTES * depth_tiles > _NEAR_BYTES

@@ -13,8 +13,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def balance(whole: Floats | float, small: Floats | float, share: Floats | float, threads: int) -> Floats:
-    """The part of all threads' time that they work: `whole` tasks, and `small` ones that each take `share` of a whole
-    one's time. Threads take a task when they have none, whole ones first."""
+    """Return the part of all threads' time that they work.
+    They work on `whole` tasks, and `small` ones that each take `share` of a whole one's time. Threads take a task
+    when they have none, whole ones first."""
     rounds = np.ceil(np.divide(whole, threads))
     beside = (rounds * threads - whole) * np.floor(1.0 / np.maximum(share, 1e-9))  # small ones in the last round
     takes = rounds + np.ceil(np.maximum(0.0, small - beside) / threads) * share

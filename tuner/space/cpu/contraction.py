@@ -86,9 +86,9 @@ def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
 
 
 def window_axes(info: BlockInfo, roles: Roles) -> list[Axis]:
-    """The axes of a small window that rows of a tile overlap in, as those of a depthwise convolution do: its columns,
-    then its rows. All unrolled, each row of the image is loaded once for all rows of the window; none where rows of a
-    tile share nothing or the window is large."""
+    """Return the axes of a small window that rows of a tile overlap in: its columns, then its rows.
+    Those of a depthwise convolution are such. All unrolled, each row of the image is loaded once for all rows of the
+    window; none where rows of a tile share nothing or the window is large."""
     long = [a for a in info.reduced if a.extent > 1]
     if roles.m is None or len(long) != 2 or math.prod(a.extent for a in long) > _LARGEST_WINDOW:
         return []
@@ -146,10 +146,10 @@ class ContractionShape:
 
 @dataclass(frozen=True)
 class ContractionWork:
-    """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
-    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name. `free` has the
-    names of layout-free operands. `padding` is a block that pads an operand of which each task reads a part of its
-    own."""
+    """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine.
+    `epilogue` names an elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's
+    name. `free` has the names of layout-free operands. `padding` is a block that pads an operand of which each task
+    reads a part of its own."""
 
     info: BlockInfo
     roles: Roles
@@ -275,7 +275,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
 
 
 def depths(info: BlockInfo) -> tuple[int, ...]:
-    """Into what blocks the reduction can be cut; none where it has several axes, or divides by none of them."""
+    """Return into what blocks the reduction can be cut.
+    None where it has several axes, or divides by none of them."""
     if len(info.reduced) != 1:
         return ()
     extent = info.reduced[0].extent
@@ -283,8 +284,8 @@ def depths(info: BlockInfo) -> tuple[int, ...]:
 
 
 def packed_depths(info: BlockInfo) -> tuple[int, ...]:
-    """Into what blocks the reduction can be cut where both operands are packed: a few long ones, which divide it and
-    are themselves divided by each factor of unrolling."""
+    """Return into what blocks the reduction can be cut where both operands are packed.
+    There are a few long ones, which divide it and are themselves divided by each factor of unrolling."""
     if len(info.reduced) != 1:
         return ()
     extent, step = info.reduced[0].extent, _UNROLLS[-1]

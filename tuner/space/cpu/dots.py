@@ -48,7 +48,7 @@ def _always(cpu: str, features: frozenset[str]) -> bool:
 
 @dataclass(frozen=True)
 class Unit:
-    """A tensor intrinsic for one instruction, the CPU features that it needs, and the numbers that it takes."""
+    """An instruction as a tensor intrinsic: the CPU features it needs, and the numbers that it takes."""
 
     intrin: str
     features: frozenset[str]
@@ -103,8 +103,9 @@ def operands_of(info: BlockInfo, roles: Roles) -> Operands | None:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A product for groups of neighbours: the roles of its axes, its operands, and the axis `k` of the reduction that
-    groups lie along. A convolution of images with channels last is one, its filters (R, S, C, K)."""
+    """A product for groups of neighbours: the roles of its axes, its operands, and the axis `k`.
+    Groups lie along `k`, an axis of the reduction. A convolution of images with channels last is one, its filters
+    (R, S, C, K)."""
 
     roles: Roles
     scalar: BlockAccess
@@ -119,7 +120,8 @@ class Grouped:
 
 
 def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
-    """None for anything but a sum of products over all axes of one operand, along one of which the other runs."""
+    """Return a sum of products over all axes of one operand, along one of which the other runs.
+    None for anything else."""
     if roles.vector_operand is None or roles.scalar_operand is None or len(info.inputs) != 2:
         return None
     vector, scalar = info.inputs[roles.vector_operand], info.inputs[roles.scalar_operand]
@@ -185,8 +187,9 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
         return values["rows"] * values["vectors"] + values["vectors"] < target.vector_registers
 
     def draft(values: Values) -> float:
-        """The share of instructions that multiply, of rows that are none of the tail, and of threads that are busy.
-        Where a panel does not stay in the second-level cache, each row of tiles fetches it anew."""
+        """Score a point by the share of instructions that multiply, of whole rows, and of busy threads.
+        Rows are whole that are none of the tail. Where a panel does not stay in the second-level cache, each row of
+        tiles fetches it anew."""
         tile, vectors = values["rows"], values["vectors"]
         sums, wide = tile * vectors, vectors * values["panel"] * unit.lanes
         loads = tile * _BROADCAST + vectors * (_NEAR if wide * depth * width <= _PANEL_BYTES else _FAR)

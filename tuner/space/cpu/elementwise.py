@@ -15,7 +15,7 @@ _SMALL = 4096  # elements below which threads cost more than they save
 
 
 def inline_chains(sch: Schedule, kept: Collection[str] = ()) -> None:
-    """Inline every unconditional injective block that only injective blocks read, but for those called `kept`.
+    """Inline every unconditional injective block that only injective blocks read, but those `kept`.
 
     A conditional one (padding) stays: evaluated once an element, its branch is cheap; inside a tile it is not.
     """
@@ -53,7 +53,8 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
 
 
 def even_lanes(extent: int, lanes: int) -> int:
-    """`lanes`, or the half or quarter of them that leaves nothing over of `extent`: no condition a vector then."""
+    """Return `lanes`, or the half or quarter of them that leaves nothing over of `extent`.
+    No vector then has a condition."""
     parts = (lanes, lanes // 2, lanes // 4)
     return next((part for part in parts if part >= _FEW_LANES and extent % part == 0), lanes)
 

@@ -38,8 +38,8 @@ _PACKING = 20  # rows of A in whose time W is packed
 
 
 def few_rows_sketch(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> Sketch | None:
-    """The sketch of a float32 product of 2 to 32 rows; None for another function, and where W can be packed ahead of
-    all calls."""
+    """Return the sketch of a float32 product of 2 to 32 rows.
+    None for another function, and where W can be packed ahead of all calls."""
     if not _is_product(func, main, roles, hardware):
         return None
     sch = Schedule(func)
@@ -109,8 +109,9 @@ class _Judge:
         return rows * abreast + beside <= self.hardware.registers
 
     def draft(self, values: Values) -> float:
-        """Arithmetic per load, enough sums under way, few sums of lanes, whole tiles, and tasks that are spread evenly.
-        Sketches that pack have drafts without the packing, so this one gains by what that takes."""
+        """Score a point by arithmetic per load, sums under way, few sums of lanes, whole tiles, and balance.
+        Tasks are to be spread evenly. Sketches that pack have drafts without the packing, so this one gains by what
+        that takes."""
         rows, abreast = values["rows"], values["abreast"]
         tile, most = rows * abreast, self.main.axes[0].extent
         whole = most / (-(-most // rows) * rows)

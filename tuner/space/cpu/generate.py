@@ -50,7 +50,8 @@ _LONG = 1024  # sums of so many products are cut as well, so that a sliver of co
 
 
 class CPUTuningBackend(TuningBackend):
-    """CPUs: register tiles and cache panels for contractions; other blocks are inlined or spread over vectors."""
+    """CPUs: register tiles and cache panels for contractions.
+    Other blocks are inlined or spread over vectors."""
 
     def sketches(self, func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
         blocks = blocks_of(func)

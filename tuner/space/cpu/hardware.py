@@ -12,10 +12,10 @@ _MASKED = 64  # bytes of a vector
 
 @dataclass(frozen=True)
 class Hardware:
-    """`lanes` of one dtype in a vector register, how many `registers` there are, and how large the caches near a
-    core are. A target does not say the last, so they are those most cores of this decade have at least.
-    `panel_bytes` of packed columns stay in the second level while rows pass: half of it, and servers with vectors of
-    512 bits have one of 2 MiB."""
+    """A CPU: `lanes` of one dtype in a vector register, the number of `registers`, its near caches.
+    A target does not say the last, so they are those most cores of this decade have at least. `panel_bytes` of
+    packed columns stay in the second level while rows pass: half of it, and servers with vectors of 512 bits have
+    one of 2 MiB."""
 
     lanes: int
     registers: int

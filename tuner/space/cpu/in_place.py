@@ -41,8 +41,8 @@ class View:
 
 
 def computed_in_place(func: PrimFunc, main: BlockInfo, roles: Roles) -> View:
-    """Return the view of `func` with what makes its vector operand computed in the contraction `main`, where that
-    pays; else the function as it is."""
+    """Return the view of `func` whose contraction `main` makes its vector operand itself, where that pays.
+    Elsewhere it is the function as it is."""
     plain = View(func, main, roles)
     rows = 1 if roles.m is None else roles.m.extent
     if roles.vector_operand is None or rows > _MOST_ROWS:
@@ -75,8 +75,8 @@ def computed_in_place(func: PrimFunc, main: BlockInfo, roles: Roles) -> View:
 
 
 def unpacked_block(func: PrimFunc, main: BlockInfo, roles: Roles) -> BlockInfo | None:
-    """Return the block that makes the vector operand of many rows from narrower numbers, at little cost. Panels of the
-    operand can be filled straight from those."""
+    """Return the block that makes the vector operand of many rows from narrower numbers, at little cost.
+    Panels of the operand can be filled straight from those."""
     if roles.vector_operand is None or roles.m is None:
         return None
     blocks = blocks_of(func)

@@ -31,8 +31,9 @@ class Judge:
     element_bytes: int
 
     def allowed(self, values: Values) -> bool:
-        """The accumulators and one operand vector fit the registers, where there are many all that are in use. Panels
-        fit the L2 cache and are not much wider than the axis they run along; padded axes are cut in whole tiles."""
+        """The accumulators and one operand vector fit the registers, where there are many all that are in use.
+        Panels fit the L2 cache and are not much wider than the axis they run along; padded axes are cut in whole
+        tiles."""
         rows, vectors = values["rows"], values["vectors"]
         if rows * vectors + self._beside_sums(rows, vectors) > self.hardware.registers:
             return False

@@ -14,8 +14,9 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 
 
 def keep_tiles(sch: Schedule, block: BlockRV, at: LoopRV, vectors: ExprRV, lanes: int, rank: int) -> None:
-    """Keep what `block` sums under `at` in tiles of `vectors` × `lanes` columns, and copy them to the output of `rank`
-    dimensions there. `block` has its output cached: the block after it copies."""
+    """Keep what `block` sums under `at` in tiles of `vectors` × `lanes` columns.
+    They are copied to the output of `rank` dimensions there. `block` has its output cached: the block after it
+    copies."""
     (results,) = sch.get_consumers(block)
     sch.reverse_compute_at(results, at, preserve_unit_loops=True)
     loops = sch.get_loops(results)[-rank:]

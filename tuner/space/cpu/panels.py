@@ -28,8 +28,8 @@ _LINE = 64  # bytes of the cache
 
 @dataclass(frozen=True)
 class Panel:
-    """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements. `made_by` names the
-    block that makes the operand here (one that pads it); without one the operand is copied."""
+    """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements.
+    `made_by` names the block that makes the operand here (one that pads it); without one the operand is copied."""
 
     access: BlockAccess
     dim: int
@@ -47,8 +47,9 @@ def panel_dim(access: BlockAccess, axis: int) -> int | None:
 def pack(
     sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: bool = False, narrow: bool = False
 ) -> None:
-    """Fill the panels that `block` reads under `at` there; without it all of them, before anything else, and with
-    `ahead` once for all calls. `narrow` panels hold numbers as the operand does, not as they are computed with."""
+    """Fill the panels that `block` reads under `at` there.
+    Without `at` all of them, before anything else, and with `ahead` once for all calls. `narrow` panels hold numbers
+    as the operand does, not as they are computed with."""
     copy = _copying(sch, block, panel)
     if not narrow:
         widen(sch, copy, panel.access)
@@ -93,13 +94,15 @@ def ahead_of_time(sch: Schedule, copy: BlockRV) -> None:
 
 
 def widen(sch: Schedule, copy: BlockRV, access: BlockAccess) -> None:
-    """Let a copy of narrow numbers hold what they are computed with: they are converted once, not for each product."""
+    """Let a copy of narrow numbers hold what they are computed with.
+    They are converted once, not for each product."""
     if access.used_as is not None:
         sch.unsafe_set_dtype(copy, 0, access.used_as)
 
 
 def widened_copy(sch: Schedule, block: BlockRV, operand: BlockAccess, dtype: str, lanes: int) -> BlockRV:
-    """Let `block` read a copy of an operand as it lies, in `dtype`. All threads make it. Return the copying block."""
+    """Let `block` read a copy of an operand as it lies, in `dtype`.
+    All threads make it. Return the copying block."""
     copy = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     sch.unsafe_set_dtype(copy, 0, dtype)
     *outer, last = sch.get_loops(copy)

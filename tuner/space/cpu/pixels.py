@@ -36,8 +36,8 @@ STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operan
 
 
 def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
-    """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone or is read with gaps that
-    cost something."""
+    """Return whether `v` has a neighbour to be joined with, where that pays.
+    It pays where `v` does not fill its vectors alone or is read with gaps that cost something."""
     above = row_above(info, roles)
     if above is None or roles.m is None or roles.vector_operand is None:
         return False
@@ -77,8 +77,9 @@ class Flat:
 
 
 def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bool = False) -> Flat | None:
-    """Make one axis of `v` and its neighbour; None if that is not legal. Reduction axes of one step are left out. With
-    `packed`, the columns are read in panels only, which are gathered where the machine can."""
+    """Make one axis of `v` and its neighbour; None if that is not legal.
+    Reduction axes of one step are left out. With `packed`, the columns are read in panels only, which are gathered
+    where the machine can."""
     above = row_above(info, roles)
     assert above is not None
     assert roles.vector_operand is not None
@@ -114,7 +115,8 @@ def _gathers(operand: BlockAccess, lanes: int) -> bool:
 
 
 def is_dense(info: BlockInfo, roles: Roles) -> bool:
-    """Whether the pixels read are all those of an image, in order, as those of a 1×1 convolution without strides."""
+    """Return whether the pixels read are all those of an image, in order.
+    Those of a 1×1 convolution without strides are."""
     above = row_above(info, roles)
     if above is None or roles.vector_operand is None or len(info.output.axes_by_dim) < 2:
         return False
@@ -129,8 +131,9 @@ def is_dense(info: BlockInfo, roles: Roles) -> bool:
 
 
 def unfold(sch: Schedule, info: BlockInfo, roles: Roles) -> str | None:
-    """Let `info` read a copy of its vector operand in which neighbours along `v` are neighbours in memory, and return
-    the copying block's name; None if that is not legal. Made panel by panel, it is near when tiles read it."""
+    """Let `info` read a copy of its vector operand with neighbours along `v` side by side in memory.
+    Returns the copying block's name; None if that is not legal. Made panel by panel, the copy is near when tiles
+    read it."""
     assert roles.vector_operand is not None
     operand = info.inputs[roles.vector_operand]
     block = sch.get_block(info.name)
@@ -156,8 +159,8 @@ def has_steps(info: BlockInfo, roles: Roles) -> bool:
 
 
 def flatten_consumer(sch: Schedule, name: str) -> None:
-    """Let the block that reads the flat results of the block `name` run along pixels too: it can be computed where a
-    tile is finished then."""
+    """Let the block that reads the flat results of the block `name` run along pixels too.
+    It can be computed where a tile is finished then."""
     blocks = blocks_of(sch.func)
     users = consumers(next(b for b in blocks if b.name == name), blocks)
     if len(users) != 1 or not users[0].injective:

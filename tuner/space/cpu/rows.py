@@ -280,8 +280,8 @@ class _Judge:
         return whole and max(abreast * values["vectors"], values.get("steps", 1)) <= self.hardware.registers
 
     def draft(self, values: Values) -> float:
-        """Enough independent operations and streams of memory under way, tasks that are worth handing out and spread
-        evenly."""
+        """Score a point by independent operations and streams of memory under way, and by its tasks.
+        They are to be worth handing out and spread evenly."""
         abreast, parts = values.get("abreast", 1), values.get("parts", 1)
         latency = min(1.0, values["vectors"] * abreast / 8) * (0.6 + 0.4 * min(1.0, values.get("steps", 4) / 4))
         streams = min(1.0, 0.7 + 0.1 * abreast) if "abreast" in values else 1.0

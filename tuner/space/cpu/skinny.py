@@ -33,8 +33,9 @@ _ALONE_UP_TO = 4  # rows of results: of more, the output's own order was never f
 
 
 def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[ContractionShape]:
-    """The shapes of a float32 product of few rows by a large matrix that lies along the vectors. None where the block
-    is no such product, no block of rows divides its sum, or the matrix can be packed ahead of all calls."""
+    """The shapes of a float32 product of few rows by a large matrix that lies along the vectors.
+    None where the block is no such product, no block of rows divides its sum, or the matrix can be packed ahead of
+    all calls."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     rows = 1 if roles.m is None else roles.m.extent
     if operand is None or rows > _MOST_ROWS or not _is_matrix(info, roles, operand):

@@ -55,7 +55,8 @@ def turn_of(func: PrimFunc) -> TurnedProduct | None:
 
 
 def turned_sketch(func: PrimFunc, hardware: Hardware) -> Sketch | None:
-    """The sketch of a function that turns dimensions around; None for others, and for dimensions of a few elements."""
+    """Return the sketch of a function that turns dimensions around.
+    None for others, and for dimensions of a few elements."""
     sch = Schedule(func)
     inline_chains(sch)
     turn = turn_of(sch.func)

@@ -54,8 +54,9 @@ _APART = 1024  # planes of 16 are this many elements apart, and a cache line mor
 
 @dataclass(frozen=True)
 class WinogradSplit:
-    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time. One of them is all. At a
-    time there are `rows` rows of tiles then, of `columns`, some of which may be there only to make whole vectors."""
+    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time.
+    One of them is all. At a time there are `rows` rows of tiles then, of `columns`, some of which may be there only
+    to make whole vectors."""
 
     band: int
     chunk: int
@@ -83,7 +84,8 @@ class _Sizes:
 
 
 def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Sketch]:
-    """The sketches of the block `info`, none where it is no convolution without strides that this could pay for."""
+    """Return the sketches of the block `info` by Winograd's filters.
+    There are none where it is no convolution without strides that this could pay for."""
     element_bytes = parse_dtype(info.output.buffer.dtype).bytes
     if element_bytes < _LEAST_BYTES:
         return []

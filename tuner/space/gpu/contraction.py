@@ -42,8 +42,9 @@ _LONG = 1024  # sums worth cutting in parts
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """The structure of one sketch. `parts`: the sum is cut, a kernel adds the parts up (split-K). `double`: shared
-    memory holds two steps, so that the next one is on its way while one is used."""
+    """The structure of one sketch.
+    `parts`: the sum is cut, a kernel adds the parts up (split-K). `double`: shared memory holds two steps, so that
+    the next one is on its way while one is used."""
 
     parts: bool = False
     double: bool = False
@@ -54,8 +55,9 @@ class TileShape:
 
 
 def tile_sketches(func: PrimFunc, info: BlockInfo, epilogue: str | None, chip: Chip) -> list[Sketch]:
-    """The sketches of the contraction `info`; none where it is no product of two operands, or one of more batches or
-    rows than blocks can be started for."""
+    """Return the sketches of the contraction `info`.
+    There are none where it is no product of two operands, or one of more batches or rows than blocks can be started
+    for."""
     product = as_product(info)
     if product is None:
         return []

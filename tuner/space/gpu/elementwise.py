@@ -54,7 +54,8 @@ def bind_results(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
 
 
 def inline_padding(sch: Schedule) -> None:
-    """Compute what pads an operand where it is read: a thread that skips a load costs less than a pass over memory."""
+    """Compute what pads an operand where it is read.
+    A thread that skips a load costs less than a pass over memory."""
     outputs = set(sch.func.buffer_map.values())
     for info in blocks_of(sch.func):
         if info.injective and info.conditional and info.output.buffer not in outputs:
@@ -62,7 +63,8 @@ def inline_padding(sch: Schedule) -> None:
 
 
 def elementwise_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
-    """A thread for `steps` vectors of results, a block apart, so that several loads are on their way at once."""
+    """Return the sketch with a thread for `steps` vectors of results, a block apart.
+    So several loads are on their way at once."""
     sch = Schedule(func)
     inline_chains(sch)
     blocks = blocks_of(sch.func)

@@ -23,8 +23,9 @@ _RESERVED_SHARED = 1 << 10  # the driver's, of each block
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One architecture. Per multiprocessor: `fmas` of float32 a cycle, `threads` and `blocks` at once, bytes of
-    `shared` memory; `memory` bytes come from outside the chip in a cycle, over all `multiprocessors`."""
+    """One architecture.
+    Per multiprocessor: `fmas` of float32 a cycle, `threads` and `blocks` at once, bytes of `shared` memory; `memory`
+    bytes come from outside the chip in a cycle, over all `multiprocessors`."""
 
     arch: str
     multiprocessors: int
@@ -60,8 +61,8 @@ class Chip:
         )
 
     def filled(self, blocks: int, resident: int) -> float:
-        """The part of the time that multiprocessors have work, when `blocks` come in waves of as many as fit; 0 when
-        none fits."""
+        """Return the part of the time that multiprocessors have work, when `blocks` come in waves.
+        A wave is as many as fit; 0 when none fits."""
         if resident < 1:
             return 0.0
         if blocks < self.multiprocessors:

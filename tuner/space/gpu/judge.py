@@ -30,7 +30,8 @@ class TileJudge:
     chip: Chip
 
     def allowed(self, values: Values) -> bool:
-        """Threads, registers, shared memory and the grid are within what there is; at least half of a tile is work."""
+        """Return whether threads, registers, shared memory and the grid are within what there is.
+        At least half of a tile must be work."""
         batch, m, n, _ = self.sizes
         threads = values["ty"] * values["tx"]
         if not _LEAST_THREADS <= threads <= self.chip.block_threads or threads % WARP:
@@ -45,7 +46,8 @@ class TileJudge:
         return -(-m // rows) <= MAX_GRID_YZ and batch * values.get("parts", 1) <= MAX_GRID_YZ
 
     def registers(self, values: Values) -> int:
-        """Return the registers of a thread: sums, a column of A, a row of B, what is on its way to shared memory."""
+        """Return the registers of a thread.
+        They hold sums, a column of A, a row of B, and what is on its way to shared memory."""
         rows, columns = values["rows"], values["columns"]
         tile = sum(self._tile(values)) * values["depth"] // (values["ty"] * values["tx"])
         fetched = -(-tile * self.element // 4)

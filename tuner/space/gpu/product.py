@@ -54,8 +54,8 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of a function that was brought into the form above: what makes the operands, the product itself, and
-    what writes its results where they belong."""
+    """The blocks of a function that was brought into the form above.
+    One makes the operands, one is the product itself, and one writes its results where they belong."""
 
     left: BlockRV
     right: BlockRV
@@ -64,7 +64,8 @@ class Blocks:
 
 
 def as_product(info: BlockInfo) -> Product | None:
-    """The groups of a contraction; None for a block that is no product of two operands used more than once each."""
+    """Return the groups of a contraction.
+    None for a block that is no product of two operands used more than once each."""
     if len(info.inputs) != 2 or not info.reduced or info.conditional:
         return None
     first, second = info.inputs

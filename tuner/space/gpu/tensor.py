@@ -31,8 +31,8 @@ _RATE = 16  # how many times faster than float32 products of 16 bits are; of byt
 
 
 def tensor_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
-    """The sketch of a function that is one product for tensor cores, and what is made of it element by element; else
-    None."""
+    """Return the sketch of a function that is one product for tensor cores, and what is made of it.
+    That is made element by element. None for another function."""
     product = warp_product(func)
     if product is None:
         return None
@@ -76,8 +76,8 @@ class WarpJudge:
         return fits and _sums(tile) <= _MOST_SUMS and self._resident(tile) >= 1
 
     def draft(self, values: Values) -> float:
-        """A roofline: products, operands from shared memory to registers, tiles from outside to shared memory; and what
-        part of the tiles is within the sizes."""
+        """Score a point by a roofline: products, operands to registers, tiles to shared memory.
+        Operands come from shared memory, tiles from outside. What part of the tiles is within the sizes counts, too."""
         tile = _tile(values)
         batch, m, n, k = self.product.sizes
         element = self.product.left.bytes

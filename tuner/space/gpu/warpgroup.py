@@ -34,8 +34,8 @@ _EPILOGUE = 1.5  # cycles for each of a thread's sums, while its block multiplie
 
 
 def warpgroup_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
-    """The sketch of a function that is a product of matrices for warpgroups, and what is made of it element by element;
-    None for another, and for GPUs without them."""
+    """Return the sketch of a function that is a product of matrices for warpgroups.
+    With it comes what is made of the product element by element. None for another, and for GPUs without them."""
     product = warp_product(func) if chip.arch == ARCH else None
     operands = None if product is None else matrices(product)
     if product is None or operands is None:
@@ -74,8 +74,8 @@ class WarpgroupJudge:
         return self._resident(tile) >= 1
 
     def draft(self, values: Values) -> float:
-        """A roofline of a step: products, operands from shared memory, tiles from outside; then how well tiles fill the
-        GPU, and what part of them is within the sizes."""
+        """Score a point by a roofline of a step: products, operands from shared memory, tiles from outside.
+        Then comes how well tiles fill the GPU, and what part of them is within the sizes."""
         tile = _tile(values)
         _, m, n, k = self.product.sizes
         across, along, steps = -(-m // tile.m), -(-n // tile.n), -(-k // tile.k)

@@ -32,7 +32,8 @@ def matmul(
 def batch_matmul(
     tensor_a: In, tensor_b: In, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = True
 ) -> Any:
-    """Products of matrices, one for each of a batch; the second is (batch, columns, inner) unless told otherwise."""
+    """Return the products of matrices, one for each of a batch.
+    The second is (batch, columns, inner) unless told otherwise."""
     return R.matmul(_turned(tensor_a, transpose_a), _turned(tensor_b, transpose_b), out_dtype or None)
 
 
@@ -259,7 +260,8 @@ def _mirrored(data: Any, axis: int, before: int, behind: int, skip: int) -> Any:
 
 @operator("nn.depth_to_space")
 def depth_to_space(data: In, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Any:
-    """Blocks of channels laid out in space. `mode`: the block's axes before the channels (DCR) or behind (CRD)."""
+    """Blocks of channels laid out in space.
+    `mode`: the block's axes before the channels (DCR) or behind (CRD)."""
     batch, channels, height, width = _nchw(data, layout, "depth_to_space")
     b, inner = block_size, channels // block_size**2
     plain = data if layout == "NCHW" else R.permute_dims(data, [0, 3, 1, 2])

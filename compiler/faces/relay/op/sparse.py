@@ -16,7 +16,7 @@ from compiler.tir.nodes import Stmt
 
 @operator("nn.sparse_dense")
 def sparse_dense(dense_mat: In, data: In, indices: In, indptr: In, sparse_lhs: bool = False) -> Any:
-    """The product of a dense matrix and the transpose of a sparse one, in rows (CSR) or in blocks of rows (BSR).
+    """Multiply a dense matrix by the transpose of a sparse one, in rows (CSR) or blocks of rows (BSR).
 
     With `sparse_lhs`, of the sparse matrix and the transpose of the dense one.
     """
@@ -57,7 +57,7 @@ def _product(dense: Tensor, data: Tensor, indices: Tensor, indptr: Tensor, block
 
 
 def sparse_dense_of(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:
-    """The product of `dense_mat` and the transpose of a sparse matrix; with `sparse_lhs`, the other way round.
+    """Multiply `dense_mat` by the transpose of a sparse matrix; with `sparse_lhs`, the other way round.
 
     `sparse_mat`: its `data`, `indices` and `indptr`, as a tuple or as attributes, as scipy's matrices have them.
     """

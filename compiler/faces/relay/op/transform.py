@@ -34,9 +34,9 @@ def squeeze(data: In, axis: Any = None) -> Any:
 
 @operator("reshape")
 def reshape(data: In, newshape: Any, allowzero: bool = False) -> Any:
-    """The elements in another shape. In it 0 copies a size, -1 is what is left, and -2 copies all further sizes. -3
-    joins two, and -4 splits one by the two numbers behind it.
-    """
+    """The elements in another shape.
+    In it 0 copies a size, -1 is what is left, and -2 copies all further sizes. -3 joins two, and -4 splits one by
+    the two numbers behind it."""
     wanted = numbers(newshape, "reshape") if isinstance(newshape, Constant) else _sequence(newshape)
     return R.reshape(data, reshaped(shape(data, "reshape"), wanted or [], allowzero))
 
@@ -243,7 +243,8 @@ def argwhere(condition: In) -> Any:
 
 @operator("sequence_mask")
 def sequence_mask(data: In, valid_length: In, mask_value: float = 0, axis: int = 0) -> Any:
-    """`data`, (time, batch, …), with `mask_value` from each sequence's length on. `axis`: which of both is time."""
+    """`data`, (time, batch, …), with `mask_value` from each sequence's length on.
+    `axis`: which of both is time."""
     sizes = shape(data, "sequence_mask")
     info = tensor(data, "sequence_mask")
     length = tensor(valid_length, "sequence_mask").dtype

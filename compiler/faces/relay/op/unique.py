@@ -17,7 +17,7 @@ from compiler.tir.nodes import Stmt
 
 @operator("unique", results=lambda return_counts, **_: 5 if return_counts else 4)
 def unique(data: In, is_sorted: bool = True, return_counts: bool = False) -> Any:
-    """Each value once, where it first was, which value each element is, how many values, and how often each is.
+    """Return each value once, where it first was, which one each element is, how many, and how often.
 
     The results are as long as the input: past the number of values they hold zeros. Values come in order, or with
     is_sorted=False as they first come.

@@ -18,7 +18,8 @@ Initializer = Callable[[str, np.ndarray[Any, Any], np.random.Generator], None]
 
 
 def xavier(name: str, array: np.ndarray[Any, Any], rng: np.random.Generator) -> None:
-    """Fill `array` by what its name ends in: weights as Glorot and Bengio (2010) say, norms and biases plainly."""
+    """Fill `array` by what its name ends in.
+    Weights as Glorot and Bengio (2010) say, norms and biases plainly."""
     if name.endswith(("gamma", "moving_var", "var")):
         array[...] = 1.0
     elif name.endswith(("beta", "bias", "moving_mean", "mean")):

@@ -97,7 +97,7 @@ def _replaced(value: Value | None, leaf: Callable[[TensorValue], TensorValue]) -
 
 
 class FunctionBuilder:
-    """Builds private functions that take a shape (all dimensions), then what is captured, then their own values."""
+    """Builds private functions that take a shape (all dimensions), what is captured, and their own values."""
 
     def __init__(self, importer: Importer, scope: ImportScope, held: Captured) -> None:
         self.importer, self.g, self.scope, self.held = importer, importer.g, scope, held
@@ -142,7 +142,7 @@ class FunctionBuilder:
 
 @dataclass(slots=True, eq=False)
 class Inside:
-    """A function under construction: the scope of its graph, its dimensions, its captured values and its own values."""
+    """A function under construction: the scope of its graph, its dimensions, captured and own values."""
 
     scope: ImportScope
     shape: Var

@@ -11,7 +11,7 @@ from compiler.frontend.onnx.values import TensorValue, Value
 
 @dataclass(slots=True, eq=False)
 class LoopShape:
-    """A loop: `count` is its number of steps (None: no limit), `scans` tell how an input is read in each step."""
+    """A loop: `count` is its number of steps (None: no limit), `scans` how an input is read in each step."""
 
     graph: GraphProto
     count: TensorValue | None

@@ -133,7 +133,7 @@ def _taken(x: Tensor, places: Tensor, axis: int, count: Any) -> Tensor:
 
 @converter("Unique")
 def unique(g: GraphBuilder, node: Node) -> Result:
-    """Take the distinct elements, or slices along an axis; where they first stand; which one each is; how many."""
+    """Take distinct elements or slices, where they first stand, which one each is, and how many of each."""
     x = node.value(0)
     dims, data = g.shape(x), g.expr(x)
     axis = node.attr("axis")

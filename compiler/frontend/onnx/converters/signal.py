@@ -25,7 +25,8 @@ from compiler.tir.nodes import PrimExpr, Select
 
 @converter("DFT")
 def dft(g: GraphBuilder, node: Node) -> Result:
-    """Take the discrete Fourier transform along an axis; numbers have one part or two in the last dimension."""
+    """Take the discrete Fourier transform along an axis.
+    Numbers have one part or two in the last dimension."""
     x = g.expr(node.value(0))
     rank = g.rank(x)
     onesided, inverse = bool(node.int("onesided", 0)), bool(node.int("inverse", 0))

@@ -124,9 +124,10 @@ def clear_reports() -> None:
 def compile_graph(
     graph_module: Any, inputs: Sequence[Any], options: Options, schedule: Schedule | None = None
 ) -> Callable[..., Any]:
-    """Return what Dynamo calls in the place of a graph. `schedule` tunes kernels, or finds schedules for them.
+    """Return what Dynamo calls in the place of a graph.
 
-    Graphs without gradients are compiled; for training, torch runs forward and backward graphs itself.
+    `schedule` tunes kernels, or finds schedules for them. Graphs without gradients are compiled; for training, torch
+    runs forward and backward graphs itself.
     """
 
     def inference(module: Any, _: Sequence[Any]) -> Callable[..., Any]:

@@ -54,7 +54,8 @@ class _Import:
         return Region(self.builder.get(), self.inputs, region_results, made)
 
     def refused(self) -> dict[str, list[str]]:
-        """Nodes that cannot be converted, by the reason. Raises RefusedNode for an input that relax cannot hold."""
+        """Nodes that cannot be converted, by the reason.
+        Raises RefusedNode for an input that relax cannot hold."""
         self.importer.dimensions.solve([value.shape for value in self.inputs if hasattr(value, "shape")])
         params = [self._parameter(node, value) for node, value in zip(self.placeholders, self.inputs)]
         with self.builder.function("main", params):

@@ -25,7 +25,8 @@ MOST_FILES = 1000
 
 
 def default_folder() -> Path | None:
-    """Where executables are kept: $TUNEFARM_TORCH_CACHE, or tunefarm/torch in the user's folder for caches."""
+    """Return where executables are kept.
+    That is $TUNEFARM_TORCH_CACHE, or tunefarm/torch in the user's folder for caches."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
@@ -33,8 +34,8 @@ def default_folder() -> Path | None:
 
 
 def digest(module: IRModule, target: Target, extra: Sequence[str] = ()) -> str:
-    """Return the key of an executable: a digest of the graph with its constants, the target, the compiler, and
-    `extra`."""
+    """Return the key of an executable.
+    It is a digest of the graph with its constants, the target, the compiler, and `extra`."""
     found = hashlib.sha256()
     for text in (module.script(), str(target), _compiler(), *extra):
         found.update(f"{len(text)}:{text}".encode())

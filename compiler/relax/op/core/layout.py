@@ -18,9 +18,10 @@ from compiler.relax.nodes.dims import proven_equal
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order of dimensions in memory: (axis, factor) each; factor 0 is the axis, or what blocks leave of it.
+    """The order of dimensions in memory: (axis, factor) each.
 
-    `Layout.permuted((0, 2, 3, 1))` is NHWC of a tensor written as NCHW; NCHW16c ends with (1, 16).
+    Factor 0 is the axis, or what blocks leave of it. `Layout.permuted((0, 2, 3, 1))` is NHWC of a tensor written as
+    NCHW; NCHW16c ends with (1, 16).
     """
 
     dims: tuple[tuple[int, int], ...]
@@ -102,7 +103,7 @@ class LayoutUse:
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """The new layouts of a call: of its arguments, of its results (an entry each), and its changed attributes.
+    """The new layouts of a call: of its arguments, of its results (an entry each); changed attributes.
 
     None asks for an argument as it was written. `attrs` has the attributes that change, `args` by position the
     arguments that are written anew, such as the axes of a slice. A layout may have more dimensions than the argument:
@@ -130,10 +131,10 @@ def as_written(use: LayoutUse) -> LayoutResult:
 
 
 def follows(use: LayoutUse) -> LayoutResult:
-    """Give the layouts of an elementwise operator: all arguments follow the first one, of the greatest rank, that is
-    not as written.
+    """Give the layouts of an elementwise operator: all arguments follow one.
 
-    Those of lower rank get dimensions of 1; scalars stay as they are.
+    That is the first one, of the greatest rank, that is not as written. Those of lower rank get dimensions of 1;
+    scalars stay as they are.
     """
     ranks = [use.ndim(i) for i in range(len(use.inputs))]
     rank = max(ranks, default=-1)
@@ -165,7 +166,7 @@ def follows_first(use: LayoutUse) -> LayoutResult:
 
 
 def follows_with_axis(name: str) -> LayoutRule:
-    """An operator of one tensor along the axis that the attribute `name` says: the attribute moves with the layout."""
+    """Lay out a one-tensor operator along the axis in attribute `name`, which moves with the layout."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         chosen, axis = use.permuted(), use.call.attrs[name]
@@ -179,8 +180,8 @@ def follows_with_axis(name: str) -> LayoutRule:
 
 
 def all_follow_with_axis(name: str) -> LayoutRule:
-    """Let several tensors of one rank follow the first that is not as written. The attribute `name` moves with the
-    layout."""
+    """Let several tensors of one rank follow the first that is not as written.
+    The attribute `name` moves with the layout."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         found = [use.permuted(i) for i in range(len(use.inputs))]
@@ -194,7 +195,8 @@ def all_follow_with_axis(name: str) -> LayoutRule:
 
 
 def fields_follow(use: LayoutUse) -> Layout | None:
-    """The layout that all tensors of a tuple, the only argument, are to lie in: that of the first that has one."""
+    """Return the layout that all tensors of a tuple, the only argument, are to lie in.
+    It is that of the first that has one."""
     given = use.inputs[0]
     info = info_of(use.call.args[0])
     if not isinstance(given, tuple) or not isinstance(info, TupleStructInfo):

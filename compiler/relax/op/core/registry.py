@@ -131,8 +131,8 @@ class Operator:
         return self.normalize(Use(call, self.name, self.params, analyzer or Analyzer(), context))
 
     def struct_info(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> StructInfo:
-        """Return what is known of the call's result. Raises IRError, with the call's line, where its arguments do not
-        fit."""
+        """Return what is known of the call's result.
+        Raises IRError, with the call's line, where its arguments do not fit."""
         return self.infer(Use(call, self.name, self.params, analyzer or Analyzer(), context))
 
     def gradients(self, result: RelaxExpr, call: Call, grad: RelaxExpr, builder: Any) -> Gradients:

@@ -22,8 +22,8 @@ def like(
     bools: bool = False,
     dtype: str | None = None,
 ) -> InferRule:
-    """Make the result like the tensor argument `name`. Its elements must be of one of the kinds asked for: floating
-    point, integers, both (`numbers`), truth values."""
+    """Make the result like the tensor argument `name`.
+    Its elements must be of one of the kinds asked for: floating point, integers, both (`numbers`), truth values."""
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor(name)
@@ -96,8 +96,8 @@ def broadcast(
 def broadcast_dims(
     use: Use, a: Sequence[PrimExpr], b: Sequence[PrimExpr], first: str, second: str
 ) -> tuple[PrimExpr, ...] | None:
-    """Return the shape that two shapes broadcast to; None where it depends on the sizes. Fails if they do not
-    broadcast."""
+    """Return the shape that two shapes broadcast to; None where it depends on the sizes.
+    Fails if they do not broadcast."""
     found: list[PrimExpr] = []
     decided = True
     long, short = (a, b) if len(a) >= len(b) else (b, a)

@@ -26,7 +26,8 @@ from compiler.tir.nodes import PrimExpr
 
 
 class Use:
-    """A call whose arguments' StructInfo is known. What it gives is checked; errors name operator and argument."""
+    """A call whose arguments' StructInfo is known.
+    What it gives is checked; errors name operator and argument."""
 
     def __init__(self, call: Call, name: str, params: Sequence[Param], analyzer: Analyzer, context: Any) -> None:
         """`context`: the `BlockBuilder` that asks, or None."""
@@ -152,7 +153,8 @@ class Use:
         return tuple(found)
 
     def check_equal(self, what: str, a: PrimExpr, b: PrimExpr, *names: str) -> None:
-        """Fail where two dimensions are proven to differ; `names` are the tensors whose shapes the error shows."""
+        """Fail where two dimensions are proven to differ.
+        `names` are the tensors whose shapes the error shows."""
         if self.differ(a, b):
             self.fail(f"{what} differ: {text(a)} and {text(b)}{self._shapes(names)}")
 

@@ -175,7 +175,8 @@ def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_of
 
 
 def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
-    """Read the memory of a tensor as another shape, another element type, from a byte on; None keeps what is."""
+    """Read the memory of a tensor as another shape, another element type, from a byte on.
+    None keeps what is."""
     none = Tuple(())
     if not isinstance(shape, RelaxExpr):
         shape = none if shape is None else ShapeExpr(shape if isinstance(shape, tuple | list) else (shape,))  # type: ignore[arg-type]

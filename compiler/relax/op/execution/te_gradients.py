@@ -30,9 +30,9 @@ _REGISTERED: dict[str, TeGradient] = {}
 
 
 def register_te_gradient(te_grad_name: str, te_grad_func: TeGradient | None = None) -> Any:
-    """Register a te function as the gradient `te_grad_name` of kernels; without one, give a decorator that does.
+    """Register a te function as the gradient `te_grad_name` of kernels.
 
-    Raises IRError for a name that another function has.
+    Without a function, return a decorator that does. Raises IRError for a name that another function has.
     """
 
     def register(function: FuncT) -> FuncT:

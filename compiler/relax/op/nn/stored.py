@@ -23,8 +23,8 @@ Parts = tuple[tuple[str, int], ...]
 
 
 def parts_of(layout: str, letters: str) -> Parts:
-    """The dimensions of `layout`: (letter, factor) each, factor 0 for a whole one. Raises IRError unless it is one
-    of a tensor with the dimensions `letters`."""
+    """The dimensions of `layout`: (letter, factor) each, factor 0 for a whole one.
+    Raises IRError unless it is one of a tensor with the dimensions `letters`."""
     found: list[tuple[str, int]] = []
     end = 0
     while match := _PART.match(layout, end):
@@ -99,8 +99,8 @@ def per_dimension(op: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
 
 
 def around(op: str, value: Any, rank: int) -> tuple[int, ...]:
-    """Expand padding to one number for each side: those before the dimensions, then those after. It is given as one
-    number, one for each dimension, or one for each side."""
+    """Expand padding to one number for each side: those before the dimensions, then those after.
+    It is given as one number, one for each dimension, or one for each side."""
     values = (value,) if isinstance(value, int) else tuple(value)
     if len(values) == 1:
         return values * (2 * rank)
@@ -146,7 +146,8 @@ def _divides(info: object, stored: Layout) -> bool:
 
 
 def windows_layout(attribute: str) -> LayoutRule:
-    """Pooling lies as its data does: `attribute` and out_layout move with it. Windows need their dimensions whole."""
+    """Pooling lies as its data does: `attribute` and out_layout move with it.
+    Windows need their dimensions whole."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         written, chosen = use.call.attrs[attribute], use.lies()
@@ -164,7 +165,8 @@ def _blocked(written: str, stored: Layout) -> Iterable[str]:
 
 
 def convolution_layout(name: str) -> LayoutRule:
-    """Convolutions lie as is asked for: layouts of data, kernel and result by name; otherwise as their data does."""
+    """Lay out a convolution as is asked for, by the names of data, kernel and result.
+    Those that are not asked for lie as their data does."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         attrs = use.call.attrs

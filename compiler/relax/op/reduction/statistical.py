@@ -28,7 +28,7 @@ __all__ = ["cumprod", "cumsum", "max", "mean", "median", "min", "prod", "std", "
 
 
 def reduced(*, floats: bool = False, bools: bool = False, dtype: str | None = None) -> InferRule:
-    """The tensor `x` without the dimensions in `axis` (all for None), or with size 1 there when `keepdims`."""
+    """Return `x` without the dimensions in `axis` (all for None), or with size 1 there when `keepdims`."""
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor("x")

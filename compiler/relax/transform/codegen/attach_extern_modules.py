@@ -14,7 +14,9 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("AttachExternModules")
 def attach_extern_modules(mod: IRModule, context: PassContext, *, extern_modules: Sequence[Any]) -> IRModule:
-    """Attach modules of the runtime, whose functions the graphs call by name, to be imported by the executable.
+    """Attach modules of the runtime, whose functions graphs call by name.
+
+    The executable imports them.
 
     R.call_dps_packed("mine", …)    →    the same; attribute "external_mods": [the module that has "mine"]
 

@@ -47,7 +47,8 @@ def merge_composite_functions(mod: IRModule, context: PassContext) -> IRModule:
 
 
 def for_codegens(mod: IRModule, merge: bool) -> IRModule:
-    """The module with a function for a code generator around each call of composite functions, or around several."""
+    """Return the module with a function for a code generator around calls of composite functions.
+    Each is around one call, or around several."""
     made = rewritten(mod, lambda own: _Merger(own, merge))
     used = {node for func in made.values() for node in walk(func) if isinstance(node, GlobalVar)}
     left = {name: f for name, f in made.items() if name in used or not _is_composite(f)}

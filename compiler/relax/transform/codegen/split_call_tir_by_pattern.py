@@ -73,7 +73,7 @@ class _Pattern:
         return _Pattern(func, nests[0])
 
     def matched(self, nest: BlockNest, whole: n.PrimFunc) -> MatchResult | None:
-        """Return what the pattern stands for in a nest of the kernel `whole`; None where the nest is something else."""
+        """Return what the pattern stands for in a nest of the kernel `whole`; None for another nest."""
         own = [*reads_of(self.nest), self.nest.block.writes[0].buffer]
         theirs = [*reads_of(nest), nest.block.writes[0].buffer]
         if len(own) != len(theirs):

@@ -26,7 +26,7 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("ConvertToDataflow", over="function")
 def convert_to_dataflow(func: Function, mod: IRModule, context: PassContext, *, min_size: int = 2) -> Function:
-    """Put at least `min_size` bindings that follow each other and have no side effect into a dataflow block.
+    """Put `min_size` bindings or more, one after another and free of side effects, into a dataflow block.
 
     lv = R.exp(x)                  with R.dataflow():
     gv = R.negative(lv)      →         lv = R.exp(x)

@@ -27,7 +27,7 @@ def topological_sort(
     order: Literal["depth-first", "breadth-first"] = "depth-first",
     direction: Literal["from-inputs", "from-outputs"] = "from-inputs",
 ) -> DataflowBlock:
-    """Sort bindings so that what uses a value comes soon after it, or that equally early ones stand together.
+    """Sort bindings so that uses come soon after definitions, or equally early ones stand together.
 
     lv = R.exp(x)                           lv = R.exp(x)
     lv1 = R.exp(y)       depth-first, →     gv = R.negative(lv)

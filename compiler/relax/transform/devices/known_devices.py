@@ -26,7 +26,7 @@ HINT, COPY = "relax.hint_on_device", "relax.to_vdevice"
 
 
 def transfer(value: RelaxExpr) -> str:
-    """Return the name of the device operator (`to_vdevice` or `hint_on_device`) that a value is a call of, else ""."""
+    """Return the device operator (`to_vdevice` or `hint_on_device`) that a value is a call of, else ""."""
     name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
     return name if name in (HINT, COPY) else ""
 

@@ -35,7 +35,8 @@ Slope = RelaxExpr | list["Slope | None"]
 
 
 class BackwardPass:
-    """The gradients of values that depend on `params`, as far as it has gone back. It emits what it adds up."""
+    """The gradients of values that depend on `params`, as far as it has gone back.
+    It emits what it adds up."""
 
     def __init__(self, builder: BlockBuilder, params: Sequence[Var], checkpoints: Checkpoints) -> None:
         self._builder = builder

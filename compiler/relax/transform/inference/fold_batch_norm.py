@@ -23,7 +23,9 @@ CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 
 @relax_pass("FoldBatchnormToConv2D", opt_level=1)
 def fold_batch_norm(mod: IRModule, context: PassContext) -> IRModule:
-    """Fold batch norms that are not in training into the weights of the convolutions before them, and a bias.
+    """Fold batch norms into the weights of the convolutions before them, and a bias.
+
+    Norms that are in training stay.
 
     lv = R.nn.conv2d(x, w)                              →    s = gamma / sqrt(var + epsilon)
     lv1 = R.nn.batch_norm(lv, gamma, beta, mean, var)        lv = R.nn.conv2d(x, w * s)

@@ -39,7 +39,7 @@ _ACTIVATIONS = ("relax.nn.relu", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.n
 def combine_parallel_matmul(
     block: DataflowBlock, mod: IRModule, context: PassContext, *, check: Check | None = None
 ) -> DataflowBlock:
-    """Compute several products of one value as one product with the matrices side by side, and cut it apart.
+    """Compute several products of one value as one, with the matrices side by side, and cut it apart.
 
     lv = R.matmul(x, A)    →    lv = R.matmul(x, R.concat((A, B), axis=1))
     lv1 = R.matmul(x, B)        lv1 = R.split(lv, [columns of A], axis=1)

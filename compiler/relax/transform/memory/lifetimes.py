@@ -51,8 +51,8 @@ class Lifetime:
 
 @dataclass(slots=True)
 class Lifetimes:
-    """The arrays of one function, and the calls that join some. Expects kernels that are called with the arrays of
-    their results."""
+    """The arrays of one function, and the calls that join some.
+    Expects kernels that are called with the arrays of their results."""
 
     mod: IRModule
     arrays: list[Lifetime] = field(default_factory=list)
@@ -64,8 +64,8 @@ class Lifetimes:
 
     @staticmethod
     def of(func: Function, mod: IRModule) -> Lifetimes:
-        """Return the arrays that `func` makes, in order, and the calls that join some, by the variables that they
-        bind."""
+        """Return the arrays that `func` makes, in order, and the calls that join some.
+        The calls are given by the variables that they bind."""
         found = Lifetimes(mod)
         found._escape(found._sequence(func.body, ()))
         return found

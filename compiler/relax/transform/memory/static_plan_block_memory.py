@@ -52,7 +52,9 @@ UPPER_BOUNDS = "tir_var_upper_bound"
 
 @relax_pass("StaticPlanBlockMemory", opt_level=1)
 def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
-    """Place arrays that only the function uses into one arena; those that live at different times share memory.
+    """Place arrays that only the function uses into one arena.
+
+    Those that live at different times share memory.
 
     a = R.builtin.alloc_tensor([16], …)    →    storage = R.memory.alloc_storage([128], …, "uint8")
     _ = cls.exp(x, a)                           a = R.memory.alloc_tensor(storage, 0, [16], …)

@@ -17,7 +17,9 @@ from compiler.tir import nodes as n
 
 @relax_pass("AttachAttrLayoutFreeBuffers")
 def attach_layout_free_buffers(mod: IRModule, context: PassContext, *, constants_only: bool = False) -> IRModule:
-    """Note in each kernel which arguments are weights in all calls, as the attribute `layout_free_buffers`.
+    """Note in each kernel which arguments are weights in all calls.
+
+    The attribute is `layout_free_buffers`.
 
     gv = call_tir(cls.dense, (x, R.const(w)), …)    →    def dense(x, w, y):
                                                              T.func_attr({"layout_free_buffers": (1,)})

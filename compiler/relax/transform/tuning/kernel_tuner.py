@@ -74,7 +74,7 @@ def unscheduled(mod: IRModule) -> dict[GlobalVar, n.PrimFunc]:
 
 
 def with_schedules(mod: IRModule, found: Mapping[GlobalVar, n.PrimFunc]) -> IRModule:
-    """`mod` with scheduled kernels, each with the attributes that its kernel had, in the place of its kernels."""
+    """Return `mod` with scheduled kernels, each with its kernel's attributes, in place of its own."""
     functions = dict(mod.functions)
     for name, func in found.items():
         old = mod[name]

@@ -61,7 +61,9 @@ def tune_module(
     max_trials_per_task: int | None = None,
     op_names: Sequence[str] | None = None,
 ) -> IRModule:
-    """Tune the kernels that a model's graphs call, and record what is found in a folder; the module stays as it is.
+    """Tune the kernels that a model's graphs call, and record what is found in a folder.
+
+    The module stays as it is.
 
     lv = R.call_tir(cls.matmul, …)    →    the same; `work_dir` has records of matmul
 

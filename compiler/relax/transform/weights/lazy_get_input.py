@@ -32,7 +32,7 @@ from compiler.relax.transform.weights.inputs import inputs_and_weights
 
 @relax_pass("LazyGetInput", over="function")
 def lazy_get_input(func: Function, mod: IRModule, context: PassContext) -> Function:
-    """Take a function that returns a weight by number and name, and call it before each weight's first use.
+    """Take a function that returns a weight by number and name; call it before each weight's first use.
 
     def main(x, w):                    →    def main(x, fget_param):
         R.func_attr({"num_input": 1})           w_untyped = fget_param(0, "w")

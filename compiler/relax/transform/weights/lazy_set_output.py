@@ -28,7 +28,9 @@ from compiler.relax.transform.weights.inputs import inputs_and_weights
 
 @relax_pass("LazySetOutput", over="function")
 def lazy_set_output(func: Function, mod: IRModule, context: PassContext) -> Function:
-    """Take a function and call it with each result and its number as soon as it is computed; return nothing.
+    """Take a function and call it with each result and its number once it is computed.
+
+    The function itself returns nothing.
 
     def main(x):                    →    def main(x, fset_output):
         a = R.exp(x)                         a = R.exp(x)

@@ -17,7 +17,9 @@ from compiler.relax.transform.passes import relax_pass
 def update_param_struct_info(
     mod: IRModule, context: PassContext, *, sinfo_func: Callable[[Var], StructInfo | None]
 ) -> IRModule:
-    """Give parameters the StructInfo that `sinfo_func(parameter)` returns, unless None, and infer all others again.
+    """Give parameters the StructInfo that `sinfo_func(parameter)` returns.
+
+    Where that is None a parameter keeps its own. All others are inferred again.
 
     def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
         lv: R.Tensor((4,), "float32") = x + x            lv: R.Tensor((4,), "float16") = x + x

@@ -118,9 +118,9 @@ class GraphHeader:
 def fitted(
     header: FunctionHeader, args: Sequence[Tensor | PrimExpr], check: Callable[[PrimExpr, int], None]
 ) -> tuple[PrimExpr, ...]:
-    """The dimensions to be passed after these arguments. What cannot be proven about shapes is given to `check`, with
-    the argument's position. Raises NotNative where an argument does not fit.
-    """
+    """The dimensions to be passed after these arguments.
+    What cannot be proven about shapes is given to `check`, with the argument's position. Raises NotNative where an
+    argument does not fit."""
     found: dict[n.Var, PrimExpr] = {}
     todo: list[tuple[PrimExpr, PrimExpr, int]] = []
     if len(args) != len(header.params):

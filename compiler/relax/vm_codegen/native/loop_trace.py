@@ -45,8 +45,8 @@ def follow_loop(name: str, graphs: Iterable[str], func: Function, around: Surrou
 
 
 class LoopTrace(Trace):
-    """Follows a loop. `found` are the arguments that its calls of itself change. An Exit gives the results where the
-    loop ends."""
+    """Follows a loop.
+    `found` are the arguments that its calls of itself change. An Exit gives the results where the loop ends."""
 
     def __init__(
         self, name: str, graphs: Iterable[str], func: Function, around: Surroundings, changing: Changing

@@ -28,8 +28,8 @@ from compiler.relax.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """bodies: the functions of each loop, by the name of the one that others call. recursive: functions that call
-    themselves otherwise."""
+    """The loops of functions: `bodies` are each loop's functions, by the name of the one others call.
+    `recursive` are functions that call themselves otherwise."""
 
     bodies: Mapping[str, frozenset[str]]
     recursive: frozenset[str]
@@ -106,7 +106,7 @@ def _tail_calls(seq: RelaxExpr, group: frozenset[str]) -> int:
 
 
 def tail_of(seq: SeqExpr) -> Binding | None:
-    """Return the binding of the call or condition in tail position of a sequence; None if something follows it."""
+    """Return the binding of the call or condition in tail position; None if something follows it."""
     bindings = [binding for block in seq.blocks for binding in block.bindings]
     made = {binding.var: binding for binding in bindings}
     fields = {b.var: b.value for b in bindings if isinstance(b.value, TupleGetItem)}

@@ -102,10 +102,11 @@ class Surroundings:
 
 
 class Trace:
-    """Follows a function. `code` is what it does, `result` what it gives, `storages` the memory that it made.
+    """Follows a function.
 
-    `late` are the numbers that are found out while it runs, each with the branch that it is known in.
-    Raises NotNative, saying where, for what only the interpreter does.
+    `code` is what it does, `result` what it gives, `storages` the memory that it made. `late` are the numbers that are
+    found out while it runs, each with the branch that it is known in. Raises NotNative, saying where, for what only the
+    interpreter does.
     """
 
     def __init__(self, name: str, func: Function, around: Surroundings) -> None:

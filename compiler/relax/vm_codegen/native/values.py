@@ -20,7 +20,8 @@ from compiler.tir.nodes import PrimExpr
 
 
 class NotNative(CodegenError):
-    """Something in a graph function that only the interpreter does. `every` has a line for each such thing."""
+    """Something in a graph function that only the interpreter does.
+    `every` has a line for each such thing."""
 
     def __init__(self, message: str, every: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -196,7 +197,8 @@ class Read:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reserve:
-    """Have memory for a storage whose size is known from here on; its place is the variable of the address."""
+    """Have memory for a storage whose size is known from here on.
+    Its place is the variable of the address."""
 
     storage: NativeStorage
     cell: Cell

@@ -60,8 +60,9 @@ from compiler.tir.nodes import PrimExpr, Stmt
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """A graph function in the IR of kernels. `results`: for each array of what it gives, in order, the number of the
-    result that it is, or -1 - the number of the argument that it is."""
+    """A graph function in the IR of kernels.
+    `results`: for each array of what it gives, in order, the number of the result that it is, or -1 - the number of
+    the argument that it is."""
 
     func: n.PrimFunc
     results: tuple[int, ...]
@@ -83,7 +84,8 @@ class NativeFunctions:
 
 
 def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> NativeFunctions:
-    """Make functions of a lowered module's graph functions. `constant` gives an array's number in the executable."""
+    """Make functions of a lowered module's graph functions.
+    `constant` gives an array's number in the executable."""
     graphs = {g.name_hint: f for g, f in mod.items() if isinstance(f, Function) and f.body is not None}
     kernels = {g.name_hint: f for g, f in n.prim_funcs(mod).items()}
     known: dict[str, frozenset[int]] = {}

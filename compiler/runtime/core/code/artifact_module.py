@@ -58,8 +58,8 @@ class ArtifactModule(Module, Generic[F]):
     def set_cuda_props(
         self, max_shared_memory_per_block: int | None = None, max_threads_per_block: int | None = None
     ) -> None:
-        """Check that every GPU kernel of the module fits these limits of a device. Raises DeviceError naming a kernel
-        that needs more."""
+        """Check that every GPU kernel of the module fits these limits of a device.
+        Raises DeviceError naming a kernel that needs more."""
         static = _shared_memory(self.artifact)
         for launch in (launch for entry in self.artifact.entries for launch in entry.launches):
             needs = [

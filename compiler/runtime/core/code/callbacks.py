@@ -38,7 +38,8 @@ _lock = threading.Lock()
 
 
 def raised(code: int) -> BaseException | None:
-    """Return the exception of the function whose kernel returned `code`; None for a code that means something else."""
+    """Return the exception of the function whose kernel returned `code`.
+    None for a code that means something else."""
     with _lock:
         return _errors.pop(code, None)
 

@@ -14,7 +14,8 @@ from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 
 
 class StaticLibrary(Module):
-    """An object file to be linked into a library with the module that imports it. Its functions cannot be called."""
+    """An object file to be linked into a library with the module that imports it.
+    Its functions cannot be called."""
 
     type_key = "static_library"
     format = "o"
@@ -73,7 +74,7 @@ def load_static_library(path: str, func_names: Sequence[str]) -> StaticLibrary:
 
 
 class SystemLibrary(Module):
-    """The functions of every module for a `-system-lib` target that this process has loaded, the last one first."""
+    """The functions of all loaded modules for a `-system-lib` target, the last loaded first."""
 
     type_key = "system_lib"
 

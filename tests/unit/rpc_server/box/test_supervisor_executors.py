@@ -32,17 +32,7 @@ from rpc_server.errors import (
 from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured
 from rpc_server.wire.trial_messages import FailureKind
-from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call, warm_box, with_ann
-
-
-@pytest.fixture
-def box():
-    return warm_box()
-
-
-@pytest.fixture
-def ann(box):
-    return with_ann(box)
+from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call
 
 
 # --- calls -------------------------------------------------------------------------------------------------

@@ -33,17 +33,7 @@ from rpc_server.errors import (
     SessionRefused,
 )
 from rpc_server.wire.messages import Done, SessionOpened
-from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call, warm_box, with_ann
-
-
-@pytest.fixture
-def box():
-    return warm_box()
-
-
-@pytest.fixture
-def ann(box):
-    return with_ann(box)
+from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call
 
 
 # --- opening -----------------------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ _CONFIG = XGBConfig()
 
 
 class CostModel(ABC):
-    """The contract. A subclass is given to `tune_tir(cost_model=)`: its scores guide the evolutionary search."""
+    """The contract.
+    A subclass is given to `tune_tir(cost_model=)`: its scores guide the evolutionary search."""
 
     @abstractmethod
     def load(self, path: str) -> None:
@@ -158,7 +159,8 @@ class XGBModel(CostModel):
         return 0 < self.data_size >= self.num_warmup_samples
 
     def load(self, path: str) -> None:
-        """Learn from what `save` wrote, and from nothing else. Raises TuningError where the file holds no model."""
+        """Learn from what `save` wrote, and from nothing else.
+        Raises TuningError where the file holds no model."""
         self._learned = LearnedSpeeds.load(path, self.config)
 
     def save(self, path: str) -> None:

@@ -23,8 +23,9 @@ _RETRAIN_SHARE = 0.2
 
 
 class XGBConfig(NamedTuple):
-    """Options of the trees, named as in TVM. `eta` is how much each tree counts and `max_depth` how deep one may be, up
-    to 6; the others are accepted and change nothing."""
+    """Options of the trees, named as in TVM.
+    `eta` is how much each tree counts and `max_depth` how deep one may be, up to 6; the others are accepted and
+    change nothing."""
 
     max_depth: int = 10
     gamma: float = 0.001

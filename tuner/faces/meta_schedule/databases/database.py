@@ -61,9 +61,9 @@ class Database(ABC):
 
     @abstractmethod
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        """Return the `top_k` fastest records with a time, fastest first. A record without any step of a schedule, which
-        is the function as written, is left out, and so are those given back. Raises a ValueError for a negative
-        `top_k`."""
+        """Return the `top_k` fastest records with a time, fastest first.
+        A record without any step of a schedule, which is the function as written, is left out, and so are those
+        given back. Raises a ValueError for a negative `top_k`."""
 
     @abstractmethod
     def get_all_tuning_records(self) -> list[TuningRecord]:
@@ -175,18 +175,17 @@ def _runs_on(built: Target, wanted: Target) -> bool:
 
 
 def expected(record: TuningRecord) -> float:
-    """Seconds a call as far as the samples of a record say: their median. A single one may have been lucky, so it
-    counts as much more as nothing is known of its scatter."""
+    """Seconds a call as far as the samples of a record say: their median.
+    A single one may have been lucky, so it counts as much more as nothing is known of its scatter."""
     if not record.run_secs:
         return float("inf")
     return median(record.run_secs) * (1 + SINGLE_SAMPLE if len(record.run_secs) == 1 else 1)
 
 
 class MemoryDatabase(Database):
-    """Records that end with the process. In queries one with more samples of the same schedule stands for those with
-    fewer, and a later one of at least three for all. So a finalist counts by what the finals measured, in turns with
-    its rivals.
-    """
+    """Records that end with the process.
+    In queries one with more samples of the same schedule stands for those with fewer, and a later one of at least
+    three for all. So a finalist counts by what the finals measured, in turns with its rivals."""
 
     def __init__(self, module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)
@@ -302,7 +301,8 @@ class OrderedUnionDatabase(UnionDatabase):
 
 
 class ScheduleFnDatabase(MemoryDatabase):
-    """Answers every query with what a function makes of the module; it returns False where it has no answer."""
+    """Answers every query with what a function makes of the module.
+    The function returns False where it has no answer."""
 
     def __init__(self, schedule_fn: Callable[[Schedule], bool], module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)

@@ -22,11 +22,12 @@ from tuner.toolchain import toolchain
 
 
 class SQLDatabase(Database):
-    """Records in the store at `address` (a path, `sqlite:///…` or `postgresql://…`), made if there is none.
+    """Records in the store at `address`, made if there is none.
 
-    `get_top_k` gives verified records of any run of a workload. A record committed here is of this machine's device
-    class unless `fingerprint` says which machine measured it, and belongs to a run of its own. It counts as verified
-    only with `verified`, which says that its output was compared with the unscheduled function's.
+    It is a path, `sqlite:///…` or `postgresql://…`. `get_top_k` gives verified records of any run of a workload. A
+    record committed here is of this machine's device class unless `fingerprint` says which machine measured it, and
+    belongs to a run of its own. It counts as verified only with `verified`, which says that its output was compared
+    with the unscheduled function's.
     """
 
     def __init__(

@@ -66,8 +66,9 @@ _NOTES = ("parallel", "vectorize", "unroll_explicit", "unroll_implicit")
 
 
 class RewriteParallelVectorizeUnroll(Postproc):
-    """Does what the rule `ParallelizeVectorizeUnroll` noted on the root block: fuses and parallelises the outer
-    spatial loops, vectorises the innermost one where memory is contiguous, and leaves unrolling to lowering."""
+    """Does what the rule `ParallelizeVectorizeUnroll` noted on the root block.
+    It fuses and parallelises the outer spatial loops, vectorises the innermost one where memory is contiguous, and
+    leaves unrolling to lowering."""
 
     def apply(self, sch: Schedule) -> bool:
         root = sch.get_block("root")
@@ -155,7 +156,8 @@ def _vector_loop(sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int) 
 
 
 class RewriteReductionBlock(Postproc):
-    """Takes the start value of each reduction out of its innermost spatial loops: before its outermost reduced loop."""
+    """Takes the start value of each reduction out of its innermost spatial loops.
+    It then stands before the outermost reduced loop."""
 
     def apply(self, sch: Schedule) -> bool:
         done: set[str] = set()
@@ -179,8 +181,9 @@ def _with_init(sch: Schedule, done: set[str]) -> str | None:
 
 
 class RewriteUnboundBlock(Postproc):
-    """Gives the blocks that are in no loop of threads blocks and threads. `max_threadblocks` is kept for its name: a
-    block of threads has as many as the target allows, and there are as many as that takes."""
+    """Gives the blocks that are in no loop of threads blocks and threads.
+    `max_threadblocks` is kept for its name: a block of threads has as many as the target allows, and there are as
+    many as that takes."""
 
     def __init__(self, max_threadblocks: int = 256) -> None:
         self.max_threadblocks = max_threadblocks
@@ -191,7 +194,8 @@ class RewriteUnboundBlock(Postproc):
 
 
 class VerifyGPUCode(Postproc):
-    """Gives up candidates that use more of a block of threads than the target has, or that cannot be lowered."""
+    """Gives up candidates that use more than the target has, or that cannot be lowered.
+    The limits are those of a block of threads."""
 
     def apply(self, sch: Schedule) -> bool:
         try:

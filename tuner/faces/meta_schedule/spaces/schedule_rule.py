@@ -31,8 +31,8 @@ _UNBOUNDED = 1 << 30  # for a tile's innermost factor
 
 
 class ScheduleRule(ABC):
-    """The contract: `apply` gets a schedule and one of its blocks and returns the schedules to go on with. When the
-    rule has nothing to say, that is the one it got, untouched. It may change the schedule it got."""
+    """The contract: `apply` gets a schedule and one of its blocks and returns the schedules to go on with.
+    When the rule has nothing to say, that is the one it got, untouched. It may change the schedule it got."""
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         """Told once, before `apply`, what is tuned for what."""
@@ -95,10 +95,10 @@ def info_of(sch: Schedule, block: BlockRV) -> BlockInfo | None:
 
 @dataclass
 class AutoInline(ScheduleRule):
-    """Inlines elementwise blocks into what reads them (`into_consumer`) or what they read (`into_producer`).
+    """Inlines elementwise blocks into what reads them, or what they read.
 
-    `disallow_op` names intrinsics whose blocks stay. `require_injective` and `require_ordered` hold for every block
-    that inlining is legal for here, and are kept for their names.
+    That is `into_consumer` or `into_producer`. `disallow_op` names intrinsics whose blocks stay. `require_injective`
+    and `require_ordered` hold for every block that inlining is legal for here, and are kept for their names.
     """
 
     into_producer: bool
@@ -243,8 +243,8 @@ def _last(tiles: Sequence[Sequence[LoopRV]], level: int) -> LoopRV | None:
 
 
 class AddRFactor(ScheduleRule):
-    """Splits the reduction of a block with too few spatial points to keep the cores busy, and makes the parts blocks
-    of their own, in both ways."""
+    """Splits the reduction of a block with too few spatial points to keep the cores busy.
+    The parts become blocks of their own, in both ways."""
 
     def __init__(self, max_jobs_per_core: int = 16, max_innermost_factor: int | None = None) -> None:
         self.max_jobs_per_core = max_jobs_per_core
@@ -326,8 +326,9 @@ class RandomComputeLocation(ScheduleRule):
 
 
 class ApplyCustomRule(ScheduleRule):
-    """Gives a block annotated `schedule_rule: NAME` to the registered function `meta_schedule.<target kind>.NAME`,
-    which takes the schedule and the block and returns the schedules to go on with."""
+    """Gives a block annotated `schedule_rule: NAME` to a registered function.
+    The function is `meta_schedule.<target kind>.NAME`. It takes the schedule and the block and returns the schedules
+    to go on with."""
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         name = sch.get(block).annotations.get("schedule_rule")

@@ -195,9 +195,10 @@ def multi_head(g: GraphBuilder, node: Node) -> Result:
 def rotated(
     x: Tensor, cos: Tensor, sin: Tensor, first: Dim, width: int, interleaved: bool, *places: Tensor
 ) -> Tensor:
-    """(batch, length, heads, size) with pairs of its first `width` numbers turned by the angles of their places.
+    """Turn pairs of the first `width` numbers by the angles of their places.
 
-    The place of a row is `first` plus its number; or as `places`, one for all (1), or (batch, length), say.
+    The array is (batch, length, heads, size). The place of a row is `first` plus its number; or as `places`, one for
+    all (1), or (batch, length), say.
     """
     half = width // 2
 

@@ -45,7 +45,8 @@ def skip_layer_norm(g: GraphBuilder, node: Node) -> Result:
 
 @converter("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified(g: GraphBuilder, node: Node) -> Result:
-    """Add a skip connection and a bias, and divide by the root of the mean square; the sum is a result too."""
+    """Add a skip connection and a bias, and divide by the root of the mean square.
+    The sum is a result too."""
     total = _with_skip(g, node, 3)
     made = apply(g, node, "RMSNormalization", [total, node.value(2)], axis=-1, epsilon=node.float("epsilon", 1e-12))
     return _norm_results(node, made, total)
@@ -152,7 +153,8 @@ def fused_gemm(g: GraphBuilder, node: Node) -> Result:
 
 @converter("GroupNorm", domain=MICROSOFT)
 def group_norm(g: GraphBuilder, node: Node) -> Result:
-    """Normalise groups of channels, which are the last dimension unless told otherwise; SiLU follows if asked for."""
+    """Normalise groups of channels; SiLU follows if asked for.
+    Channels are the last dimension unless told otherwise."""
     x: RelaxExpr = g.expr(node.value(0))
     last = bool(node.int("channels_last", 1))
     if last:
