@@ -135,7 +135,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from compiler.target.target import Target
     from tuner.build.process_builder import LocalBuilder
     from tuner.devices.supplies import LocalFleet
-    from tuner.engine.engine import TuningRun
+    from tuner.engine.engine import EngineRun
     from tuner.engine.options import RunOptions
     from tuner.engine.plan import sketch_search
     from tuner.engine.progress import NoWatcher
@@ -153,7 +153,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
             options = RunOptions(trials=trials, target=fleet.target(), run_timeout_s=30.0, builders=builders)
             task = TuningTask("gpu", func, Target(options.target))
             recorder = RunRecorder.create(store, [task], options, command="benchmarks/gpu.py")
-            found = TuningRun([sketch_search(task)], fleet, builder, recorder, options, NoWatcher()).run()
+            found = EngineRun([sketch_search(task)], fleet, builder, recorder, options, NoWatcher()).run()
             best = store.best.look_up(task.key, str(task.target), None)
     finally:
         builder.close()

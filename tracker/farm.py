@@ -15,7 +15,7 @@ from tracker.allocate import Allocator, Place
 from tracker.capability import Capabilities, Predicate
 from tracker.farm_parts import (
     Box,
-    Client,
+    ClientHoldings,
     Command,
     FarmDevice,
     GrantedLease,
@@ -54,7 +54,7 @@ class Farm:
         self.devices: dict[str, FarmDevice] = {}
         self.leases: dict[str, GrantedLease] = {}
         self.requests: dict[str, Request] = {}
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, ClientHoldings] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.answered: OrderedDict[str, Refused | None] = OrderedDict()
         self.out_of_service: OrderedDict[str, dict[str, OutOfService]] = OrderedDict()
@@ -226,10 +226,10 @@ class Farm:
 
     # Clients and leases
 
-    def client(self, peer: str) -> Client:
+    def client(self, peer: str) -> ClientHoldings:
         client = self.clients.get(peer)
         if client is None:
-            client = self.clients[peer] = Client()
+            client = self.clients[peer] = ClientHoldings()
         return client
 
     def add_request(self, request: Request) -> None:

@@ -198,6 +198,6 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
-class Client:
+class ClientHoldings:
     requests: set[str] = field(default_factory=set)
     leases: set[str] = field(default_factory=set)

@@ -15,7 +15,7 @@ REFUSED = {name: reason for reason, names in [*COMPILER, *TUNING] for name in na
 """Why a name is not here, by its path or the path of the module that it is in."""
 
 
-class Lookup(Protocol):
+class NameLookup(Protocol):
     def __call__(self, name: str) -> Any: ...
 
 
@@ -37,7 +37,7 @@ def reason(path: str) -> str | None:
     return why_not(path) or _BY_LAST.get((path.partition(".")[0], path.rpartition(".")[2]))
 
 
-def refusing(module: str) -> Lookup:
+def refusing(module: str) -> NameLookup:
     """A module's `__getattr__` that says why a name of Apache TVM is not there."""
 
     def missing(name: str) -> Any:

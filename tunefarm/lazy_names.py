@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tunefarm.compatibility import Lookup, absent
+from tunefarm.compatibility import NameLookup, absent
 
 
 def lazy_names(
-    module: str, names: Mapping[str, str], parts: str, otherwise: Lookup | None = None
-) -> tuple[Lookup, Callable[[], list[str]]]:
+    module: str, names: Mapping[str, str], parts: str, otherwise: NameLookup | None = None
+) -> tuple[NameLookup, Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package.
 
     `names` has texts of names by the modules that they come from: "Tensor=NDArray" shows `NDArray` as `Tensor`.

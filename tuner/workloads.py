@@ -85,7 +85,7 @@ class WorkloadSpec:
 
 
 @dataclass(frozen=True)
-class Operator:
+class WorkloadOperator:
     """How a named workload reads its sizes and what it computes."""
 
     sizes: tuple[str, ...]
@@ -186,17 +186,17 @@ def _triad(spec: WorkloadSpec) -> list[Tensor]:
     return [b, c, topi.add(b, topi.multiply(c, 3.0))]
 
 
-OPERATORS: dict[str, Operator] = {
-    "matmul": Operator(("M", "N", "K"), _matmul),
-    "batch_matmul": Operator(("B", "M", "N", "K"), _batch_matmul),
-    "dense": Operator(("M", "N", "K"), _dense),
-    "conv2d": Operator(("N", "C", "H", "W", "K", "R", "S"), _conv2d, optional={"stride": 1, "padding": 1}),
-    "depthwise_conv2d": Operator(
+OPERATORS: dict[str, WorkloadOperator] = {
+    "matmul": WorkloadOperator(("M", "N", "K"), _matmul),
+    "batch_matmul": WorkloadOperator(("B", "M", "N", "K"), _batch_matmul),
+    "dense": WorkloadOperator(("M", "N", "K"), _dense),
+    "conv2d": WorkloadOperator(("N", "C", "H", "W", "K", "R", "S"), _conv2d, optional={"stride": 1, "padding": 1}),
+    "depthwise_conv2d": WorkloadOperator(
         ("N", "C", "H", "W", "R", "S"), _depthwise_conv2d, optional={"stride": 1, "padding": 1}
     ),
-    "softmax": Operator(("M", "N"), _softmax),
-    "layer_norm": Operator(("M", "N"), _layer_norm),
-    "row_sum": Operator(("M", "N"), _row_sum),
-    "copy": Operator(("N",), _copy),
-    "triad": Operator(("N",), _triad),
+    "softmax": WorkloadOperator(("M", "N"), _softmax),
+    "layer_norm": WorkloadOperator(("M", "N"), _layer_norm),
+    "row_sum": WorkloadOperator(("M", "N"), _row_sum),
+    "copy": WorkloadOperator(("N",), _copy),
+    "triad": WorkloadOperator(("N",), _triad),
 }

@@ -18,7 +18,7 @@ from compiler.tir.measure import (
     verify_memory,
 )
 from compiler.tir.nodes import PrimExpr, PrimFunc, prim_funcs
-from compiler.tir.verify import Stage, verify
+from compiler.tir.verify import LoweringStage, verify
 from compiler.tir.visit import free_vars
 
 __all__ = [
@@ -61,7 +61,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     for func in prim_funcs(obj).values() if isinstance(obj, IRModule) else [obj]:
         blocks = any(isinstance(node, n.BlockRealize) for node in walk(func.body))
         try:
-            verify(func, Stage.BLOCKS if blocks else Stage.LOOPS)
+            verify(func, LoweringStage.BLOCKS if blocks else LoweringStage.LOOPS)
         except IRError:
             if assert_mode:
                 raise

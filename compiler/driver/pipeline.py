@@ -47,7 +47,7 @@ from compiler.lower.loops.whole_lanes import whole_lanes
 from compiler.tensorcore.warp_products import lower_warp_products
 from compiler.tir import nodes as n
 from compiler.tir.transform import PrimFuncPass, Rewrite, pass_of
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class PassStep:
 
     title: str
     run: Rewrite
-    gives: Stage | None
+    gives: LoweringStage | None
     info: PassInfo
 
     def as_pass(self) -> Pass:

@@ -93,8 +93,8 @@ class IndexMap(core.IndexMap):
         return IndexMap(found.initial_indices, found.final_indices), beyond
 
     def map_ndarray(self, arr_src: NDArray) -> NDArray:
-        """Return an array with each element of `arr_src` where the map has it. Raises IRError where two elements
-        share a place, or a place has no element."""
+        """Return an array with each element of `arr_src` where the map has it.
+        Raises IRError where two elements share a place, or a place has no element."""
         given = arr_src.numpy()
         self.inverse(given.shape)
         places: dict[n.Var, Any] = dict(zip(self.initial_indices, np.indices(given.shape, sparse=True)))

@@ -23,7 +23,7 @@ from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInf
 from compiler.ir.transform.table import PassTable, description
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 
 Rewrite = Callable[[n.PrimFunc], n.PrimFunc]
 Setting = Callable[[PassContext | None], Any]
@@ -74,7 +74,7 @@ class TirPass:
     function: Callable[..., Any]
     over: Over
     opt_level: int
-    gives: Stage | None
+    gives: LoweringStage | None
     options: Mapping[str, Setting]
     takes_vector_bits: bool
 
@@ -132,7 +132,7 @@ def tir_pass(
     *,
     over: Over = "function",
     opt_level: int = 0,
-    gives: Stage | None = None,
+    gives: LoweringStage | None = None,
     options: Mapping[str, Setting] | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the pass `tir.<title>`; it can still be called. See `TirPass`.

@@ -12,8 +12,8 @@
     block-isolation     a block reads no loop variable from outside but through its own variables
     block-init          only a block with reduced variables has an init
     root                before lowering the body is the realisation of a root block
-    no-blocks           after `Stage.BLOCKS` there are none
-    flat                from `Stage.FLAT` on, accesses and allocations are one-dimensional
+    no-blocks           after `LoweringStage.BLOCKS` there are none
+    flat                from `LoweringStage.FLAT` on, accesses and allocations are one-dimensional
     no-vector-loops     a lowered function has vectors in place of vectorized loops
 """
 
@@ -31,7 +31,7 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 
 
-class Stage(enum.IntEnum):
+class LoweringStage(enum.IntEnum):
     """How far a function is lowered. The rules of an earlier stage that still make sense hold later."""
 
     BLOCKS = 0  # as made by te or a script, and scheduled
@@ -40,7 +40,7 @@ class Stage(enum.IntEnum):
     LOWERED = 3  # vectorized loops turned into vectors: ready for code generation
 
 
-def verify(func: n.PrimFunc, stage: Stage = Stage.BLOCKS) -> None:
+def verify(func: n.PrimFunc, stage: LoweringStage = LoweringStage.BLOCKS) -> None:
     """Raise IRError, naming the rule, if `func` breaks a rule that holds at `stage`."""
     _Verifier(stage).function(func)
 
@@ -54,7 +54,7 @@ def _integer(dtype: str) -> bool:
 
 
 class _Verifier:
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: LoweringStage) -> None:
         self._stage = stage
         self._defined: set[n.Var | n.Buffer] = set()  # ever
         self._vars: set[n.Var] = set()  # in scope now
@@ -71,7 +71,7 @@ class _Verifier:
             if param not in self._vars:
                 broken("scope", f"buffer_map has {param.name}, which is no parameter")
             self._define_buffer(buffer)
-        if self._stage is Stage.BLOCKS:
+        if self._stage is LoweringStage.BLOCKS:
             body = func.body
             if not isinstance(body, n.BlockRealize) or body.block.iter_vars:
                 broken("root", f"the body is a {type(body).__name__}, not a root block")
@@ -161,7 +161,7 @@ class _Verifier:
                 broken("dtype", f"{buffer.name}: an index is {index.dtype}")
         if mask is not None:
             self._condition(mask, f"on {buffer.name}", lanes_of(indices[-1].dtype) if indices else 1)
-        if self._stage >= Stage.FLAT and len(buffer.shape) != 1:
+        if self._stage >= LoweringStage.FLAT and len(buffer.shape) != 1:
             broken("flat", f"buffer {buffer.name} has {len(buffer.shape)} dimensions")
 
     # --------------------------------------------------------------------------- statements
@@ -181,7 +181,7 @@ class _Verifier:
                 broken("dtype", f"loop {name} is {loop.loop_var.dtype}, its bounds {bound.dtype}")
         if (loop.thread_binding is not None) != (loop.kind is ForKind.THREAD_BINDING):
             broken("loop", f"loop {name} is {loop.kind.value}, thread {loop.thread_binding}")
-        if loop.kind is ForKind.VECTORIZED and self._stage is Stage.LOWERED:
+        if loop.kind is ForKind.VECTORIZED and self._stage is LoweringStage.LOWERED:
             broken("no-vector-loops", f"loop {name} is still vectorized")
         self._define(loop.loop_var)
         self._loops.append(loop.loop_var)
@@ -221,9 +221,9 @@ class _Verifier:
         self.stmt(stmt.body)
 
     def _allocate(self, stmt: n.Allocate) -> None:
-        if self._stage is Stage.BLOCKS:
+        if self._stage is LoweringStage.BLOCKS:
             broken("root", f"{stmt.buffer_var.name} is allocated by a statement, not by a block")
-        if self._stage >= Stage.FLAT and len(stmt.extents) != 1:
+        if self._stage >= LoweringStage.FLAT and len(stmt.extents) != 1:
             broken("flat", f"{stmt.buffer_var.name} is allocated with {len(stmt.extents)} extents")
         for extent in stmt.extents:
             self.expr(extent)
@@ -244,7 +244,7 @@ class _Verifier:
     def _realize(self, stmt: n.BlockRealize) -> None:
         block = stmt.block
         name = block.name_hint
-        if self._stage > Stage.BLOCKS:
+        if self._stage > LoweringStage.BLOCKS:
             broken("no-blocks", f"block {name} is left")
         if len(block.iter_vars) != len(stmt.iter_values):
             broken("block-domain", f"block {name}: {len(block.iter_vars)} variables, {len(stmt.iter_values)} values")
@@ -262,7 +262,7 @@ class _Verifier:
         if name in self._names:
             broken("block-name", f"two blocks are called {name}")
         self._names.add(name)
-        if self._stage > Stage.BLOCKS:
+        if self._stage > LoweringStage.BLOCKS:
             broken("no-blocks", f"block {name} is left")
         hidden, self._hidden = self._hidden, self._hidden | set(self._loops)
         loops, self._loops = self._loops, []

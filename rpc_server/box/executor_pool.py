@@ -25,7 +25,7 @@ _ON_HAND = (ExecutorState.STARTING, ExecutorState.WARM)
 
 
 @dataclass(slots=True)
-class Executor:
+class PooledExecutor:
     """`since`: when it was started, and once DYING when it was killed. `session` stays set while it dies."""
 
     number: int
@@ -63,30 +63,30 @@ class ExecutorPool:
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
         self.start_failures = 0
-        self._executors: dict[int, Executor] = {}
+        self._executors: dict[int, PooledExecutor] = {}
         self._next_number = 1
         self._no_start_before = 0.0
         self._no_spare_before = 0.0
         self._stopped = False
 
-    def __iter__(self) -> Iterator[Executor]:
+    def __iter__(self) -> Iterator[PooledExecutor]:
         return iter(tuple(self._executors.values()))
 
     def __len__(self) -> int:
         return len(self._executors)
 
-    def get(self, number: int | None) -> Executor | None:
+    def get(self, number: int | None) -> PooledExecutor | None:
         return None if number is None else self._executors.get(number)
 
     def count(self, state: ExecutorState) -> int:
         return sum(executor.state is state for executor in self._executors.values())
 
-    def busy(self, number: int) -> Executor | None:
+    def busy(self, number: int) -> PooledExecutor | None:
         """The executor if it runs a session; None if it is unknown, idle or on its way out."""
         executor = self._executors.get(number)
         return executor if executor is not None and executor.state is ExecutorState.BUSY else None
 
-    def take_warm(self, session: int, now: float) -> Executor | None:
+    def take_warm(self, session: int, now: float) -> PooledExecutor | None:
         for executor in self._executors.values():
             if executor.state is ExecutorState.WARM:
                 executor.state, executor.session = ExecutorState.BUSY, session
@@ -108,7 +108,7 @@ class ExecutorPool:
         executor.state, executor.verdict, executor.since = ExecutorState.DYING, verdict, now
         return [Kill(executor.number)]
 
-    def exited(self, number: int, report: ExitReport, now: float) -> tuple[Executor | None, list[Command]]:
+    def exited(self, number: int, report: ExitReport, now: float) -> tuple[PooledExecutor | None, list[Command]]:
         """Forget an executor. One that never became warm holds back the next start."""
         executor = self._executors.pop(number, None)
         if executor is None or executor.pid or executor.verdict is CrashVerdict.CLOSED:
@@ -138,7 +138,7 @@ class ExecutorPool:
             return []
         commands: list[Command] = []
         for _ in range(self._missing(wanted, spares=now >= self._no_spare_before)):
-            self._executors[self._next_number] = Executor(self._next_number, since=now)
+            self._executors[self._next_number] = PooledExecutor(self._next_number, since=now)
             commands.append(Spawn(self._next_number))
             self._next_number += 1
         return commands

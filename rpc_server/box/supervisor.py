@@ -21,7 +21,7 @@ from compiler.errors import TunefarmError
 from rpc_server.box.executor_links import ExecutorLinks
 from rpc_server.box.executor_pool import ExecutorState
 from rpc_server.box.supervisor_events import (
-    Answer,
+    AnswerRequest,
     BeginSession,
     CallAsked,
     CancelAsked,
@@ -427,7 +427,7 @@ class Supervisor:
                 self._executors.send(command.executor, command.frames)
             case ToClient():
                 self._send(command.conn, command.frames)
-            case Answer():
+            case AnswerRequest():
                 self._answer(command.conn, command.request_id, command.reply)
             case Fail():
                 self._send(command.conn, encode_error(command.error, command.request_id))

@@ -225,7 +225,7 @@ class ToClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerRequest:
     conn: bytes
     request_id: int
     reply: AnyReply
@@ -266,7 +266,7 @@ Command = (
     | ForgetSession
     | ToExecutor
     | ToClient
-    | Answer
+    | AnswerRequest
     | Fail
     | SendNote
     | SupervisorReport

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from rpc_server.box.executor_pool import Executor, ExecutorPool, ExecutorState, WantedExecutor
+from rpc_server.box.executor_pool import ExecutorPool, ExecutorState, PooledExecutor, WantedExecutor
 from rpc_server.box.supervisor_events import (
     BeginSession,
     Command,
@@ -84,7 +84,7 @@ class Sessions:
         room = self.config.max_sessions - len(self._sessions) - len(self._leaving)
         return WantedExecutor(orphaned, max(0, min(len(self._waiting), room)))
 
-    def _attach(self, session: BoxSession, executor: Executor) -> None:
+    def _attach(self, session: BoxSession, executor: PooledExecutor) -> None:
         session.executor = executor.number
         self._emit(BeginSession(executor.number, session.number))
 

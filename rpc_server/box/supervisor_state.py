@@ -16,7 +16,7 @@ from typing import assert_never
 
 from compiler.errors import TunefarmError
 from rpc_server.box.supervisor_events import (
-    Answer,
+    AnswerRequest,
     CallAsked,
     CancelAsked,
     CloseAsked,
@@ -164,7 +164,7 @@ class SupervisorState(Sessions):
         session = self._by_conn.get(event.conn)
         if session is not None:
             self._end(session, SessionClosed("closed by the client"), now, tell=False)
-        self._emit(Answer(event.conn, event.request_id, Done()))
+        self._emit(AnswerRequest(event.conn, event.request_id, Done()))
 
     def _connection_lost(self, event: ConnectionLost, now: float) -> None:
         self._waiting = deque(entry for entry in self._waiting if entry.conn != event.conn)
@@ -238,7 +238,7 @@ class SupervisorState(Sessions):
         session.queue.clear()
         session.queued_bytes = 0
         self._emit(*self.pool.kill(session.executor, CrashVerdict.CANCELLED, now))
-        self._emit(Answer(event.conn, event.request_id, Done()))
+        self._emit(AnswerRequest(event.conn, event.request_id, Done()))
 
     def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
         """Answer as a call under way is answered: now, or when the executor's end is known."""
@@ -324,7 +324,7 @@ class SupervisorState(Sessions):
         if head is not None and head.trial:
             blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
             result = failed_trial(error, elapsed, blame)
-            self._emit(Answer(session.conn, head.request_id, Measured(result)))
+            self._emit(AnswerRequest(session.conn, head.request_id, Measured(result)))
         elif head is not None:
             self._emit(Fail(session.conn, head.request_id, error))
         # Between trials nothing is lost with an executor; arrays and modules are.
@@ -385,7 +385,7 @@ class SupervisorState(Sessions):
             lane = executor.lane if self.config.call_timeout_s is None else ""
             token = executor.lane_token if lane else b""
             opened = SessionOpened(session.number, self.config.box, executor.pid, lane, token, session.secret)
-            self._emit(Answer(entry.conn, entry.request_id, opened))
+            self._emit(AnswerRequest(entry.conn, entry.request_id, opened))
             if session.lease is not None:
                 self._emit(SupervisorReport(LeaseReport(session.lease, "opened")))
             self._log(logging.INFO, f"session {session.number} opened for {session.request.client}")

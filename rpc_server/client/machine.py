@@ -20,7 +20,7 @@ from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm.machine import VirtualMachine
-from compiler.runtime.vm.signature import Interface, Parameter
+from compiler.runtime.vm.signature import Interface, SignatureParameter
 from rpc_server.client.remote import RPCDevice, RPCModule, lent_array
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import expect, only_buffer
@@ -112,7 +112,7 @@ class RemoteMachine(VirtualMachine):
             raise MissingFunctionError(f"the model has no function {name!r}", hint=f"it has: {', '.join(self._params)}")
         info = self._infos[name]
         arrays = info.arrays or (ArrayInfo(),) * len(info.params)
-        params = (Parameter(given, array.dtype, array.shape) for given, array in zip(info.params, arrays))
+        params = (SignatureParameter(given, array.dtype, array.shape) for given, array in zip(info.params, arrays))
         return Interface(tuple(params), info.results)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:

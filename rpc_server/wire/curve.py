@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import zmq
 
 from rpc_server.errors import KeyFileError
-from rpc_server.wire.keys import Identity, KeyRing, Principal, from_curve, to_curve
+from rpc_server.wire.keys import KeyPair, KeyRing, Principal, from_curve, to_curve
 
 logger = logging.getLogger("rpc_server")
 
@@ -24,7 +24,7 @@ _DOMAIN = "tunefarm"
 class PeerKeys:
     """A client's keys: its own key pair, and the key it expects of the other end."""
 
-    identity: Identity
+    identity: KeyPair
     server: str
 
 
@@ -63,7 +63,7 @@ class KeyAuthenticator:
     """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], identity: Identity, admit: Callable[[str], Principal | None]
+        self, context: zmq.Context[zmq.Socket[bytes]], identity: KeyPair, admit: Callable[[str], Principal | None]
     ) -> None:
         from zmq.auth.thread import ThreadAuthenticator  # it imports asyncio, which nobody without keys waits for
 

@@ -46,7 +46,7 @@ class KeyRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class KeyPair:
     """A key pair; `public` and `secret` are texts."""
 
     name: str
@@ -81,7 +81,7 @@ class KeyRing:
 
     # --- this machine's own -------------------------------------------------------------------------------
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> KeyPair | None:
         """This machine's key pair, if it has one.
         Raises KeyFileError if others could read it, or it is damaged."""
         path = self.folder / "identity"
@@ -97,13 +97,13 @@ class KeyRing:
         if len(words) != 3:
             raise KeyFileError(f"{path} is damaged", hint="make a new one with `tunefarm keys new --replace`")
         public, secret, name = words
-        return Identity(name, checked(public), checked(secret))
+        return KeyPair(name, checked(public), checked(secret))
 
-    def create_identity(self, name: str, *, replace: bool = False) -> Identity:
+    def create_identity(self, name: str, *, replace: bool = False) -> KeyPair:
         """Make this machine's key pair. Raises KeyFileError if it has one and `replace` is false."""
         path = self.folder / "identity"
         public, secret = (z85.decode(key) for key in zmq.curve_keypair())
-        identity = Identity(_word(name), _text(public), _text(secret))
+        identity = KeyPair(_word(name), _text(public), _text(secret))
         with self._changing():
             if path.exists() and not replace:
                 hint = "`tunefarm keys show` prints its public half; --replace makes a new one"

@@ -21,7 +21,7 @@ from compiler.errors import TunefarmError
 from rpc_server.box.executor_links import ExecutorLinks
 from rpc_server.box.server import Server
 from rpc_server.box.supervisor_events import (
-    Answer,
+    AnswerRequest,
     BeginSession,
     CallAsked,
     ExecutorBrokeProtocol,
@@ -186,7 +186,7 @@ class Executors(Hostile):
                     self._emit(ExecutorReady(executor, pid=10 + executor))
                 case BeginSession(executor) if executor != 1:
                     self.hostile = executor
-                case ToClient(conn) | Answer(conn) | Fail(conn) | SendNote(conn):
+                case ToClient(conn) | AnswerRequest(conn) | Fail(conn) | SendNote(conn):
                     assert conn != ANN, "it speaks to another's client"
                 case ForgetSession(session):
                     assert session != 1

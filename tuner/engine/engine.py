@@ -91,14 +91,14 @@ def tune(
 
     The fleet stays open. Without `builder`, the one that `options` names is used and closed; without `store`, a
     temporary one. `objective` is what the gradient scheduler makes small (default: the sum of weight times cost).
-    `chooser` says which task is next, in place of the scheduler. Raises what `TuningRun.run` does.
+    `chooser` says which task is next, in place of the scheduler. Raises what `EngineRun.run` does.
     """
     settings = options or RunOptions()
     with _opened(store) as records:
         made = builder or make_builder(settings.builders)
         try:
             recorder = RunRecorder.create(records, [s.task for s in searches], settings, command)
-            run = TuningRun(searches, fleet, made, recorder, settings, watcher, objective, chooser)
+            run = EngineRun(searches, fleet, made, recorder, settings, watcher, objective, chooser)
             return Outcome(run.run(), run.best())
         finally:
             if builder is None:
@@ -117,7 +117,7 @@ def _opened(store: RecordStore | None) -> Iterator[RecordStore]:
         yield made
 
 
-class TuningRun:
+class EngineRun:
     """Runs `searches` on the devices of `fleet`, recording into `recorder`.
 
     Closes neither fleet nor builder. Call `run` once. It returns when every task is done, and raises NoDevicesError

@@ -47,7 +47,7 @@ class LoopSplit:
 
 
 @dataclass(frozen=True)
-class Fuse:
+class FusedLoops:
     parts: tuple[n.Var, ...]
     whole: n.Var
 
@@ -117,7 +117,7 @@ class Nest:
     accesses: tuple[NestAccess, ...]
     ops: int
     dtype: str
-    lineage: tuple[LoopSplit | Fuse, ...]
+    lineage: tuple[LoopSplit | FusedLoops, ...]
     constants: dict[n.Var, int]
     tables: tuple[Ints, ...]
     steps: dict[str, int]
@@ -135,7 +135,7 @@ class Nest:
                     given = np.prod([np.ones(count, np.int64), *(s for s in sizes if s is not None)], axis=0)
                     left = -(-known[parent] // given)
                     known |= {var: left if size is None else size for var, size in zip(parts, sizes)}
-                case Fuse(parts, whole):
+                case FusedLoops(parts, whole):
                     known[whole] = np.prod([known[p] for p in parts], axis=0)
         return known
 
@@ -203,7 +203,7 @@ class _Reader:
     func: n.PrimFunc
     point: Sequence[int]
     wide: bool
-    lineage: list[LoopSplit | Fuse] = field(default_factory=list)
+    lineage: list[LoopSplit | FusedLoops] = field(default_factory=list)
     constants: dict[n.Var, int] = field(default_factory=dict)
     roots: dict[n.Var, n.Var] = field(default_factory=dict)  # the loop of the unscheduled function each comes from
     whole: dict[n.Var, tuple[n.Var, ...]] = field(default_factory=dict)  # what a fused loop was before
@@ -286,7 +286,7 @@ class _Reader:
                 fused = tuple(v for v in before if v is not None)
                 for var in fused:
                     self._seen(var, None)
-                self.lineage.append(Fuse(fused, parts[0]))
+                self.lineage.append(FusedLoops(fused, parts[0]))
                 self.whole[parts[0]] = tuple(p for v in fused for p in self.whole.get(v, (v,)))
             case _:
                 for loop in made:

@@ -15,7 +15,7 @@ from compiler.tir.visit import free_vars
 
 
 @dataclass(frozen=True)
-class Axis:
+class BlockAxis:
     """An iteration variable of a block. `position` counts within the block's axes."""
 
     name: str
@@ -51,17 +51,17 @@ class BlockInfo:
     """A leaf block: its axes in order, its one output, its inputs (the output itself left out)."""
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[BlockAxis, ...]
     output: BlockAccess
     inputs: tuple[BlockAccess, ...]
     conditional: bool
 
     @property
-    def spatial(self) -> tuple[Axis, ...]:
+    def spatial(self) -> tuple[BlockAxis, ...]:
         return tuple(a for a in self.axes if not a.reduce)
 
     @property
-    def reduced(self) -> tuple[Axis, ...]:
+    def reduced(self) -> tuple[BlockAxis, ...]:
         return tuple(a for a in self.axes if a.reduce)
 
     @property
@@ -96,7 +96,7 @@ def _describe(block: n.Block) -> BlockInfo | None:
         extent = None if iv.dom is None else as_int(iv.dom.extent)
         if extent is None:
             return None
-        axes.append(Axis(iv.var.name, extent, position, iv.iter_type == n.IterType.COMM_REDUCE))
+        axes.append(BlockAxis(iv.var.name, extent, position, iv.iter_type == n.IterType.COMM_REDUCE))
     index = {iv.var: i for i, iv in enumerate(block.iter_vars)}
     output = _access(block.writes[0], index)
     inputs = tuple(

@@ -11,12 +11,12 @@ from tuner.records import model
 from tuner.records.farm.model_farm import ReleaseEntry
 from tuner.records.lookup.matching import Choice
 from webui.api.models import Config
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 
 MOST_LOOKUPS = 1000
 
 
-class BestReply(Reply):
+class BestReply(ApiObject):
     """`match` is `exact`, `compatible` or `nearest`; `explain` says what matched and what did not.
     `trace` (JSON text) is what to replay. `config` is null for `nearest`, whose trace was adapted from `source`, the
     config of another workload, and was never measured. With `as_written` the function itself was faster than
@@ -54,7 +54,7 @@ class RunnerUp(Shown):
     counts."""
 
 
-class ExplainReply(Reply):
+class ExplainReply(ApiObject):
     """A lookup with all that is known about it; a miss is an answer here, too.
     `others` are the workload's configs for other places."""
 
@@ -92,7 +92,7 @@ class Batch(BaseModel):
     objective: Goal = Goal.TIME
 
 
-class Answer(Reply):
+class Answer(ApiObject):
     """An answer to one question.
     All but `workload`, `match` and `explain` are null for a miss. With `as_written` the function itself was better
     than its best config, and is what to build. `joules` are those of a call, where the config was chosen by energy."""
@@ -134,7 +134,7 @@ class Answer(Reply):
         )
 
 
-class BatchReply(Reply):
+class BatchReply(ApiObject):
     """An answer to each question, in their order."""
 
     answers: list[Answer]

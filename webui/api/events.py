@@ -106,7 +106,7 @@ async def _stream(context: Context, follower: Follower) -> AsyncIterator[str]:
 
 
 @dataclass
-class Batch:
+class EventBatch:
     """The result of one look: events ready to send, whether more trials wait, whether the run is over."""
 
     events: list[str] = field(default_factory=list)
@@ -123,14 +123,14 @@ class Follower:
         self._seen: tuple[object, ...] = ()
         self.after = after
 
-    def look(self, beat: bool) -> Batch:
+    def look(self, beat: bool) -> EventBatch:
         """Events since the last look; with `beat`, the progress even if nothing changed."""
         run = self._store.runs.get(self._run_id)  # before the trials: an ended run has no later ones
         if self.after is None:
             latest = self._store.trials.page(self._run_id, before=2**31 - 1, limit=1, with_trace=False)
             self.after = latest[0].sequence if latest else 0
         trials = self._store.trials.page(self._run_id, after=self.after, limit=_PAGE, with_trace=False)
-        batch = Batch(more=len(trials) == _PAGE)
+        batch = EventBatch(more=len(trials) == _PAGE)
         if trials:
             self.after = trials[-1].sequence
             batch.events += self._news(run, trials)

@@ -17,7 +17,7 @@ from tuner.records.parts import families as parts
 from tuner.records.store import RecordStore
 from webui.api.params import Before, Id
 from webui.api.replies import ERRORS, conditional
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 from webui.context import Ctx
 from webui.errors import NoConfigError
 
@@ -39,14 +39,14 @@ class FamilyDetail(Family):
     """A family with its whole record: sizes, configs, times and rule."""
 
 
-class FamilyPage(Reply):
+class FamilyPage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     families: list[Family]
     next: int | None
 
 
-class FamilyReply(Reply):
+class FamilyReply(ApiObject):
     """The family to build with. `release` is the one that it was frozen in."""
 
     key: str

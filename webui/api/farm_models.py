@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuner.goals import Goal
 from tuner.records.farm import model_farm
 from tuner.records.farm.model_farm import DeviceEventKind
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 
 _TEXT = Field(default="", max_length=2000)
 
@@ -37,7 +37,7 @@ class ReleaseEntry(Shown):
     `trace` is JSON text; `samples` stand behind `cost_s` and its 95 % interval."""
 
 
-class ReleasePage(Reply):
+class ReleasePage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     releases: list[Release]
@@ -50,14 +50,14 @@ class ReleaseDetail(Release):
     configs: list[ReleaseEntry]
 
 
-class ReleaseChange(Reply):
+class ReleaseChange(ApiObject):
     """The config of one workload, target, device class and toolchain in two releases."""
 
     old: ReleaseEntry
     new: ReleaseEntry
 
 
-class ReleaseDiff(Reply):
+class ReleaseDiff(ApiObject):
     """How release `new` differs from `old`; `same` configs do not."""
 
     old: str
@@ -99,7 +99,7 @@ class DeviceEvent(Shown):
     """`since`: from when on what the device measured is in doubt because of it."""
 
 
-class DeviceEventPage(Reply):
+class DeviceEventPage(ApiObject):
     """Latest first.
     `next` is the `before` of the next page; null on the last one, and for one device's events."""
 
@@ -115,7 +115,7 @@ class NewDeviceEvent(Body):
     message: str = _TEXT
 
 
-class Lease(Reply):
+class Lease(ApiObject):
     """Who holds a device, and for how long already."""
 
     lease: str
@@ -125,7 +125,7 @@ class Lease(Reply):
     held_s: float
 
 
-class LeasesReply(Reply):
+class LeasesReply(ApiObject):
     """The tracker's leases as of `as_of`; `problem` says why there are none to show."""
 
     problem: str
@@ -141,7 +141,7 @@ class BenchRun(Shown):
     """One pass of a suite over the devices that an expression named."""
 
 
-class BenchRunPage(Reply):
+class BenchRunPage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     runs: list[BenchRun]
@@ -159,7 +159,7 @@ class BenchResult(Shown):
     calibration kernel took beside it."""
 
 
-class BenchResultPage(Reply):
+class BenchResultPage(ApiObject):
     """`next` is the `after` of the next page; null on the last one."""
 
     results: list[BenchResult]

@@ -14,7 +14,7 @@ from tuner.records.farm.quotas import Quota as QuotaFacts
 from webui.access import Admin
 from webui.api.farm_models import Body
 from webui.api.replies import CHANGE_ERRORS, ERRORS
-from webui.api.shown import Reply
+from webui.api.shown import ApiObject
 from webui.context import Context, Ctx
 from webui.errors import Forbidden
 
@@ -33,7 +33,7 @@ class NewQuota(Body):
     days: int = Field(default=30, ge=1, le=3660)
 
 
-class Quota(Reply):
+class Quota(ApiObject):
     """A user's quota, and how much of it is used."""
 
     user: str
@@ -48,7 +48,7 @@ class Quota(Reply):
     taken_runs: int
 
 
-class QuotasReply(Reply):
+class QuotasReply(ApiObject):
     """All quotas, by user."""
 
     quotas: list[Quota]
@@ -66,7 +66,7 @@ class Removed(Body):
     reason: str = Field(default="", max_length=4000)
 
 
-class BoxReply(Reply):
+class BoxReply(ApiObject):
     """The box's devices, as they are called now."""
 
     devices: list[str]

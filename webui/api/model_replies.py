@@ -11,7 +11,7 @@ from tuner.kernels import coverage
 from tuner.records.model_store import facts
 from webui.api.best_models import Answer
 from webui.api.farm_models import Body
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 
 _DIGEST = Field(pattern="^[0-9a-f]{64}$")
 _SECONDS = {"cost": "cost_s", "low": "low_s", "high": "high_s", "samples": "samples_s"}
@@ -22,7 +22,7 @@ class Model(Shown):
     """A model that whoever asks may see. `latest` is the digest of its newest version."""
 
 
-class ModelPage(Reply):
+class ModelPage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     models: list[Model]
@@ -34,7 +34,7 @@ class ModelVersion(Shown):
     """A version. `digest` names it; `kept_bytes` of the file's `file_bytes` are here."""
 
 
-class ModelVersionPage(Reply):
+class ModelVersionPage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     versions: list[ModelVersion]
@@ -58,7 +58,7 @@ class ModelVersionDetail(ModelVersion):
     runs: list[int]
 
 
-class GraphReply(Reply):
+class GraphReply(ApiObject):
     """The calls of a version's graph, in order."""
 
     calls: list[GraphCall]
@@ -104,7 +104,7 @@ class Readers(Body):
     readers: list[str] = Field(max_length=1000)
 
 
-class KernelCoverage(Reply):
+class KernelCoverage(ApiObject):
     """A kernel on a device class.
     `seconds_s` are what its calls take of a run with what a build would choose today; `gain_s` is what tuning it
     should still save. Null is not known."""
@@ -129,7 +129,7 @@ class KernelCoverage(Reply):
         )  # fmt: skip
 
 
-class CoverageReply(Reply):
+class CoverageReply(ApiObject):
     """How well a version is tuned on a device class. `rest_s` is the time of a run outside of its kernels.
     `roofline_not_known` says why parts of the roofline are null."""
 
@@ -153,7 +153,7 @@ class CoverageReply(Reply):
         )  # fmt: skip
 
 
-class ModelConfigs(Reply):
+class ModelConfigs(ApiObject):
     """The configs of all kernels of a version on one target, in the kernels' order."""
 
     version: str
@@ -177,7 +177,7 @@ class ModelTime(Shown):
         return cls.of(time, version=digest, joules=drawn.get("joules"), clock_mhz=drawn.get("clock_mhz"))
 
 
-class ModelTimePage(Reply):
+class ModelTimePage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     times: list[ModelTime]
@@ -189,7 +189,7 @@ class KernelShare(Shown):
     """A kernel of a profiled run: its calls and seconds, and the part of the roofline that it reached."""
 
 
-class ProfileReply(Reply):
+class ProfileReply(ApiObject):
     """Where the time of a measured run went."""
 
     kernels: list[KernelShare]
@@ -235,7 +235,7 @@ class ProfileJob(Shown):
     Once it is `done` it has a `time`, whose profile says where the time goes."""
 
 
-class ProfileJobs(Reply):
+class ProfileJobs(ApiObject):
     """The newest first."""
 
     jobs: list[ProfileJob]

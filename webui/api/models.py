@@ -10,13 +10,13 @@ from pydantic import Field
 
 from tuner.records import model
 from tuner.records.lookup.best import interval
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 from webui.fleet import FleetDevice, FleetView
 
 # ------------------------------------------------------------------------------------- errors
 
 
-class ErrorBody(Reply):
+class ErrorBody(ApiObject):
     """`kind` is stable and for programs, `message` says what was wrong, `hint` what to do."""
 
     kind: str
@@ -25,7 +25,7 @@ class ErrorBody(Reply):
     detail: dict[str, Any] = Field(default_factory=dict)
 
 
-class ErrorReply(Reply):
+class ErrorReply(ApiObject):
     """The shape of every error."""
 
     error: ErrorBody
@@ -48,7 +48,7 @@ class WorkloadDetail(Workload):
     source: dict[str, Any] | None
 
 
-class SampleSummary(Reply):
+class SampleSummary(ApiObject):
     """The samples of a candidate in short: the median and its 95 % interval, and the extremes."""
 
     count: int
@@ -95,14 +95,14 @@ def gflops(flops: float | None, seconds: float | None) -> float | None:
     return flops / seconds / 1e9 if flops and seconds else None
 
 
-class ConfigPage(Reply):
+class ConfigPage(ApiObject):
     """`next` is the `after` of the next page; null on the last one."""
 
     configs: list[Config]
     next: int | None
 
 
-class WorkloadPage(Reply):
+class WorkloadPage(ApiObject):
     """`next` is the `after` of the next page; null on the last one."""
 
     workloads: list[Workload]
@@ -119,7 +119,7 @@ class Device(Shown):
     ask. `busy_share` is the part of its time it was lent, 0 to 1."""
 
 
-class DevicesReply(Reply):
+class DevicesReply(ApiObject):
     """`source` is where the list comes from.
     `problem` says why the tracker, if there should be one, did not answer: the list is then from the records, or as
     old as `as_of`."""
@@ -139,7 +139,7 @@ class DevicesReply(Reply):
         )
 
 
-class Health(Reply):
+class Health(ApiObject):
     """`status` is `ok` when the record store answers; the tracker being away does not change it."""
 
     status: Literal["ok"]

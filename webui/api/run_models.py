@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from tuner.engine.progress import ModelProgress
 from tuner.records import model
-from webui.api.shown import Reply, Shown, shows
+from webui.api.shown import ApiObject, Shown, shows
 from webui.progress import Progress
 
 
@@ -75,7 +75,7 @@ class RunDetail(Run):
     models: list[RunModel]
 
 
-class RunPage(Reply):
+class RunPage(ApiObject):
     """Newest first. `next` is the `before` of the next page; null on the last one."""
 
     runs: list[Run]
@@ -102,21 +102,21 @@ class TrialDetail(Trial):
     The trace is JSON text; null for the untuned function."""
 
 
-class TrialPage(Reply):
+class TrialPage(ApiObject):
     """`next` is the `after` (or `before`, when that was asked for) of the next page; null on the last one."""
 
     trials: list[Trial]
     next: int | None
 
 
-class RecordPage(Reply):
+class RecordPage(ApiObject):
     """`next` is the `after` of the next page; null on the last one, and only there."""
 
     trials: list[Trial]
     next: str | None
 
 
-class CurvePoint(Reply):
+class CurvePoint(ApiObject):
     """The best cost from this trial on."""
 
     trial: int
@@ -125,7 +125,7 @@ class CurvePoint(Reply):
     cost_s: float
 
 
-class TrialPoint(Reply):
+class TrialPoint(ApiObject):
     """A trial on a scatter plot; `cost_s` is null when it failed."""
 
     sequence: int
@@ -133,7 +133,7 @@ class TrialPoint(Reply):
     cost_s: float | None
 
 
-class TaskCurve(Reply):
+class TaskCurve(ApiObject):
     """The best-so-far curve of one task, and its trials, thinned out when there are many."""
 
     task: RunTask
@@ -141,7 +141,7 @@ class TaskCurve(Reply):
     trials: list[TrialPoint]
 
 
-class CurveReply(Reply):
+class CurveReply(ApiObject):
     """`sequence` is the number of the run's last trial in it."""
 
     run: int

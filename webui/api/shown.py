@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, create_model
 R = TypeVar("R", bound="Shown")
 
 
-class Reply(BaseModel):
+class ApiObject(BaseModel):
     """Base of the API's objects."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Shown(Reply):
+class Shown(ApiObject):
     """Base of those that show a record; `shows` says which."""
 
     SHOWN: ClassVar[Mapping[str, str]] = {}

@@ -36,7 +36,7 @@ _DEATHS_S = 60.0
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """The task of a worker: its number, from 0, and the files it inherited."""
 
     options: WebOptions
@@ -117,7 +117,7 @@ class _Workers:
         )
         self._processes[number] = process
         assert process.stdin is not None
-        pickle.dump(Task(self._options, number, *self._inherited), process.stdin)
+        pickle.dump(WorkerTask(self._options, number, *self._inherited), process.stdin)
         process.stdin.flush()
         threading.Thread(target=self._watch, args=(number, process, events), daemon=True).start()
 
@@ -166,7 +166,7 @@ class _Workers:
 
 def work() -> None:
     """One of the processes: answers until its standard input ends."""
-    task: Task = pickle.load(sys.stdin.buffer)
+    task: WorkerTask = pickle.load(sys.stdin.buffer)
     listener = socket.socket(fileno=task.listener)
     with ExitStack() as stack:
         failures, connections, streams = (

@@ -8,7 +8,7 @@ from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import PINNED, Operand
 from compiler.dtype import element_of, lanes_of, with_lanes
 from compiler.ir.visit import walk
-from compiler.lower.analysis.linear import Linear
+from compiler.lower.analysis.linear import LinearForm
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -32,7 +32,7 @@ def index(g: Gen, expr: PrimExpr) -> Operand:
     return g.w.iadd(total, offset)
 
 
-def resolve(g: Gen, form: Linear) -> tuple[list[tuple[int, str, int]], int]:
+def resolve(g: Gen, form: LinearForm) -> tuple[list[tuple[int, str, int]], int]:
     """Return the terms of `form` that have values now, and the constant.
     A term is (level, name, coefficient); the outermost comes first."""
     terms: list[tuple[int, str, int]] = []

@@ -15,7 +15,7 @@ from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import TorchConstants, dtype_name
 from compiler.frontend.torch.errors import RefusedNode, unsupported
 from compiler.frontend.torch.table import TABLE, Converter, functional_name, name_of
-from compiler.frontend.torch.writes import Again, Renamed, Update, Writes, WrittenThrough
+from compiler.frontend.torch.writes import Again, RenamedNodes, Update, Writes, WrittenThrough
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
@@ -119,7 +119,7 @@ class GraphImporter:
     def _update(self, module: Any, node: Any, update: Update) -> None:
         """Change what nodes stand for after `node` has written."""
         match update:
-            case Renamed(names):
+            case RenamedNodes(names):
                 value = self.values[node]
             case WrittenThrough(view, names):
                 value = self._written_through(view, self.values[names[0]])

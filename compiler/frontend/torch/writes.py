@@ -18,7 +18,7 @@ VIEWS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenamedNodes:
     """The nodes `names` stand for the result of the writing node."""
 
     names: Sequence[Any]
@@ -40,7 +40,7 @@ class Again:
     names: Sequence[Any]
 
 
-Update = Renamed | WrittenThrough | Again
+Update = RenamedNodes | WrittenThrough | Again
 Writes = dict[Any, list[Update]]
 """What to do after each node that writes, in order."""
 
@@ -117,7 +117,7 @@ def _updates(node: Any, tensor: _Tensor, order: dict[Any, int]) -> list[Update] 
     """Return what changes when a node writes into a tensor; None where that cannot be told."""
     if any(each.op in ("placeholder", "get_attr") for other in tensor.group for each in other.nodes):
         return None
-    found: list[Update] = [Renamed(tuple(tensor.nodes))]
+    found: list[Update] = [RenamedNodes(tuple(tensor.nodes))]
     seen = [other for other in tensor.group if other is not tensor and _used_after(other, order[node], order)]
     if not seen:
         return found

@@ -33,7 +33,7 @@ _LIMITS: dict[str, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearForm:
     """sum(atom * coefficient) + offset. Atoms are variables, or expressions that are not sums."""
 
     terms: tuple[tuple[PrimExpr, int], ...]
@@ -46,7 +46,7 @@ class LinearForms:
     def __init__(self) -> None:
         self.ranges: dict[n.Var, Bounds] = {}
         self.data: set[n.Var] = set()  # variables bound to data, whose arithmetic wraps in its own dtype
-        self._forms: dict[int, tuple[PrimExpr, Linear]] = {}
+        self._forms: dict[int, tuple[PrimExpr, LinearForm]] = {}
         self._bounds: dict[int, tuple[PrimExpr, Bounds]] = {}
         self._is_index: dict[int, tuple[PrimExpr, bool]] = {}
 
@@ -85,13 +85,13 @@ class LinearForms:
         return (low == NEG or low >= least) and (high == POS or high <= greatest)
 
     # -- linear form ------------------------------------------------------------------------------
-    def form(self, expr: PrimExpr) -> Linear:
+    def form(self, expr: PrimExpr) -> LinearForm:
         found = self._forms.get(id(expr))
         if found is None:
             terms: dict[int, tuple[PrimExpr, int]] = {}
             offset = self._collect(expr, 1, terms)
             kept = tuple(t for t in terms.values() if t[1])
-            found = self._forms[id(expr)] = (expr, Linear(kept, offset))
+            found = self._forms[id(expr)] = (expr, LinearForm(kept, offset))
         return found[1]
 
     def _collect(self, expr: PrimExpr, scale: int, terms: dict[int, tuple[PrimExpr, int]]) -> int:

@@ -13,10 +13,10 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 
 
-@tir_pass("FlattenBuffer", gives=Stage.FLAT)
+@tir_pass("FlattenBuffer", gives=LoweringStage.FLAT)
 def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:
     """Make every buffer one-dimensional.
 

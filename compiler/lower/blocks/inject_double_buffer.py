@@ -25,7 +25,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import seq
 
 DOUBLE_BUFFER = "double_buffer_scope"  # a block's annotation, and the attribute that stands for it once it dissolved
@@ -45,7 +45,7 @@ def noted(block: n.Block, body: Stmt) -> Stmt:
     return n.AttrStmt(block.writes[position].buffer.data, DOUBLE_BUFFER, ops.const(1), body)
 
 
-@tir_pass("InjectDoubleBuffer", gives=Stage.LOOPS)
+@tir_pass("InjectDoubleBuffer", gives=LoweringStage.LOOPS)
 def inject_double_buffer(func: n.PrimFunc) -> n.PrimFunc:
     """Keep buffers twice where their blocks ask for it, and fill them an iteration ahead."""
     wanted: set[n.Var] = set()

@@ -9,10 +9,10 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 
 
-@tir_pass("LowerOpaqueBlock", gives=Stage.LOOPS)
+@tir_pass("LowerOpaqueBlock", gives=LoweringStage.LOOPS)
 def lower_allocations(func: n.PrimFunc) -> n.PrimFunc:
     """Turn the allocations of blocks into statements; no block is left."""
 

@@ -20,13 +20,13 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, seq, substitute
 
 Path = tuple[Stmt, ...]
 
 
-@tir_pass("LowerInitBlock", gives=Stage.BLOCKS)
+@tir_pass("LowerInitBlock", gives=LoweringStage.BLOCKS)
 def lower_init(func: n.PrimFunc) -> n.PrimFunc:
     """Make a reduction block's init an ordinary statement under a condition."""
     found = [(path, node) for path, node in _realizes(func.body, ()) if node.block.init is not None]

@@ -19,7 +19,7 @@ from compiler.tir import ops
 from compiler.tir.intrin.ptx import COPY_BYTES, ptx_cp_async
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import walk_stmts
 
 ASYNC_SCOPE = "async_scope"  # an attribute around copies whose end is waited for
@@ -27,7 +27,7 @@ _SHARED = ("shared", "shared.dyn")
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
-@tir_pass("InjectPTXAsyncCopy", gives=Stage.LOWERED)
+@tir_pass("InjectPTXAsyncCopy", gives=LoweringStage.LOWERED)
 def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
     """Replace copies to shared memory that a pipeline runs asynchronously by `cp.async`.
 

@@ -28,7 +28,7 @@ from compiler.tir.intrin.gpu import ATOMICS, tvm_storage_sync
 from compiler.tir.intrin.ptx import MEMORY
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, seq
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
@@ -37,7 +37,7 @@ _COPY, _WAIT = "ptx_cp_async", "tir.ptx_wait_group"
 OWN_BARRIERS = "tir.own_barriers"  # of a function: it has all it needs, where copies that go on by themselves arrive
 
 
-@tir_pass("ThreadSync", gives=Stage.LOWERED, options={"storage_scope": lambda _context: "shared"})
+@tir_pass("ThreadSync", gives=LoweringStage.LOWERED, options={"storage_scope": lambda _context: "shared"})
 def inject_barriers(func: n.PrimFunc, *, storage_scope: str = "shared") -> n.PrimFunc:
     """Put barriers where a thread reads what another one wrote, or overwrites what it still reads.
 

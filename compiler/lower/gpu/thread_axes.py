@@ -7,7 +7,7 @@ from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import walk_stmts
 
 # Each axis as the place of its number: which tuple, and where in it.
@@ -35,7 +35,7 @@ def is_bound(func: n.PrimFunc) -> bool:
     return bool(bound_extents(func.body))
 
 
-@tir_pass("InjectVirtualThread", gives=Stage.LOOPS)
+@tir_pass("InjectVirtualThread", gives=LoweringStage.LOOPS)
 def unroll_virtual_threads(func: n.PrimFunc) -> n.PrimFunc:
     """Unroll loops bound to "vthread" in each thread."""
 

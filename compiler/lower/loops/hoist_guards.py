@@ -22,11 +22,11 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, seq
 
 
-@tir_pass("HoistGuards", opt_level=1, gives=Stage.FLAT)
+@tir_pass("HoistGuards", opt_level=1, gives=LoweringStage.FLAT)
 def hoist_guards(func: n.PrimFunc) -> n.PrimFunc:
     """Evaluate a condition outside the loops that it does not depend on.
 

@@ -30,7 +30,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, seq
 
 SOFTWARE_PREFETCH = "software_prefetch"
@@ -40,7 +40,7 @@ _MOST_OFFSETS = _MOST_LINES * 64  # of an iteration: as many as those lines have
 _ALL_CACHES = 3  # locality, as LLVM counts it
 
 
-@tir_pass("InjectPrefetch", gives=Stage.FLAT)
+@tir_pass("InjectPrefetch", gives=LoweringStage.FLAT)
 def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
     """Make loops annotated with `software_prefetch` prefetch what a later iteration reads.
 

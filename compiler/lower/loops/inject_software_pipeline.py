@@ -32,7 +32,7 @@ from compiler.tir import ops
 from compiler.tir.intrin.ptx import MEMORY, ptx_commit_group, ptx_wait_group
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import seq, walk_stmts
 
 STAGE = "software_pipeline_stage"
@@ -91,7 +91,7 @@ def _opened(body: Stmt) -> tuple[list[n.Allocate], list[Stmt]]:
 # --------------------------------------------------------------------------------------------- the pass
 
 
-@tir_pass("InjectSoftwarePipeline", gives=Stage.LOOPS)
+@tir_pass("InjectSoftwarePipeline", gives=LoweringStage.LOOPS)
 def inject_software_pipeline(func: n.PrimFunc) -> n.PrimFunc:
     """Run the statements of annotated loops on different iterations at a time.
 

@@ -23,14 +23,14 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars
 
 _DIVISIONS = (n.FloorDiv, n.FloorMod)
 _KINDS = (ForKind.SERIAL, ForKind.PARALLEL)
 
 
-@tir_pass("NameDivisions", opt_level=1, gives=Stage.FLAT)
+@tir_pass("NameDivisions", opt_level=1, gives=LoweringStage.FLAT)
 def name_divisions(func: n.PrimFunc) -> n.PrimFunc:
     """Name divisions of a loop's variable by symbolic sizes, once for all of an iteration."""
     if not any(isinstance(node, _DIVISIONS) and not isinstance(node.b, n.IntImm) for node in walk(func.body)):

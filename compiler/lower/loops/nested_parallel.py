@@ -7,10 +7,10 @@ from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 
 
-@tir_pass("SerializeNestedParallel", gives=Stage.FLAT)
+@tir_pass("SerializeNestedParallel", gives=LoweringStage.FLAT)
 def serialize_nested_parallel(func: n.PrimFunc) -> n.PrimFunc:
     """Run a parallel loop inside another one serially."""
 

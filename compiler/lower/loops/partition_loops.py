@@ -23,11 +23,11 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, seq
 
 
-@tir_pass("LoopPartition", opt_level=1, gives=Stage.FLAT)
+@tir_pass("LoopPartition", opt_level=1, gives=LoweringStage.FLAT)
 def partition_loops(func: n.PrimFunc) -> n.PrimFunc:
     """Split loops where a condition in them stops holding, so that the main part evaluates no condition."""
     forms = LinearForms()

@@ -15,7 +15,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import seq
 
 NOTHING = n.Evaluate(n.IntImm("int32", 0))
@@ -24,7 +24,7 @@ _LIKELY = Op.get("tir.likely")
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
-@tir_pass("Simplify", gives=Stage.FLAT)
+@tir_pass("Simplify", gives=LoweringStage.FLAT)
 def simplify(func: n.PrimFunc) -> n.PrimFunc:
     """Simplify expressions, and remove what has no effect.
 
@@ -34,7 +34,7 @@ def simplify(func: n.PrimFunc) -> n.PrimFunc:
     return func.with_body(Simplifier(Analyzer()).stmt(func.body))
 
 
-@tir_pass("SimplifyTiles", opt_level=1, gives=Stage.FLAT)
+@tir_pass("SimplifyTiles", opt_level=1, gives=LoweringStage.FLAT)
 def simplify_tiles(func: n.PrimFunc) -> n.PrimFunc:
     """Simplify what SplitTails, HoistGuards and LoopPartition made."""
     return simplify(func)

@@ -28,7 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, walk_stmts
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
@@ -37,7 +37,7 @@ _LARGE = 384  # vector operations; the edges of a tile as large are loops, not u
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
-@tir_pass("SplitTails", opt_level=1, gives=Stage.FLAT)
+@tir_pass("SplitTails", opt_level=1, gives=LoweringStage.FLAT)
 def split_tails(func: n.PrimFunc) -> n.PrimFunc:
     """Split loops over register tiles where the tile stops fitting.
 

@@ -20,7 +20,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, walk_stmts
 
 MOST_OPERATIONS = 1024
@@ -65,7 +65,7 @@ UNROLL_LOOP = register_option(
 )
 
 
-@tir_pass("UnrollLoop", gives=Stage.LOWERED, options={"config": UNROLL_LOOP.value})
+@tir_pass("UnrollLoop", gives=LoweringStage.LOWERED, options={"config": UNROLL_LOOP.value})
 def unroll(func: n.PrimFunc, vector_bits: int = 256, *, config: UnrollConfig = NO_MORE) -> n.PrimFunc:
     """Mark loops to unroll: pragmas, register tiles, and what the option `tir.UnrollLoop` says.
 

@@ -25,7 +25,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
@@ -41,7 +41,7 @@ def _enabled(context: PassContext | None) -> bool:
     return not DISABLE_VECTORIZE.value(context)
 
 
-@tir_pass("VectorizeLoop", gives=Stage.LOWERED, options={"enable_vectorize": _enabled})
+@tir_pass("VectorizeLoop", gives=LoweringStage.LOWERED, options={"enable_vectorize": _enabled})
 def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: bool = True) -> n.PrimFunc:
     """Replace vectorized loops by vector statements, or by serial loops.
 

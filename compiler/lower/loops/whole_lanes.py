@@ -23,13 +23,13 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
-from compiler.tir.verify import Stage
+from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, substitute
 
 _MOST_PLACES = 1024  # of a statement: larger arrays are no registers
 
 
-@tir_pass("DropLaneMasks", gives=Stage.LOWERED)
+@tir_pass("DropLaneMasks", gives=LoweringStage.LOWERED)
 def whole_lanes(func: n.PrimFunc) -> n.PrimFunc:
     """Drop the masks of values that are only added to elements of local arrays."""
 

@@ -266,7 +266,7 @@ def _info(info: StructInfo, names: Names) -> vm.Info:
         case TensorStructInfo():
             dims = _dims(info.dims, names)
             device = "" if info.vdevice is None else f"{info.vdevice.target.kind}:{info.vdevice.vdevice_id}"
-            return vm.TensorInfo(info.dtype, dims, info.ndim if dims is None else len(dims), device)
+            return vm.SignatureTensor(info.dtype, dims, info.ndim if dims is None else len(dims), device)
         case ShapeStructInfo():
             values = _dims(info.values, names)
             return vm.ShapeInfo(values, info.ndim if values is None else len(values))

@@ -127,7 +127,7 @@ class _Blobs:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """A file before it is written: `chunks` are its bytes, piece by piece.
     `arrays` says where arrays lie in it, by their numbers in the executable; `size` is that of the whole."""
 
@@ -136,7 +136,7 @@ class Layout:
     size: int
 
 
-def layout(program: Program) -> Layout:
+def layout(program: Program) -> FileLayout:
     """Lay a program out as a file. Raises ArtifactError for an array that is not in host memory."""
     blobs = _Blobs()
     code = blobs.add(_code_encoder.encode(program.functions))
@@ -165,7 +165,7 @@ def layout(program: Program) -> Layout:
         parts += [bytes(start + record.offset - at), data]
         at = start + record.offset + record.size
     places = [(i, made.blob) for i, made in enumerate(constants) if isinstance(made, _Array)]
-    return Layout(tuple(parts), {i: start + blobs.records[blob].offset for i, blob in places}, at)
+    return FileLayout(tuple(parts), {i: start + blobs.records[blob].offset for i, blob in places}, at)
 
 
 def _record(constant: Constant, blobs: _Blobs) -> _ConstantRecord:

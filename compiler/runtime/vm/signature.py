@@ -46,7 +46,7 @@ class ShapeInfo(msgspec.Struct, frozen=True, tag="shape"):
         return "shape" if self.values is None else f"shape({', '.join(map(str, self.values))})"
 
 
-class TensorInfo(msgspec.Struct, frozen=True, tag="tensor"):
+class SignatureTensor(msgspec.Struct, frozen=True, tag="tensor"):
     """An array. `dtype` is "" where it is not known, `shape` None likewise; then `ndim` may be, or is -1.
 
     `device` is "" for the machine's first device, else such as "cuda:1".
@@ -81,7 +81,7 @@ class FuncInfo(msgspec.Struct, frozen=True, tag="func"):
         return f"({'…' if self.params is None else ', '.join(map(str, self.params))}) -> {self.result}"
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class SignatureParameter(msgspec.Struct, frozen=True):
     """A function's parameter: its name, and the known facts of an array. `dtype` is "" and `shape` None otherwise."""
 
     name: str
@@ -98,23 +98,25 @@ class Parameter(msgspec.Struct, frozen=True):
 class Interface(msgspec.Struct, frozen=True):
     """The parameters of a function, and the number of its results."""
 
-    params: tuple[Parameter, ...] = ()
+    params: tuple[SignatureParameter, ...] = ()
     results: int = 1
 
 
 def interface(names: tuple[str, ...], info: FuncInfo | None) -> Interface:
     """The interface of a function with these parameters."""
     if info is None:
-        return Interface(tuple(map(Parameter, names)))
+        return Interface(tuple(map(SignatureParameter, names)))
     infos = info.params or (ObjectInfo(),) * len(names)
     params = (
-        Parameter(name, given.dtype, given.shape) if isinstance(given, TensorInfo) else Parameter(name)
+        SignatureParameter(name, given.dtype, given.shape)
+        if isinstance(given, SignatureTensor)
+        else SignatureParameter(name)
         for name, given in zip(names, infos)
     )
     return Interface(tuple(params), len(info.result.fields) if isinstance(info.result, TupleInfo) else 1)
 
 
-Info = ObjectInfo | PrimInfo | ShapeInfo | TensorInfo | TupleInfo | FuncInfo
+Info = ObjectInfo | PrimInfo | ShapeInfo | SignatureTensor | TupleInfo | FuncInfo
 
 
 def check_info(info: Info, depth: int = 0) -> None:
@@ -122,7 +124,7 @@ def check_info(info: Info, depth: int = 0) -> None:
     if depth > 64:
         raise ArtifactError("a function's signature is nested more than 64 deep")
     match info:
-        case TensorInfo(shape=dims) | ShapeInfo(values=dims) if dims is not None:
+        case SignatureTensor(shape=dims) | ShapeInfo(values=dims) if dims is not None:
             if len(dims) > MAX_NDIM:
                 raise ArtifactError(f"a signature names an array of {len(dims)} dimensions")
             for dim in dims:
@@ -145,7 +147,7 @@ def check_value(value: Any, info: Info, what: str, known: dict[str, int]) -> Non
     `known` are the extents that have names; those that `info` names first are put into it.
     """
     match info:
-        case TensorInfo():
+        case SignatureTensor():
             if not isinstance(value, NDArray):
                 raise _misfit(what, info, f"is {_kind(value)}")
             if info.dtype and value.dtype != info.dtype:

@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from compiler.schedule.core.state import Effect, Value
+from compiler.schedule.core.state import StepEffect, Value
 from compiler.schedule.core.step import REMEMBERED, Step
 from compiler.tir import nodes as n
 
 _Key = tuple[object, ...]
-_Entry = tuple[n.PrimFunc, Sequence[Value | None], Effect]
+_Entry = tuple[n.PrimFunc, Sequence[Value | None], StepEffect]
 
 
 class Effects:
@@ -31,7 +31,7 @@ class Effects:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> Effect | None:
+    def find(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> StepEffect | None:
         """Return what `step` did to `func`, its inputs standing for `values`; None where that is not known."""
         key = _key(func, step, values)
         entry = self._known.get(key)
@@ -40,7 +40,7 @@ class Effects:
         self._known.move_to_end(key)
         return entry[2]
 
-    def keep(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None], effect: Effect) -> None:
+    def keep(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None], effect: StepEffect) -> None:
         """Remember `effect`. All objects in its key are kept alive with it, so that no other object gets their
         identity."""
         self._known[_key(func, step, values)] = (func, values, effect)

@@ -33,7 +33,7 @@ from compiler.schedule.core.step import (
 )
 from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
-from compiler.tir.verify import Stage, verify
+from compiler.tir.verify import LoweringStage, verify
 
 BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
 RenderLevel = Literal["detail", "fast", "none"]
@@ -127,7 +127,8 @@ class StepRecorder:
             raise self._rendered(as_error("get", func, broken)) from None
 
     def name_size(self, size: n.PrimExpr) -> ExprRV:
-        """A name for a size that is only known when the function runs. No trace can hold the steps that use it."""
+        """A name for a size that is only known when the function runs.
+        No trace can hold the steps that use it."""
         name = ExprRV()
         self.state = replace(self.state, env={**self.state.env, name: size})
         return name
@@ -216,7 +217,7 @@ class StepRecorder:
             decision = self._drawn(step)
         effect = perform(self.state, step, decision)
         if self._verifies:
-            verify(effect.func, Stage.BLOCKS)
+            verify(effect.func, LoweringStage.BLOCKS)
         outputs = tuple(self._fresh(primitive.output_type) for _ in effect.outputs)
         self.state = bind_outputs(self.state, effect, outputs)
         self._steps.append(Step(prim, step.inputs, step.attrs, outputs))

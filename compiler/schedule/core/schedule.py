@@ -104,7 +104,8 @@ class Schedule:
         return self._recorder.loop_var(rv)
 
     def name_size(self, size: n.PrimExpr) -> ExprRV:
-        """A name for a size that is only known when the function runs. No trace can hold the steps that use it."""
+        """A name for a size that is only known when the function runs.
+        No trace can hold the steps that use it."""
         return self._recorder.name_size(size)
 
     def show(self) -> None:

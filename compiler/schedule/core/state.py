@@ -76,7 +76,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StepEffect:
     """The effect of a primitive: the new function, the values of its outputs, renamed blocks. `home` is
     the name of the function, once it is known."""
 

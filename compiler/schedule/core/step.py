@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.errors import IRError, LostReferenceError, ScheduleError, StepTypeError
 from compiler.schedule.analysis import tree
 from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.state import Effect, Illegal, LostReference, State, Value
+from compiler.schedule.core.state import Illegal, LostReference, State, StepEffect, Value
 from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ REMEMBERED: ContextVar[Effects | None] = ContextVar("remembered", default=None)
 
 Input = RV | int | None
 Decision = int | tuple[int, ...]
-Rewrite = Callable[..., Effect]
+Rewrite = Callable[..., StepEffect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def apply(state: State, step: Step, decision: Decision | None = None, effects: E
     return bind_outputs(state, effect, step.outputs)
 
 
-def perform(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> Effect:
+def perform(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> StepEffect:
     """Return what `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
     func: n.PrimFunc | None = None
@@ -272,7 +272,7 @@ def resolve(state: State, value: Input) -> Value | None:
     return state.value(value) if isinstance(value, RV) else value
 
 
-def bind_outputs(state: State, effect: Effect, outputs: tuple[RV, ...]) -> State:
+def bind_outputs(state: State, effect: StepEffect, outputs: tuple[RV, ...]) -> State:
     """The state after `effect`, whose results are called `outputs`."""
     env = dict(state.env)
     if effect.renamed:

@@ -13,7 +13,7 @@ from compiler.schedule.analysis.dataflow import Member, check_leaf, own_nest, sc
 from compiler.schedule.analysis.expr import relocated, subst, variables
 from compiler.schedule.analysis.placement import new_nest
 from compiler.schedule.core.map_text import read_map
-from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -21,7 +21,7 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 
 @primitive("block", attrs={"new_order": (tuple,)})
-def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, ...]) -> Effect:
+def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, ...]) -> StepEffect:
     """Put the axes of a block in another order: the new first axis is the old number `new_order[0]`.
 
     The loops stay as they are.
@@ -35,11 +35,11 @@ def reorder_block_iter_var(func: n.PrimFunc, block: str, new_order: tuple[int, .
         raise Illegal(f"{list(new_order)} is no order of the {len(axes)} axes of block {block!r}", block)
     ordered = replace(realize.block, iter_vars=tuple(axes[p] for p in new_order))
     values = tuple(realize.iter_values[p] for p in new_order)
-    return Effect(replaced(func, path, n.BlockRealize(values, realize.predicate, ordered, realize.span)))
+    return StepEffect(replaced(func, path, n.BlockRealize(values, realize.predicate, ordered, realize.span)))
 
 
 @primitive("block", attrs={"index_map": (str,)})
-def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effect:
+def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> StepEffect:
     """Give a block new axes, at `index_map` of its old ones, and a new loop for each.
 
     What it computes stays. The block must stand in its own loops, one an axis. The map must send exactly one iteration
@@ -65,7 +65,7 @@ def transform_block_layout(func: n.PrimFunc, block: str, index_map: str) -> Effe
     init = None if me.block.init is None else relocated(me.block.init, new.was, new.analyzer)
     body = relocated(me.block.body, new.was, new.analyzer)
     changed = replace(me.block, iter_vars=new.axes, init=init, body=body)
-    return Effect(replaced(func, me.path[: own_nest(me) + 1], nest_over_axes(with_regions(changed))))
+    return StepEffect(replaced(func, me.path[: own_nest(me) + 1], nest_over_axes(with_regions(changed))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from compiler.schedule.analysis.expr import TRUE, conjunction, conjuncts, rebind
 from compiler.schedule.analysis.injective import repeating_loop, terms_of
 from compiler.schedule.analysis.placement import PlacedAccess, access, analyzer_of, hull
 from compiler.schedule.analysis.tree import Path
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.reduction import init_nest
 from compiler.tir import nodes as n
@@ -28,7 +28,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block|loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="block", listed=True)
-def blockize(func: n.PrimFunc, *targets: n.Var | str, preserve_unit_iters: bool) -> Effect:
+def blockize(func: n.PrimFunc, *targets: n.Var | str, preserve_unit_iters: bool) -> StepEffect:
     """Make one block of a loop and all in it, or of neighbouring blocks and the loops around only them.
 
     The loop must hold a single block, whose axes divide into a part outside and a part inside. A reduction's init
@@ -46,7 +46,7 @@ def blockize(func: n.PrimFunc, *targets: n.Var | str, preserve_unit_iters: bool)
             new, name = _of_blocks(func, [t for t in targets if isinstance(t, str)], preserve_unit_iters)
         case _:
             raise Illegal("it takes one loop, or one or more blocks")
-    return Effect(new, (name,))
+    return StepEffect(new, (name,))
 
 
 # ------------------------------------------------------------------------------------- a loop

@@ -31,7 +31,7 @@ from compiler.schedule.analysis.placement import (
     whole_access,
 )
 from compiler.schedule.analysis.tree import Path
-from compiler.schedule.core.state import Effect, Illegal, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.storage import check_scope
 from compiler.tir import nodes as n
@@ -49,7 +49,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
 @primitive(
     "block", "block*", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
 )
-def cache_read(func: n.PrimFunc, block: str, *consumers: str, read_buffer_index: int, storage_scope: str) -> Effect:
+def cache_read(func: n.PrimFunc, block: str, *consumers: str, read_buffer_index: int, storage_scope: str) -> StepEffect:
     """Copy a buffer that a block reads into a new one in memory `storage_scope`, and read that instead.
 
     All readers use the copy, or only `consumers` when some are given. The copy is the block A_shared; it covers
@@ -74,13 +74,15 @@ def cache_read(func: n.PrimFunc, block: str, *consumers: str, read_buffer_index:
     copy = _copy_nest(place, buffer, cached, name, box)
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in readers}  # type: ignore[misc]
     first = min(place.statement_of(m) for m in readers) if writers else 0
-    return Effect(copy_placed(func, scope, place, edits, first, copy, cached), (name,))
+    return StepEffect(copy_placed(func, scope, place, edits, first, copy, cached), (name,))
 
 
 @primitive(
     "block", "block*", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block", spell=_spelled
 )
-def cache_write(func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str) -> Effect:
+def cache_write(
+    func: n.PrimFunc, block: str, *consumers: str, write_buffer_index: int, storage_scope: str
+) -> StepEffect:
     """Compute into a new buffer in memory `storage_scope`, and copy the finished result to the old one.
 
     The block keeps its name and writes C_local. The copy is the block C_local, right after it, or last if nothing
@@ -105,11 +107,11 @@ def cache_write(func: n.PrimFunc, block: str, *consumers: str, write_buffer_inde
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in using}  # type: ignore[misc]
     left = [m for m in readers if m not in using]
     after = max(place.statement_of(m) for m in writers) + 1 if left else len(place.stmts)
-    return Effect(copy_placed(func, scope, place, edits, after, copy, cached), (name,))
+    return StepEffect(copy_placed(func, scope, place, edits, after, copy, cached), (name,))
 
 
 @primitive("block", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block*")
-def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
+def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str) -> StepEffect:
     """Let a block that reads and writes one buffer work on a copy of it in memory `storage_scope`.
 
     The block A_local copies the elements it touches there before it, and A_local_1 copies them back after it. No
@@ -140,7 +142,7 @@ def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_
     back = _copy_nest(place, cached, buffer, second, box)
     stmt = place.stmts[at]
     changed = seq(there, tree.edit(stmt, {me.realize: own}), back)
-    return Effect(
+    return StepEffect(
         allocated(replaced(func, me.path[: me.path.index(stmt) + 1], changed), scope, [cached]), (first, second)
     )
 

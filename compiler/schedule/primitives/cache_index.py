@@ -17,7 +17,7 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.expr import subst, variables
-from compiler.schedule.core.state import Effect, Illegal, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import nest_over_axes
 from compiler.schedule.primitives.cache import CachePlace
@@ -29,7 +29,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block", attrs={"storage_scope": (str,), "cse_thresh": (int,)}, outputs="block*")
-def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: int) -> Effect:
+def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: int) -> StepEffect:
     """Compute the indices of a block's reads before the block, into buffers in memory `storage_scope`.
 
     Each index that is more than an axis or a constant gets a buffer along the axes that it mentions, and a block that
@@ -66,7 +66,7 @@ def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: in
     stmt = place.stmts[place.statement_of(me)]
     changed = seq(*nests, tree.edit(stmt, {me.realize: edited}))
     replacing = replaced(func, me.path[: me.path.index(stmt) + 1], changed)
-    return Effect(allocated(replacing, scope, buffers), tuple(names))
+    return StepEffect(allocated(replacing, scope, buffers), tuple(names))
 
 
 def _indices(me: Member) -> dict[Hashable, tuple[PrimExpr, int]]:

@@ -33,7 +33,7 @@ from compiler.schedule.analysis.placement import (
 )
 from compiler.schedule.analysis.tree import Path
 from compiler.schedule.core.locations import INLINE_LOCATION, ROOT_LOCATION
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.inline import compute_inline, reverse_compute_inline
 from compiler.tir import nodes as n
@@ -43,7 +43,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block", "loop", attrs={"preserve_unit_loops": (bool,), "index": (int,)})
-def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> Effect:
+def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> StepEffect:
     """Compute a block inside `loop`: in each iteration, just the part of its result that is read there.
 
     All blocks that read the result must be in `loop`. Reduction loops stay inside. The block goes before the
@@ -57,7 +57,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
             block C: reads B[vi + vj]             block C
     """
     if loop is ROOT_LOCATION:
-        return Effect(func)
+        return StepEffect(func)
     if loop is INLINE_LOCATION:
         return compute_inline(func, block)
     me, scope, path = _move(func, block, loop)
@@ -93,7 +93,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
 
 
 @primitive("block", "loop", attrs={"preserve_unit_loops": (bool,), "index": (int,)})
-def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> Effect:
+def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: bool, index: int) -> StepEffect:
     """Compute a block inside the `loop` that makes its input.
 
     Each iteration computes just what can be computed from it. The values that the block reads must be complete in one
@@ -107,7 +107,7 @@ def reverse_compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_
           block C: C[vi] = B[vi] + 1              block C where i0*8 + ax0 < 100: vi = i0*8 + ax0
     """
     if loop is ROOT_LOCATION:
-        return Effect(func)
+        return StepEffect(func)
     if loop is INLINE_LOCATION:
         return reverse_compute_inline(func, block)
     me, scope, path = _move(func, block, loop)
@@ -217,7 +217,7 @@ def _place(path: Path, before: list[Member], after: list[Member], index: int, pr
     return index
 
 
-def _moved(func: n.PrimFunc, me: Member, scope: BlockDataflow, path: Path, nest: Stmt, place: int) -> Effect:
+def _moved(func: n.PrimFunc, me: Member, scope: BlockDataflow, path: Path, nest: Stmt, place: int) -> StepEffect:
     """`nest` as statement `place` of the loop, and the block's old loops gone."""
     loop = loop_at(path)
     stmts = loop.body.seq if isinstance(loop.body, n.SeqStmt) else (loop.body,)
@@ -225,7 +225,7 @@ def _moved(func: n.PrimFunc, me: Member, scope: BlockDataflow, path: Path, nest:
     root = scope.path[-1]
     assert isinstance(root, n.BlockRealize)
     body = tree.edit(root.block.body, {loop: grown, me.realize: None})
-    return Effect(replaced(func, scope.path, tree.with_block(root, tree.with_block_body(root.block, seq(body)))))
+    return StepEffect(replaced(func, scope.path, tree.with_block(root, tree.with_block_body(root.block, seq(body)))))
 
 
 # ----------------------------------------------------------------------------------- compute_at

@@ -9,7 +9,7 @@ from compiler.ir.visit import walk
 from compiler.schedule.analysis.dataflow import Member, fresh_block_name, scope_around, swap_buffers
 from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.placement import Box, access, analyzer_of, hull, is_exact
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.cache import CachePlace, buffer_like, copy_placed, nth_buffer
 from compiler.schedule.primitives.loops import loop_roles
@@ -22,7 +22,7 @@ AUTO_COPY = "auto_copy"  # the annotation of a block that only copies a box
 
 
 @primitive("loop", "block", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
-def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
+def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, storage_scope: str) -> StepEffect:
     """Copy what an iteration of `loop` reads of a buffer into memory `storage_scope`, and read that.
 
     The copy A_shared is one block at the loop. Its axes are the loops that decide where the copied part begins. All
@@ -44,7 +44,7 @@ def read_at(func: n.PrimFunc, loop: n.Var, block: str, read_buffer_index: int, s
 
 
 @primitive("loop", "block", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
-def write_at(func: n.PrimFunc, loop: n.Var, block: str, write_buffer_index: int, storage_scope: str) -> Effect:
+def write_at(func: n.PrimFunc, loop: n.Var, block: str, write_buffer_index: int, storage_scope: str) -> StepEffect:
     """Let an iteration of `loop` write to a new buffer in memory `storage_scope`, and copy it from there.
 
     The copy C_local is one block at the end of the loop. The iteration must write whole results, and a whole
@@ -113,7 +113,7 @@ def _copied(
     box: Box,
     position: int,
     reads: bool,
-) -> Effect:
+) -> StepEffect:
     """The function with a copy of `box` from the first buffer to the second as statement `position` of the loop."""
     source, target = buffers
     own, cached = buffers if reads else (target, source)
@@ -126,7 +126,7 @@ def _copied(
     loops = {f.loop_var: f for f in place.path[len(scope.path) :] if isinstance(f, n.For)}
     copy = _copy_block(loops, source, target, box, name)
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {own: cached}) for m in users}  # type: ignore[misc]
-    return Effect(copy_placed(func, scope, place, edits, position, copy, cached), (name,))
+    return StepEffect(copy_placed(func, scope, place, edits, position, copy, cached), (name,))
 
 
 def _copy_block(loops: dict[n.Var, n.For], source: n.Buffer, target: n.Buffer, box: Box, name: str) -> Stmt:

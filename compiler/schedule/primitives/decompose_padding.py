@@ -18,7 +18,7 @@ from compiler.schedule.analysis.dataflow import (
 )
 from compiler.schedule.analysis.expr import conjunction, conjuncts, relocated, subst, variables
 from compiler.schedule.analysis.placement import analyzer_of
-from compiler.schedule.core.state import Effect, Illegal, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.loops import loop_roles
 from compiler.schedule.primitives.reduction import check_separable, init_nest
@@ -32,7 +32,7 @@ Bounds = dict[n.Var, tuple[int, int]]  # [low, high) of an axis
 
 
 @primitive("block", "loop", outputs="block")
-def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
+def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> StepEffect:
     """Let a block that pads write its constant first, before `loop`, and then only the values inside.
 
     The block must be one store of `T.if_then_else(inside, value, constant)`. It keeps its name. Its axes and loops
@@ -72,7 +72,7 @@ def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
         copy = tree.replace_at((node, child), copy)
         if isinstance(copy, n.For) and copy.loop_var in loops:
             copy = replace(copy, extent=loops[copy.loop_var])
-    return Effect(replaced(func, me.path[: depth + 1], seq(fill, copy)), (fill_name,))
+    return StepEffect(replaced(func, me.path[: depth + 1], seq(fill, copy)), (fill_name,))
 
 
 # ------------------------------------------------------------------------------------ checks

@@ -18,7 +18,7 @@ from compiler.schedule.analysis.dataflow import (
 )
 from compiler.schedule.analysis.expr import subst, subst_tree
 from compiler.schedule.analysis.overwrites import check_not_overwritten
-from compiler.schedule.core.state import Effect, Illegal, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -27,7 +27,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block")
-def compute_inline(func: n.PrimFunc, block: str) -> Effect:
+def compute_inline(func: n.PrimFunc, block: str) -> StepEffect:
     """Put a block's expression wherever its result is read, and drop the block and its buffer.
 
     The block must store one element a point, without reduction, to a buffer that is no argument and that no
@@ -67,7 +67,7 @@ def compute_inline(func: n.PrimFunc, block: str) -> Effect:
 
 
 @primitive("block")
-def reverse_compute_inline(func: n.PrimFunc, block: str) -> Effect:
+def reverse_compute_inline(func: n.PrimFunc, block: str) -> StepEffect:
     """Put an elementwise block into the block that makes its input, and drop the buffer between them.
 
     The block must read one element a point of that buffer, covering all of it; the producer must store one
@@ -194,10 +194,10 @@ def _map_loads(stmt: Stmt, buffer: n.Buffer, put: Callable[[n.BufferLoad], PrimE
 
 def _merged(
     func: n.PrimFunc, gone: Member, scope: BlockDataflow, buffer: n.Buffer, edits: dict[Stmt, Stmt | None]
-) -> Effect:
+) -> StepEffect:
     """The function without block `gone` and `buffer`, the other blocks edited."""
     body = tree.edit(scope.block.body, edits | {gone.realize: None})
     root = scope.path[-1]
     assert isinstance(root, n.BlockRealize)
     emptied = tree.with_block(root, tree.with_block_body(root.block, seq(body)))
-    return Effect(replaced(func, scope.path, with_allocations(emptied, drop=[buffer])))
+    return StepEffect(replaced(func, scope.path, with_allocations(emptied, drop=[buffer])))

@@ -21,7 +21,7 @@ from compiler.schedule.analysis.expr import relocated
 from compiler.schedule.analysis.injective import undetermined
 from compiler.schedule.analysis.placement import is_data
 from compiler.schedule.core.map_text import PadValue, read_map, read_pad
-from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import laid_out, loops_by_axis, nest_over_axes
 from compiler.tir import nodes as n
@@ -50,7 +50,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
 def transform_layout(
     func: n.PrimFunc, block: str, *sizes: int, buffer_index: int, buffer_index_type: str, index_map: str,
     pad_value: PadValue, assume_injective_transform: bool,
-) -> Effect:  # fmt: skip
+) -> StepEffect:  # fmt: skip
     """Change a buffer's layout: element [i, j] moves to `index_map`(i, j). The block only names the buffer, as the
     `buffer_index`-th one it reads or writes ("read", "write"); every access in the function follows. `sizes` are
     further arguments of the map. The map may not send two elements to one place; `assume_injective_transform` skips
@@ -77,7 +77,7 @@ def transform_layout(
     new = n.decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope, data_alignment=buffer.data_alignment)
     if pad_value is not None:
         func = _padded(func, buffer, new, chosen, pad_value)
-    return Effect(func.with_body(_moved(func.body, buffer, new, chosen)))
+    return StepEffect(func.with_body(_moved(func.body, buffer, new, chosen)))
 
 
 def region_of(block: n.Block, kind: str, index: int) -> n.BufferRegion:

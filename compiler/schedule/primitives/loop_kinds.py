@@ -10,7 +10,7 @@ from compiler.schedule.analysis.dataflow import is_parameter
 from compiler.schedule.analysis.expr import variables
 from compiler.schedule.analysis.injective import is_reduction, undetermined
 from compiler.schedule.analysis.tree import Path
-from compiler.schedule.core.state import Effect, Illegal, block_path, loop_at, loop_path, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, loop_at, loop_path, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -20,7 +20,7 @@ _TAGS = (*(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "x
 
 
 @primitive("loop")
-def parallel(func: n.PrimFunc, loop: n.Var) -> Effect:
+def parallel(func: n.PrimFunc, loop: n.Var) -> StepEffect:
     """Share the iterations of a loop among threads.
 
     No reduction may run along the loop, and no other parallel loop may stand outside or inside it.
@@ -34,7 +34,7 @@ def parallel(func: n.PrimFunc, loop: n.Var) -> Effect:
 
 
 @primitive("loop")
-def vectorize(func: n.PrimFunc, loop: n.Var) -> Effect:
+def vectorize(func: n.PrimFunc, loop: n.Var) -> StepEffect:
     """Run the iterations of a loop as lanes of vector instructions.
 
     The extent must be constant; no reduction may run along the loop, and no loop in it may be vectorised or
@@ -53,7 +53,7 @@ def vectorize(func: n.PrimFunc, loop: n.Var) -> Effect:
 
 
 @primitive("loop")
-def unroll(func: n.PrimFunc, loop: n.Var) -> Effect:
+def unroll(func: n.PrimFunc, loop: n.Var) -> StepEffect:
     """Write out the iterations of a loop one after another. The extent must be constant.
 
     for i in 4: ...           →   for i in T.unroll(4): ...
@@ -64,7 +64,7 @@ def unroll(func: n.PrimFunc, loop: n.Var) -> Effect:
 
 
 @primitive("loop", attrs={"thread_axis": (str,)})
-def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
+def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> StepEffect:
     """Run each iteration of a loop on a device thread of its own.
 
     `thread_axis` is "blockIdx.x" to ".z", "threadIdx.x" to ".z" or "vthread". A reduction may run along threadIdx only:
@@ -86,7 +86,7 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
             raise Illegal(f"loop {inside.loop_var.name!r} in it is bound to {thread} already", loop)
     axis = n.IterVar(None, n.Var(thread, loop.dtype), IterType.THREAD_INDEX, thread)
     new = replace(old, kind=ForKind.THREAD_BINDING, thread_binding=axis)
-    return Effect(replaced(func, path, new))
+    return StepEffect(replaced(func, path, new))
 
 
 def _shares_work(outer: n.For, inner: n.For) -> bool:
@@ -105,12 +105,12 @@ def _tag(loop: n.For) -> str:
     return loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
 
 
-def _with_kind(func: n.PrimFunc, path: Path, kind: ForKind) -> Effect:
+def _with_kind(func: n.PrimFunc, path: Path, kind: ForKind) -> StepEffect:
     old = loop_at(path)
     if old.kind is ForKind.THREAD_BINDING:
         raise Illegal(f"loop {old.loop_var.name!r} is bound to {_tag(old)}", old.loop_var)
     new = n.For(old.loop_var, old.min, old.extent, kind, old.body, None, old.annotations, old.span)
-    return Effect(replaced(func, path, new))
+    return StepEffect(replaced(func, path, new))
 
 
 def _check_constant(loop: n.For, verb: str) -> None:
@@ -193,7 +193,7 @@ def _spell_annotate(inputs: list[str], attrs: dict[str, Any]) -> str:
     attrs={"ann_key": (str,), "ann_val": (str, int, float, bool, tuple, type(None))},
     spell=_spell_annotate,
 )
-def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, ann_val: Any) -> Effect:
+def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, ann_val: Any) -> StepEffect:
     """Note `ann_key`: `ann_val` on a loop or a block, for passes and the code generator.
 
     The value is plain data, or one that was sampled.
@@ -207,7 +207,7 @@ def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, 
 
 
 @primitive("block|loop", attrs={"ann_key": (str,)})
-def unannotate(func: n.PrimFunc, where: n.Var | str, ann_key: str) -> Effect:
+def unannotate(func: n.PrimFunc, where: n.Var | str, ann_key: str) -> StepEffect:
     """Take the note `ann_key` off a loop or a block.
 
     for i in T.serial(64, annotations={"pragma_unroll": 4}): ...   →   for i in 64: ...
@@ -221,12 +221,12 @@ def unannotate(func: n.PrimFunc, where: n.Var | str, ann_key: str) -> Effect:
     return _annotations(func, where, without)
 
 
-def _annotations(func: n.PrimFunc, where: n.Var | str, change: Any) -> Effect:
+def _annotations(func: n.PrimFunc, where: n.Var | str, change: Any) -> StepEffect:
     if isinstance(where, n.Var):
         path = loop_path(func, where)
         loop = loop_at(path)
-        return Effect(replaced(func, path, replace(loop, annotations=change(dict(loop.annotations)))))
+        return StepEffect(replaced(func, path, replace(loop, annotations=change(dict(loop.annotations)))))
     path = block_path(func, where)
     realize = realize_at(path)
     block = replace(realize.block, annotations=change(dict(realize.block.annotations)))
-    return Effect(replaced(func, path, tree.with_block(realize, block)))
+    return StepEffect(replaced(func, path, tree.with_block(realize, block)))

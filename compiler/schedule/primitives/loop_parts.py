@@ -11,7 +11,7 @@ from compiler.schedule.analysis.expr import Mapped, rebind, subst
 from compiler.schedule.analysis.overwrites import apart
 from compiler.schedule.analysis.placement import Box, access, analyzer_of, hull
 from compiler.schedule.analysis.tree import Path
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.loops import check_plain, loop_roles
 from compiler.tir import nodes as n
@@ -21,7 +21,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("loop", "int?*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop*", listed=True)
-def loop_partition(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool) -> Effect:
+def loop_partition(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool) -> StepEffect:
     """Divide a loop into loops of `factors` iterations, one after another.
 
     One factor may be None and then takes the rest. Without a None the rest gets one more loop. Each part has copies of
@@ -53,7 +53,7 @@ def loop_partition(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve
         body = rebind(body, {loop: ops.add(old.min, ops.add(place, start))})
         parts.append(n.For(var, ops.const(0, loop.dtype), ops.const(size, loop.dtype), ForKind.SERIAL, body))
         start += size
-    return Effect(replaced(func, path, seq(*parts)), tuple(part.loop_var for part in parts))
+    return StepEffect(replaced(func, path, seq(*parts)), tuple(part.loop_var for part in parts))
 
 
 def _copied(func: n.PrimFunc, body: Stmt, suffix: str) -> Stmt:
@@ -87,7 +87,7 @@ def _part_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[int]:
 
 
 @primitive("loop*", outputs="loop")
-def merge(func: n.PrimFunc, *loops: n.Var) -> Effect:
+def merge(func: n.PrimFunc, *loops: n.Var) -> StepEffect:
     """Make one loop of loops that stand one after another.
 
     The loops around them that they do not share are merged, too. The result is the innermost of the new loops. The
@@ -117,7 +117,7 @@ def merge(func: n.PrimFunc, *loops: n.Var) -> Effect:
     body: Stmt = seq(*bodies)
     for var, loop in zip(reversed(fused), reversed(nests[0])):
         body = n.For(var, loop.min, loop.extent, ForKind.SERIAL, body)
-    return Effect(_in_their_place(func, paths, depth, body), (fused[-1],))
+    return StepEffect(_in_their_place(func, paths, depth, body), (fused[-1],))
 
 
 def _parting(paths: Sequence[Path]) -> int:

@@ -13,7 +13,7 @@ from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.expr import TRUE, conjunction, conjuncts, rebind, variables, weighted_sum
 from compiler.schedule.analysis.injective import is_reduction, repeating_loop
 from compiler.schedule.analysis.tree import Path, with_body
-from compiler.schedule.core.state import Effect, Illegal, block_path, loop_at, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -36,7 +36,7 @@ def split(
     *factors: int | PrimExpr | None,
     preserve_unit_iters: bool,
     disable_predication: bool,
-) -> Effect:
+) -> StepEffect:
     """Split a loop into nested loops of `factors` iterations, outermost first.
 
     One factor may be None and is then as large as needed. Blocks get a predicate if the product is larger than the
@@ -70,7 +70,7 @@ def split(
     zero = ops.const(0, loop.dtype)
     for var, size in zip(reversed(new_vars), reversed(sizes)):
         body = n.For(var, zero, size, ForKind.SERIAL, body)
-    return Effect(replaced(func, path, body), tuple(new_vars))
+    return StepEffect(replaced(func, path, body), tuple(new_vars))
 
 
 def _counted(loops: list[tuple[n.Var, PrimExpr]], dtype: str) -> PrimExpr:
@@ -167,7 +167,7 @@ _PAST = {"split": "split", "fuse": "fused", "partition": "partitioned", "merge":
 
 
 @primitive("loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop")
-def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
+def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> StepEffect:
     """Make one loop of loops nested right inside one another, given outermost first.
 
     One loop alone stays as it is.
@@ -188,7 +188,7 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
             raise Illegal(f"loop {var.name!r} is not right and alone inside loop {outer!r}", var)
         chain.append(below)
     if len(chain) == 1:
-        return Effect(func, (loops[0],))
+        return StepEffect(func, (loops[0],))
     for loop in chain:
         check_plain(loop, "fuse")
         if variables(loop.extent) & set(loops) or not ops.is_const(loop.min, 0):
@@ -214,7 +214,7 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
     around = [node for node in path[:-1] if isinstance(node, n.For)]
     new = n.For(fused, ops.const(0, dtype), total, ForKind.SERIAL, body)
     edits: dict[Stmt, Stmt | None] = {r: _simplified(r, around, new) for r in tree.realizes(body)}
-    return Effect(replaced(func, path, with_body(new, tree.edit(body, edits) or body)), (fused,))
+    return StepEffect(replaced(func, path, with_body(new, tree.edit(body, edits) or body)), (fused,))
 
 
 def _simplified(realize: n.BlockRealize, around: list[n.For], top: n.For) -> n.BlockRealize:
@@ -243,7 +243,7 @@ def _divides(expr: PrimExpr) -> bool:
 
 
 @primitive("loop*")
-def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
+def reorder(func: n.PrimFunc, *loops: n.Var) -> StepEffect:
     """Put loops in the given order, outermost first; other loops between them keep their places.
 
     for i:                    →   for k:
@@ -253,7 +253,7 @@ def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
     if len(set(loops)) < len(loops):
         raise Illegal("a loop is given twice", next(v for i, v in enumerate(loops) if v in loops[:i]))
     if len(loops) < 2:
-        return Effect(func)
+        return StepEffect(func)
     path, chain = _chain(func, loops)
     wanted = iter(loops)
     by_var = {loop.loop_var: loop for loop in chain}
@@ -262,7 +262,7 @@ def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
     body: Stmt = chain[-1].body
     for loop in reversed(order):
         body = with_body(loop, body)
-    return Effect(replaced(func, path, body))
+    return StepEffect(replaced(func, path, body))
 
 
 def _chain(func: n.PrimFunc, loops: tuple[n.Var, ...]) -> tuple[Path, list[n.For]]:
@@ -342,7 +342,7 @@ def _check_order_independent(loop: n.For) -> None:
 
 
 @primitive("block|loop", outputs="loop")
-def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> Effect:
+def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> StepEffect:
     """A new loop of one iteration, right around a loop or a block.
 
     block C                   →   for u in 1:
@@ -353,4 +353,4 @@ def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> Effect:
         raise Illegal("the root block has no loops", where)
     var = n.Var("u")
     new = n.For(var, ops.const(0), ops.const(1), ForKind.SERIAL, path[-1])
-    return Effect(replaced(func, path, new), (var,))
+    return StepEffect(replaced(func, path, new), (var,))

@@ -16,7 +16,7 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.expr import variables
-from compiler.schedule.core.state import Effect, Illegal, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import loops_by_axis, nest_over_axes
 from compiler.schedule.primitives.reindex import only_place, redirected
@@ -31,7 +31,7 @@ Padded = Mapping[n.Var, PrimExpr]  # the extent that an axis is padded to
 
 
 @primitive("block", attrs={"padding": (tuple,)})
-def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect:
+def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> StepEffect:
     """Round the extents of a block's axes up to multiples of `padding`, one factor an axis.
 
     The block's inputs are copied with zeros around them, and its result is copied back without them. The block must
@@ -51,7 +51,7 @@ def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect
     padded = _padded_axes(me, padding)
     store = _store(me, padded)
     if not padded:
-        return Effect(func)
+        return StepEffect(func)
     before: list[Stmt] = []
     after: list[Stmt] = []
     names: dict[str, n.Buffer] = {}
@@ -74,7 +74,7 @@ def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect
     for axis, loop in reversed(loops.items()):
         nest = replace(loop, extent=padded.get(axis, loop.extent), body=nest)
     changed = replaced(func, me.path[: own_nest(me) + 1], seq(*before, nest, *after))
-    return Effect(allocated(changed, scope, names.values()))
+    return StepEffect(allocated(changed, scope, names.values()))
 
 
 # ------------------------------------------------------------------------------------ checks

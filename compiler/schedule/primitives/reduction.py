@@ -9,7 +9,7 @@ from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import fresh_block_name, scope_around, with_regions
 from compiler.schedule.analysis.expr import Mapped, conjunction, conjuncts, subst, subst_tree, variables
 from compiler.schedule.analysis.injective import repeating_loop
-from compiler.schedule.core.state import Effect, Illegal, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.loops import loop_roles
 from compiler.tir import nodes as n
@@ -19,7 +19,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block", "loop", outputs="block")
-def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
+def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> StepEffect:
     """Move the init of a reduction into a separate block right before `loop`.
 
     No loop outside `loop` may run along a reduction axis. The blocks are then called C_init and C_update.
@@ -76,7 +76,7 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     loop_depth = path.index(inside[0])
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
     new = replaced(func, path[: loop_depth + 1], seq(init, update))
-    return Effect(new, (init_name,), {block: update_name})
+    return StepEffect(new, (init_name,), {block: update_name})
 
 
 def _check_alone(realize: n.BlockRealize, loop: n.For) -> None:

@@ -21,7 +21,7 @@ from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.injective import undetermined
 from compiler.schedule.analysis.tree import with_block
 from compiler.schedule.core.map_text import read_map
-from compiler.schedule.core.state import Effect, Illegal
+from compiler.schedule.core.state import Illegal, StepEffect
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import nest_over_axes
 from compiler.schedule.primitives.cache import CachePlace, copy_placed
@@ -39,7 +39,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
 
 
 @primitive("block", attrs={"buffer_index": (int,), "buffer_index_type": (str,)}, outputs="block", spell=_spelled)
-def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: str) -> Effect:
+def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: str) -> StepEffect:
     """Let a block use a buffer through a copy whose indices are axes of the block.
 
     They are those that the access mentions. The copy is a block of its own: before the block for one it reads ("read"),
@@ -62,7 +62,7 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
 @primitive("block", attrs={"read_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block")
 def reindex_cache_read(
     func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str, index_map: str
-) -> Effect:
+) -> StepEffect:
     """Let a block read a buffer through a copy of its own in memory `storage_scope`.
 
     The copy holds the element for iteration v of the block at `index_map`(v), a map of all of the block's axes.
@@ -81,7 +81,7 @@ def reindex_cache_read(
 @primitive("block", attrs={"write_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block")
 def reindex_cache_write(
     func: n.PrimFunc, block: str, write_buffer_index: int, storage_scope: str, index_map: str
-) -> Effect:
+) -> StepEffect:
     """Let a block write a new buffer in memory `storage_scope`, and copy the result to the old one.
 
     The new buffer holds the element of iteration v of the block at `index_map`(v), a map of all of the block's
@@ -98,7 +98,9 @@ def reindex_cache_write(
     return _reindex_cache(func, block, ("write", write_buffer_index), storage_scope, index_map)
 
 
-def _reindex_cache(func: n.PrimFunc, block: str, which: tuple[str, int], storage_scope: str, index_map: str) -> Effect:
+def _reindex_cache(
+    func: n.PrimFunc, block: str, which: tuple[str, int], storage_scope: str, index_map: str
+) -> StepEffect:
     me, scope = scope_around(func, block)
     check_leaf(me)
     check_scope(storage_scope, block)
@@ -137,7 +139,7 @@ class _Copy:
     reading: bool
 
 
-def _through_copy(func: n.PrimFunc, me: Member, scope: BlockDataflow, copy: _Copy) -> Effect:
+def _through_copy(func: n.PrimFunc, me: Member, scope: BlockDataflow, copy: _Copy) -> StepEffect:
     """`func` with the copy beside the block, which then uses that."""
     indices = only_place(me, copy.buffer)
     _check_inside(me, copy.buffer, indices)
@@ -151,7 +153,7 @@ def _through_copy(func: n.PrimFunc, me: Member, scope: BlockDataflow, copy: _Cop
     name = fresh_block_name(func, copy.cached.name)
     nest = _nest(copy, indices, name)
     edited = with_block(me.realize, with_regions(redirected(me.block, copy.buffer, copy.cached, copy.own)))
-    return Effect(copy_placed(func, scope, place, {me.realize: edited}, at, nest, copy.cached), (name,))
+    return StepEffect(copy_placed(func, scope, place, {me.realize: edited}, at, nest, copy.cached), (name,))
 
 
 def _mentioned(me: Member, indices: Indices) -> list[n.IterVar]:

@@ -18,7 +18,7 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.expr import conjunction, conjuncts, subst, variables
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.loops import loop_roles
 from compiler.tir import nodes as n
@@ -40,7 +40,7 @@ def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
     spell=_spelled,
     defaults={"factor_first": False},
 )
-def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool = False) -> Effect:
+def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool = False) -> StepEffect:
     """Reduce each iteration of `loop` separately, into a new buffer; then reduce those partial results.
 
     The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the
@@ -75,14 +75,14 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool 
     first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name, factor_first))
     final = _final(me, reduction, split, partial, axis, factor_first)
     changed = replaced(func, me.path[: depth + 1], seq(first, final))
-    return Effect(allocated(changed, scope, [partial]), (name,))
+    return StepEffect(allocated(changed, scope, [partial]), (name,))
 
 
 # ----------------------------------------------------------------------------------- analysis
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class ReductionForm:
     """A reduction: target[point] = kind(target[point], source), from `init` on.
 
     `unit` does not change the result. `kind` is a comparison if the reduction is written as a choice: b where b > a,
@@ -115,7 +115,7 @@ class _Split:
     on_reduction: tuple[PrimExpr, ...]
 
 
-def reduction_of(me: Member) -> Reduction:
+def reduction_of(me: Member) -> ReductionForm:
     """Return what the block reduces, and how.
     Raises Illegal for a block that is no reduction with its init."""
     block, name = me.block, me.name
@@ -128,9 +128,9 @@ def reduction_of(me: Member) -> Reduction:
         for own, source in ((value.a, value.b), (value.b, value.a)):
             if isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices):
                 unit = {n.Add: ops.const(0, own.dtype), n.Mul: ops.const(1, own.dtype)}.get(type(value), init.value)
-                return Reduction(update.buffer, update.indices, type(value), source, init.value, unit)
+                return ReductionForm(update.buffer, update.indices, type(value), source, init.value, unit)
     if isinstance(update, n.BufferStore) and (chosen := _chosen(update)) is not None:
-        return Reduction(update.buffer, update.indices, *chosen, init.value, init.value)
+        return ReductionForm(update.buffer, update.indices, *chosen, init.value, init.value)
     raise Illegal(f"block {name!r} does not combine with +, *, min or max", name)
 
 
@@ -186,7 +186,7 @@ def _axis(loop: n.For, kind: IterType) -> IterVar:
 
 
 def _partial(
-    me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str, factor_first: bool
+    me: Member, reduction: ReductionForm, split: _Split, buffer: n.Buffer, axis: int, name: str, factor_first: bool
 ) -> n.BlockRealize:
     """The block of partial results, in the loops that the reduction had. Its reduction axes are those of the loops.
     Where a condition skips an iteration, it combines the unit, so that every partial result is set."""
@@ -225,7 +225,9 @@ def _ordered(
     return [factor, *kept] if factor_first else [*kept, factor]
 
 
-def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, factor_first: bool) -> Stmt:
+def _final(
+    me: Member, reduction: ReductionForm, split: _Split, buffer: n.Buffer, axis: int, factor_first: bool
+) -> Stmt:
     """The nest that reduces the partial results, with the block's name."""
     own_loops = {f.loop_var for f in split.own}
     fresh = {f.loop_var: n.Var(f.loop_var.name, f.loop_var.dtype) for f in (*split.data, split.factor)}

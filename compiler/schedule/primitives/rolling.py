@@ -20,7 +20,7 @@ from compiler.schedule.analysis.dataflow import (
 from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.injective import terms_of
 from compiler.schedule.analysis.placement import Box, access, analyzer_of, conditions_outside, hull, is_data, is_exact
-from compiler.schedule.core.state import Effect, Illegal, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.storage import written_buffer
 from compiler.tir import nodes as n
@@ -29,7 +29,7 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 
 @primitive("block", attrs={"write_buffer_index": (int,)})
-def rolling_buffer(func: n.PrimFunc, block: str, write_buffer_index: int) -> Effect:
+def rolling_buffer(func: n.PrimFunc, block: str, write_buffer_index: int) -> StepEffect:
     """Keep only the window of a buffer that one iteration of a loop needs, as a circular buffer.
 
     Each iteration computes only what is new in the window. The block and all readers of the buffer must stand in the
@@ -62,7 +62,7 @@ def rolling_buffer(func: n.PrimFunc, block: str, write_buffer_index: int) -> Eff
     assert body is not None
     allocated = tuple(circular if b is buffer else b for b in whole.block.alloc_buffers)
     changed = replace(whole.block, body=body, alloc_buffers=allocated)
-    return Effect(replaced(func, scope.path, tree.with_block(whole, changed)))
+    return StepEffect(replaced(func, scope.path, tree.with_block(whole, changed)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from compiler.schedule.analysis.dataflow import common_prefix, scope_around
 from compiler.schedule.core.locations import INLINE_LOCATION, ROOT_LOCATION
-from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path
+from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path
 from compiler.schedule.core.step import Decision, primitive
 from compiler.schedule.primitives.compute_at import compute_at
 from compiler.tir import nodes as n
@@ -53,7 +53,7 @@ def draw_categorical(
 @primitive(attrs={"candidates": (tuple,), "probs": (tuple,)}, outputs="int", draw=draw_categorical)
 def sample_categorical(
     func: n.PrimFunc, candidates: tuple[int, ...], probs: tuple[float, ...], decision: Decision
-) -> Effect:
+) -> StepEffect:
     """One of the integers `candidates`; the decision is its position.
 
     v0 = sample_categorical([8, 16, 32], [0.25, 0.5, 0.25], decision=1)   →   v0 is 16
@@ -61,7 +61,7 @@ def sample_categorical(
     _check_candidates(candidates, probs)
     if not isinstance(decision, int) or not 0 <= decision < len(candidates):
         raise Illegal(f"the decision {decision!r} is no position in the {len(candidates)} candidates")
-    return Effect(func, (candidates[decision],))
+    return StepEffect(func, (candidates[decision],))
 
 
 def _check_candidates(candidates: tuple[int, ...], probs: tuple[float, ...]) -> None:
@@ -91,7 +91,9 @@ def draw_perfect_tile(
 
 
 @primitive("loop", attrs={"n": (int,), "max_innermost_factor": (int,)}, outputs="int*", draw=draw_perfect_tile)
-def sample_perfect_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> Effect:
+def sample_perfect_tile(
+    func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision
+) -> StepEffect:
     """`n` factors of a loop whose product is its extent; the decision is the factors, outermost first.
 
     for i in 512: ...   v0, v1, v2 = sample_perfect_tile(i, 3, 16, decision=[16, 4, 8])   →   16, 4, 8
@@ -101,7 +103,7 @@ def sample_perfect_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_fac
     factors = decision if isinstance(decision, tuple) else ()
     if len(factors) != n or any(f < 1 for f in factors) or math.prod(factors) != extent:
         raise Illegal(f"the decision {decision!r} is not {n} factors of {extent}, loop {loop.name!r}", loop)
-    return Effect(func, factors)
+    return StepEffect(func, factors)
 
 
 def draw_partitioned_tile(
@@ -141,7 +143,7 @@ def _check_partition(loop: n.Var, count: int, position: int, factor: int) -> Non
 )
 def sample_partitioned_tile(
     func: n.PrimFunc, loop: n.Var, n: int, partition_pos: int, innerpart_factor: int, decision: Decision
-) -> Effect:
+) -> StepEffect:
     """Sample `n` factors of a loop, whose product is its extent; the decision is the factors.
 
     Those from `partition_pos` on hold a multiple of `innerpart_factor` iterations.
@@ -155,7 +157,7 @@ def sample_partitioned_tile(
         raise Illegal(f"the decision {decision!r} is not {n} factors of {extent}, loop {loop.name!r}", loop)
     if extent % innerpart_factor == 0 and math.prod(factors[partition_pos:]) % innerpart_factor:
         raise Illegal(f"the decision {decision!r} has no {innerpart_factor} iterations in its last factors", loop)
-    return Effect(func, factors)
+    return StepEffect(func, factors)
 
 
 def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int) -> Decision:
@@ -173,7 +175,7 @@ def draw_tile(rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, m
 
 
 @primitive("loop", attrs={"n": (int,), "max_innermost_factor": (int,)}, outputs="int*", draw=draw_tile)
-def sample_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> Effect:
+def sample_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int, decision: Decision) -> StepEffect:
     """`n` factors of a loop that cover its extent and need not divide it.
 
     The decision is all but the first, which is as large as needed. Meant for extents with few divisors, such as 509.
@@ -185,7 +187,7 @@ def sample_tile(func: n.PrimFunc, loop: n.Var, n: int, max_innermost_factor: int
     factors = decision if isinstance(decision, tuple) else None
     if factors is None or len(factors) != n - 1 or any(not 1 <= f <= extent for f in factors):
         raise Illegal(f"the decision {decision!r} is not {n - 1} sizes of at most {extent}, loop {loop.name!r}", loop)
-    return Effect(func, (-(-extent // math.prod(factors)), *factors))
+    return StepEffect(func, (-(-extent // math.prod(factors)), *factors))
 
 
 def divisors(value: int) -> list[int]:
@@ -222,7 +224,7 @@ def draw_compute_location(rng: np.random.Generator, func: n.PrimFunc, block: str
 
 
 @primitive("block", outputs="loop", draw=draw_compute_location)
-def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) -> Effect:
+def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) -> StepEffect:
     """Sample a loop that compute_at can move a block to.
 
     The decision is its position among those loops, outermost first, or -1 (leave the block where it stands), -2 (inline
@@ -231,7 +233,7 @@ def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) ->
         l0 = sample_compute_location(B, decision=0)   →   l0 is loop i, the outermost around block C, which reads B
     """
     if decision in (-1, -2):
-        return Effect(func, (ROOT_LOCATION if decision == -1 else INLINE_LOCATION,))
+        return StepEffect(func, (ROOT_LOCATION if decision == -1 else INLINE_LOCATION,))
     loops = compute_locations(func, block)
     if not isinstance(decision, int) or not 0 <= decision < len(loops):
         raise Illegal(
@@ -239,4 +241,4 @@ def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) ->
             block,
             hint="-1 leaves the block where it is, -2 inlines it",
         )
-    return Effect(func, (loops[decision],))
+    return StepEffect(func, (loops[decision],))

@@ -7,7 +7,7 @@ from compiler.ir.base import Node
 from compiler.ir.visit import replace, transform, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import is_parameter, swap_buffers
-from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -23,7 +23,7 @@ def check_scope(scope: str, name: str) -> None:
 
 
 @primitive("block", attrs={"buffer_index": (int,), "storage_scope": (str,)})
-def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: str) -> Effect:
+def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: str) -> StepEffect:
     """Keep the `buffer_index`-th buffer that a block writes in memory `storage_scope`.
 
     Arguments of the function stay where they are.
@@ -34,15 +34,15 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
     check_scope(storage_scope, block)
     buffer = written_buffer(func, realize.block, buffer_index)
     if buffer.scope == storage_scope:
-        return Effect(func)
+        return StepEffect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), scope=storage_scope)
     body = swap_buffers(func.body, {buffer: new})
     assert isinstance(body, Stmt)
-    return Effect(func.with_body(body))
+    return StepEffect(func.with_body(body))
 
 
 @primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
-def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
+def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> StepEffect:
     """Keep the `buffer_index`-th buffer that a block writes in `dtype`.
 
     Stored values are cast to it, and loaded values are cast back. (A loaded value that is cast further is not cast
@@ -59,7 +59,7 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
     if any(node is buffer.data for node in walk(func.body)):
         raise Illegal(f"the address of {buffer.name!r} is taken: what is there may not change its dtype", block)
     if buffer.dtype == dtype:
-        return Effect(func)
+        return StepEffect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), dtype=dtype)
 
     wider = holds_all_of(dtype, buffer.dtype)
@@ -77,11 +77,11 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
 
     body = swap_buffers(transform(func.body, post=converted), {buffer: new})
     assert isinstance(body, Stmt)
-    return Effect(func.with_body(body))
+    return StepEffect(func.with_body(body))
 
 
 @primitive("block", attrs={"buffer_index": (int,), "axis": (int,), "factor": (int,), "offset": (int,)})
-def storage_align(func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int) -> Effect:
+def storage_align(func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int) -> StepEffect:
     """Align dimension `axis` of the `buffer_index`-th buffer that a block writes.
 
     A negative axis is counted from the end. Neighbours along it lie a multiple of `factor` plus `offset` elements
@@ -106,7 +106,7 @@ def storage_align(func: n.PrimFunc, block: str, buffer_index: int, axis: int, fa
     kept = tuple(wish for wish in notes.get(BUFFER_DIM_ALIGN, ()) if tuple(wish[:2]) != (buffer_index, dim))
     wishes = (*kept, (buffer_index, dim, factor, offset))
     new = replace(realize.block, annotations={**notes, BUFFER_DIM_ALIGN: wishes})
-    return Effect(replaced(func, path, tree.with_block(realize, new)))
+    return StepEffect(replaced(func, path, tree.with_block(realize, new)))
 
 
 def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
@@ -121,7 +121,9 @@ def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
 
 
 @primitive("block", attrs={"buf_type": (str,), "buf_index_array": (tuple,)})
-def unsafe_hide_buffer_access(func: n.PrimFunc, block: str, buf_type: str, buf_index_array: tuple[int, ...]) -> Effect:
+def unsafe_hide_buffer_access(
+    func: n.PrimFunc, block: str, buf_type: str, buf_index_array: tuple[int, ...]
+) -> StepEffect:
     """Remove buffers from a block's list of reads (`buf_type` "read") or writes ("write"), by their positions. Unsafe:
     later steps trust these lists, and do not see that the block uses the buffers.
 
@@ -137,4 +139,4 @@ def unsafe_hide_buffer_access(func: n.PrimFunc, block: str, buf_type: str, buf_i
         raise Illegal(f"block {block!r} {buf_type}s {len(regions)} buffers, it has no number {absent[0]}", block)
     kept = tuple(region for at, region in enumerate(regions) if at not in buf_index_array)
     new = replace(realize.block, reads=kept) if buf_type == "read" else replace(realize.block, writes=kept)
-    return Effect(replaced(func, path, tree.with_block(realize, new)))
+    return StepEffect(replaced(func, path, tree.with_block(realize, new)))

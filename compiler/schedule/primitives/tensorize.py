@@ -7,7 +7,7 @@ from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.copying import Copier, Places
 from compiler.schedule.analysis.matching import Mismatch, match_body
-from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, block_path, realize_at, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.blockize import blockize
 from compiler.tir import nodes as n
@@ -19,7 +19,7 @@ from compiler.tir.nodes import Stmt
 
 
 @primitive("block|loop", attrs={"tensor_intrin": (str,), "preserve_unit_iters": (bool,)})
-def tensorize(func: n.PrimFunc, target: n.Var | str, tensor_intrin: str, preserve_unit_iters: bool) -> Effect:
+def tensorize(func: n.PrimFunc, target: n.Var | str, tensor_intrin: str, preserve_unit_iters: bool) -> StepEffect:
     """Replace a loop, or a block that holds loops, by a tensor intrinsic that does the same.
 
     The loop becomes a block first (`blockize`). Its body must equal the intrinsic's description: the same loops,
@@ -62,7 +62,7 @@ def tensorize(func: n.PrimFunc, target: n.Var | str, tensor_intrin: str, preserv
     pairs = zip(parameters(intrin.desc), parameters(intrin.impl))
     places = {impl: (buffers[desc], starts[desc]) for desc, impl in pairs}
     block = _implemented(func, realize.block, intrin.impl, places)
-    return Effect(replaced(func, path, tree.with_block(realize, block)))
+    return StepEffect(replaced(func, path, tree.with_block(realize, block)))
 
 
 def _implemented(func: n.PrimFunc, block: n.Block, impl: n.PrimFunc, places: Places) -> n.Block:

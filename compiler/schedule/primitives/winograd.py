@@ -17,7 +17,7 @@ from compiler.schedule.analysis.dataflow import (
     scope_around,
     with_regions,
 )
-from compiler.schedule.core.state import Effect, Illegal, replaced
+from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import loops_by_axis, nest_over_axes
 from compiler.schedule.primitives.rfactor import reduction_of
@@ -29,7 +29,7 @@ from compiler.tir.visit import seq
 
 
 @primitive("block", attrs={"tile": (int,), "band": (int,), "multiple": (int,)}, outputs="block*")
-def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) -> Effect:
+def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) -> StepEffect:
     """Compute a convolution without strides in tiles of `tile` × `tile` results, each by a fast filter.
 
     With r × r taps a tile takes (tile + r - 1)² products in place of tile² · r². For r = 3 these are 16 in place of
@@ -61,7 +61,7 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
     product = _product(stages, plan, _tiles_of_data(stages, plan), _tiles_of_taps(stages, plan))
     _results(stages, plan, product, block)
     changed = replaced(func, me.path[: own_nest(me) + 1], seq(*stages.nests))
-    return Effect(allocated(changed, scope, stages.buffers), tuple(stages.names))
+    return StepEffect(allocated(changed, scope, stages.buffers), tuple(stages.names))
 
 
 # ---------------------------------------------------------------------------------- recognising

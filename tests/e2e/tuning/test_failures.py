@@ -15,7 +15,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.farm.rpc_kernels import kernel, with_features
 from tuner.build.process_builder import BuildRequest, BuildResult, TraceSource
 from tuner.devices.supplies import DirectFleet
-from tuner.engine.engine import TuningRun
+from tuner.engine.engine import EngineRun
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, trace_source
 from tuner.engine.run_recorder import RunRecorder
@@ -99,7 +99,7 @@ def test_each_failure_costs_its_own_trial(tmp_path, request):
     with RecordStore.open(f"sqlite:///{tmp_path}/records.db", create=True) as store:
         options = RunOptions(trials=len(ORDER), run_timeout_s=12.0, sample_ms=1, finalists=0)
         recorder = RunRecorder.create(store, [task], options)
-        snapshot = TuningRun([search], fleet, Kernels(), recorder, options).run()
+        snapshot = EngineRun([search], fleet, Kernels(), recorder, options).run()
         run = store.runs.get(recorder.run_id)
         trials = [t for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH]
 

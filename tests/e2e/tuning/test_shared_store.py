@@ -12,7 +12,7 @@ import pytest
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tunefarm.notebook import load_run
 from tuner.devices.supplies import local_target
-from tuner.engine.engine import TuningRun, tune
+from tuner.engine.engine import EngineRun, tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.progress import NoWatcher, Outcome, TrialDone
@@ -164,11 +164,11 @@ class Watch(NoWatcher):
 
 def begin(
     store: RecordStore, options: RunOptions, farm: Farm
-) -> tuple[TuningRun, threading.Thread, list[BaseException]]:
+) -> tuple[EngineRun, threading.Thread, list[BaseException]]:
     """A run under way in a thread; what it raised."""
     watch, raised = Watch(5), []
     recorder = RunRecorder.create(store, [task()], options)
-    run = TuningRun([search()], farm.fleet, ReplayBuilder(), recorder, options, watch)
+    run = EngineRun([search()], farm.fleet, ReplayBuilder(), recorder, options, watch)
 
     def work() -> None:
         try:
@@ -227,7 +227,7 @@ def test_a_resumed_run_goes_on_counting_what_it_used(store: RecordStore) -> None
     used = store.runs.get(1).use
     assert 0 < used.busy_s <= used.held_s
     options = RunOptions(trials=0, device_hours=used.held_s / 3600 / 2, finalists=0)
-    again = TuningRun([search()], Farm().fleet, ReplayBuilder(), RunRecorder.resume(store, 1, [task()]), options)
+    again = EngineRun([search()], Farm().fleet, ReplayBuilder(), RunRecorder.resume(store, 1, [task()]), options)
     before = store.runs.get(1).trials
     told = again.run()
     assert told.held_s > used.held_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -135,6 +136,25 @@ def several() -> dict[str, list[str]]:
 
 def test_a_name_belongs_to_one_class() -> None:
     assert not several(), "choose another word"
+
+
+ELSEWHERE = {
+    "Analyzer", "Attrs", "DummyRunner", "FuncType", "Function", "TensorType", "TupleGetItem", "TupleType", "Type",
+    "Node",
+}  # fmt: skip
+"""Names that Apache TVM has in modules that tests/data/tvm_names.json does not list; ONNX's word for a use of an operator."""
+
+
+def test_names_that_several_classes_share_are_apache_tvms() -> None:
+    """Faces included: what is our own has a name of its own."""
+    names = json.loads((ROOT / "tests" / "data" / "tvm_names.json").read_text())["names"]
+    shared = {name.rpartition(".")[2] for name in names} | ELSEWHERE
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, source in sources().items():
+        for name in source.classes if not place.startswith(VIEWS) else ():
+            places[name].append(place)
+    found = {name: at for name, at in places.items() if len(at) > 1 and name not in shared}
+    assert not found, "choose another word"
 
 
 PRIVATE = re.compile(r"(?<![a-z])(landing|knock|desk|approach|strays?|seal)(?![a-z])", re.IGNORECASE)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from compiler.errors import ArgumentError
 from compiler.runtime.core.fill import random_values
-from compiler.runtime.vm.signature import Interface, Parameter
+from compiler.runtime.vm.signature import Interface, SignatureParameter
 
 AnyArray = npt.NDArray[Any]
 MADE = ("random", "zeros")
@@ -83,7 +83,7 @@ def _read(name: str, file: str) -> AnyArray:
     return found
 
 
-def _shape(name: str, param: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _shape(name: str, param: SignatureParameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of a parameter, with sizes in place of names."""
     if param.shape is None:
         raise ArgumentError(f"the shape of the input {name!r} is not known", hint=f"--input {name}=FILE.npy")

@@ -27,7 +27,7 @@ from tuner.build.process_builder import Builder
 from tuner.devices.fleet import Fleet
 from tuner.devices.private_server import PrivateServer
 from tuner.devices.supplies import LocalFleet
-from tuner.engine.engine import TuningRun
+from tuner.engine.engine import EngineRun
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import NoWatcher, Snapshot
@@ -199,7 +199,7 @@ def _run(
     try:
         with display as watcher:
             read = WhileRead(watcher)
-            run = TuningRun(searches, fleet, builder, recorder, options, read)
+            run = EngineRun(searches, fleet, builder, recorder, options, read)
             read.then(run.stop)
             with _stop_on_signals(run):
                 return run.run()
@@ -212,7 +212,7 @@ def _run(
 
 
 @contextmanager
-def _stop_on_signals(run: TuningRun) -> Iterator[None]:
+def _stop_on_signals(run: EngineRun) -> Iterator[None]:
     """The first SIGINT or SIGTERM ends the run between two trials, so that none is lost; a second one ends it now."""
 
     def stop(_number: int, _frame: object) -> None:

@@ -35,7 +35,7 @@ TVM_LOG_VERSION = "v0.6"
 _FAILED_COST = 1e10  # what the format has for the time of a failed trial
 
 
-class RecordError(SchedulerError):
+class AutoSchedulerRecordError(SchedulerError):
     """A line that is no record, or one that cannot be used here."""
 
     kind = "auto_scheduler_record"
@@ -78,8 +78,8 @@ class RecordReader:
                     continue
                 try:
                     yield _decode(line, tasks)
-                except RecordError as error:
-                    raise RecordError(f"{self.filename}, line {number}: {error.message}", hint=error.hint) from None
+                except AutoSchedulerRecordError as error:
+                    raise AutoSchedulerRecordError(f"{self.filename}, line {number}: {error.message}", hint=error.hint) from None
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
@@ -114,9 +114,9 @@ def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, Meas
         row = json.loads(line)
         version = row["v"]
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
+        raise AutoSchedulerRecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
     if version not in (LOG_VERSION, TVM_LOG_VERSION):
-        raise RecordError(
+        raise AutoSchedulerRecordError(
             f"a record of version {str(version)[:20]!r}, which is not known here",
             hint=f"versions: {LOG_VERSION}, {TVM_LOG_VERSION}",
         )
@@ -134,13 +134,13 @@ def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, Meas
         times = tuple(float(c) for c in costs) if error_no == 0 else ()
         return MeasureInput(task, state), MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
     except ScheduleError as error:
-        raise RecordError(f"the record's trace is none: {error.message}") from None
+        raise AutoSchedulerRecordError(f"the record's trace is none: {error.message}") from None
     except TargetError as error:
-        raise RecordError(f"the record is of a target that is not known here: {error.message}") from None
+        raise AutoSchedulerRecordError(f"the record is of a target that is not known here: {error.message}") from None
     except (IndexError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, SchedulerError):
-            raise RecordError(error.message, hint=error.hint) from None
-        raise RecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
+            raise AutoSchedulerRecordError(error.message, hint=error.hint) from None
+        raise AutoSchedulerRecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
 
 
 def _task(head: list[Any]) -> SearchTask:

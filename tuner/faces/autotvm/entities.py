@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from compiler.te.operation import thread_axis
 from compiler.te.schedule.schedule import Schedule
 from compiler.tir.nodes import IterVar
-from tuner.faces.autotvm.errors import ConfigError, RecordError
+from tuner.faces.autotvm.errors import AutotvmRecordError, ConfigError
 
 _THREADS = ("blockIdx", "threadIdx", "vthread")
 
@@ -170,4 +170,4 @@ def entity_from_json(kind: str, data: Any) -> Entity:
             return AnnotateEntity(anns)
         case "ot", _:
             return OtherOptionEntity(data)
-    raise RecordError(f"not the value of a knob: {kind!r} with {data!r}")
+    raise AutotvmRecordError(f"not the value of a knob: {kind!r} with {data!r}")

@@ -18,7 +18,7 @@ class InstantiationError(ScheduleError):
     kind = "autotvm_instantiation"
 
 
-class RecordError(TuningError, ValueError):
+class AutotvmRecordError(TuningError, ValueError):
     """A line that is no tuning record, or one that cannot be used here."""
 
     kind = "autotvm_record"

@@ -15,7 +15,7 @@ from typing import IO
 
 from compiler.errors import TargetError
 from compiler.target.target import Target
-from tuner.faces.autotvm.errors import RecordError
+from tuner.faces.autotvm.errors import AutotvmRecordError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
@@ -56,7 +56,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     try:
         data = json.loads(row)
     except ValueError as error:
-        raise RecordError(f"not a record: {row[:80]!r} ({error})") from None
+        raise AutotvmRecordError(f"not a record: {row[:80]!r} ({error})") from None
     if isinstance(data, dict) and "v" in data and "input" not in data:
         return None
     try:
@@ -66,13 +66,13 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         result = MeasureResult(tuple(float(c) for c in costs), int(error_no), float(all_cost), float(timestamp))
         config = ConfigEntity.from_json_dict(data["config"])
     except TargetError as error:
-        raise RecordError(f"the record is of a target that is not known here: {error.message}") from None
+        raise AutotvmRecordError(f"the record is of a target that is not known here: {error.message}") from None
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, RecordError):
+        if isinstance(error, AutotvmRecordError):
             raise
-        raise RecordError(f"not a record: {row[:80]!r} ({type(error).__name__}: {error})") from None
+        raise AutotvmRecordError(f"not a record: {row[:80]!r} ({type(error).__name__}: {error})") from None
     if kwargs:
-        raise RecordError(f"the record's task has arguments by name: {', '.join(kwargs)}")
+        raise AutotvmRecordError(f"the record's task has arguments by name: {', '.join(kwargs)}")
     task = Task(str(name), tuples(args))
     task.target, task.target_host = target, target.host
     return MeasureInput(target, task, config), result
@@ -94,8 +94,8 @@ def _read(file: IO[str], name: str) -> Iterator[tuple[MeasureInput, MeasureResul
             continue
         try:
             found = decode(line)
-        except RecordError as error:
-            raise RecordError(f"{name}, line {number}: {error.message}") from None
+        except AutotvmRecordError as error:
+            raise AutotvmRecordError(f"{name}, line {number}: {error.message}") from None
         if found is not None:
             yield found
 
@@ -115,7 +115,7 @@ def pick_best(in_file: str | Path, out_file: str | Path) -> None:
 def check_protocol(protocol: str) -> None:
     """Raises RecordError for a protocol other than "json"."""
     if protocol != "json":
-        raise RecordError(f"records are JSON, not {protocol!r}")
+        raise AutotvmRecordError(f"records are JSON, not {protocol!r}")
 
 
 def _maker() -> str:

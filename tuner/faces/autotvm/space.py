@@ -20,7 +20,7 @@ import numpy as np
 
 from tuner.faces.autotvm.axes import Axis, VirtualAxis
 from tuner.faces.autotvm.entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json
-from tuner.faces.autotvm.errors import ConfigError, InstantiationError, RecordError
+from tuner.faces.autotvm.errors import AutotvmRecordError, ConfigError, InstantiationError
 from tuner.faces.autotvm.transforms import AnnotateSpace, AnySpace, OtherOptionSpace, ReorderSpace, SplitSpace
 
 
@@ -258,9 +258,9 @@ class ConfigEntity(Config):
             entities = {str(name): entity_from_json(kind, value) for name, kind, value in json_dict["entity"]}
             return ConfigEntity(int(json_dict["index"]), entities, json_dict.get("code_hash"))
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, RecordError):
+            if isinstance(error, AutotvmRecordError):
                 raise
-            raise RecordError(f"not a config: {json_dict!r} ({error})") from None
+            raise AutotvmRecordError(f"not a config: {json_dict!r} ({error})") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfigEntity) and self._entity_map == other._entity_map

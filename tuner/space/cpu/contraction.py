@@ -16,7 +16,7 @@ from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Axis, BlockAccess, BlockInfo
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 from tuner.space.cpu.elementwise import scatter_tail, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.kept_tiles import keep_tiles
@@ -47,9 +47,9 @@ _MOST_BEYOND = 1.25  # times the rows there are
 class Roles:
     """Which axis plays which part. `others` are the spatial axes left, outermost first."""
 
-    v: Axis
-    m: Axis | None
-    others: tuple[Axis, ...]
+    v: BlockAxis
+    m: BlockAxis | None
+    others: tuple[BlockAxis, ...]
     vector_operand: int | None  # index into inputs of the operand read along v, shared across m
     scalar_operand: int | None  # the one read along m, shared across v
 
@@ -63,7 +63,7 @@ def assign_roles(info: BlockInfo) -> Roles | None:
     along_v = [i for i, op in enumerate(info.inputs) if v.position in op.axes]
     across_v = [i for i, op in enumerate(info.inputs) if v.position not in op.axes]
 
-    def shares(axis: Axis) -> bool:
+    def shares(axis: BlockAxis) -> bool:
         scalar = any(axis.position in info.inputs[i].axes for i in across_v)
         return scalar and any(axis.position not in info.inputs[i].axes for i in along_v)
 
@@ -74,7 +74,7 @@ def assign_roles(info: BlockInfo) -> Roles | None:
     return Roles(v, m, others, along_v[0] if along_v else None, scalar)
 
 
-def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
+def _window_rows(info: BlockInfo, v: BlockAxis) -> BlockAxis | None:
     """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do: what one row of
     registers has loaded the next one uses again."""
     reduced = {a.position for a in info.reduced if a.extent > 1}
@@ -85,7 +85,7 @@ def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
     return None
 
 
-def window_axes(info: BlockInfo, roles: Roles) -> list[Axis]:
+def window_axes(info: BlockInfo, roles: Roles) -> list[BlockAxis]:
     """Return the axes of a small window that rows of a tile overlap in: its columns, then its rows.
     Those of a depthwise convolution are such. All unrolled, each row of the image is loaded once for all rows of the
     window; none where rows of a tile share nothing or the window is large."""
@@ -352,7 +352,7 @@ def _elements(access: BlockAccess) -> int:
 def _split_rows(
     sch: Schedule,
     loops: Mapping[int, LoopRV],
-    m: Axis | None,
+    m: BlockAxis | None,
     chunk: ExprRV | int,
     rows: ExprRV,
     bands: ExprRV | None = None,

@@ -22,7 +22,7 @@ from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, epilogue_of
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
@@ -110,10 +110,10 @@ class Grouped:
     roles: Roles
     scalar: BlockAccess
     vector: BlockAccess
-    k: Axis
+    k: BlockAxis
 
     @property
-    def m(self) -> Axis:
+    def m(self) -> BlockAxis:
         """The axis of the rows."""
         assert self.roles.m is not None
         return self.roles.m
@@ -136,7 +136,7 @@ def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
     return Grouped(replace(roles, m=rows, others=others), scalar, vector, along[0])
 
 
-def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> Axis | None:
+def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> BlockAxis | None:
     """The rows of a tile: of the axes that only the scalar operand has, the longest, and the last of these."""
     found = [a for a in info.spatial if a is not roles.v and a.position in scalar.axes and a.extent > 1]
     return max(reversed(found), key=lambda a: a.extent, default=None)

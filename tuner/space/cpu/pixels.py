@@ -25,7 +25,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, consumers
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers
 from tuner.space.cpu.contraction import Roles
 from tuner.space.loops import fuse_all
 
@@ -174,7 +174,7 @@ def flatten_consumer(sch: Schedule, name: str) -> None:
             sch.transform_block_layout(sch.get_block(consumer.name), joined)
 
 
-def row_above(info: BlockInfo, roles: Roles) -> Axis | None:
+def row_above(info: BlockInfo, roles: Roles) -> BlockAxis | None:
     """The axis that indexes the output's last dimension but one."""
     dims = info.output.axes_by_dim
     if len(dims) < 2 or len(dims[-2]) != 1:
@@ -184,7 +184,9 @@ def row_above(info: BlockInfo, roles: Roles) -> Axis | None:
     return None if axis.reduce else axis
 
 
-def _joined(axes: list[Axis], pair: tuple[Axis, Axis], dropped: Sequence[Axis] = (), last: bool = False) -> str:
+def _joined(
+    axes: list[BlockAxis], pair: tuple[BlockAxis, BlockAxis], dropped: Sequence[BlockAxis] = (), last: bool = False
+) -> str:
     """The map of `axes` that makes one index of the pair, the last one or in its second's place, and none of those
     `dropped`."""
     above, v = pair
@@ -196,7 +198,12 @@ def _joined(axes: list[Axis], pair: tuple[Axis, Axis], dropped: Sequence[Axis] =
 
 
 def _copy(
-    sch: Schedule, block: BlockRV, outer: list[Axis], pair: tuple[Axis, Axis], axes: list[Axis], lanes: int
+    sch: Schedule,
+    block: BlockRV,
+    outer: list[BlockAxis],
+    pair: tuple[BlockAxis, BlockAxis],
+    axes: list[BlockAxis],
+    lanes: int,
 ) -> None:
     """Copy row by row of pixels, in parallel over the rest."""
     loops = dict(zip((a.position for a in axes), sch.get_loops(block)))

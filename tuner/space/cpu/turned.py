@@ -16,7 +16,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Axis, BlockInfo, blocks_of
+from tuner.space.analysis import BlockAxis, BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.loops import fuse_all
@@ -34,8 +34,8 @@ class TurnedProduct:
     """The block, the axis that is read along memory, the one that is written along it."""
 
     info: BlockInfo
-    read: Axis
-    written: Axis
+    read: BlockAxis
+    written: BlockAxis
 
 
 def turn_of(func: PrimFunc) -> TurnedProduct | None:
@@ -75,7 +75,7 @@ def turned_sketch(func: PrimFunc, hardware: Hardware) -> Sketch | None:
     return Sketch("turned", sch.trace, tuple(recorder.decisions), anything, judge.draft)
 
 
-def _fitting(axis: Axis, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _fitting(axis: BlockAxis, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of tiles that leave little over at the edge."""
     return tuple(size for size in sizes if size <= axis.extent and -(-axis.extent // size) * size <= 1.5 * axis.extent)
 

@@ -25,7 +25,7 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
-from tuner.space.analysis import Axis, BlockAccess, BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
@@ -136,7 +136,7 @@ def _along_window(info: BlockInfo, roles: Roles) -> bool:
     return roles.vector_operand is not None and bool(info.inputs[roles.vector_operand].innermost & reduced)
 
 
-def _channels(info: BlockInfo) -> list[Axis]:
+def _channels(info: BlockInfo) -> list[BlockAxis]:
     """The axes that are summed over and no part of a window."""
     return [a for a in info.reduced if all(panel_dim(op, a.position) is not None for op in info.inputs)]
 
@@ -316,7 +316,7 @@ def _multiply(
         sch.vectorize(loop)
 
 
-def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: Axis, lanes: int) -> BlockRV | None:
+def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: BlockAxis, lanes: int) -> BlockRV | None:
     """Have the taps of as many channels as a vector has lanes lie side by side, ahead of all calls. Gathered from where
     they lie, they take as long to transform as all products of a late layer. None where channels are no whole
     vectors."""

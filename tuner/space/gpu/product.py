@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
-from tuner.space.analysis import Axis, BlockAccess, BlockInfo
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Product:
     """The groups of a contraction's axes, and its operands. n holds the output's innermost axis."""
 
     info: BlockInfo
-    b: tuple[Axis, ...]
-    m: tuple[Axis, ...]
-    n: tuple[Axis, ...]
-    k: tuple[Axis, ...]
+    b: tuple[BlockAxis, ...]
+    m: tuple[BlockAxis, ...]
+    n: tuple[BlockAxis, ...]
+    k: tuple[BlockAxis, ...]
     left: Operand
     right: Operand
 
@@ -94,7 +94,7 @@ def as_product(info: BlockInfo) -> Product | None:
     )
 
 
-def _operand(access: BlockAccess, own: tuple[Axis, ...], info: BlockInfo) -> Operand:
+def _operand(access: BlockAccess, own: tuple[BlockAxis, ...], info: BlockInfo) -> Operand:
     steps = dict(access.steps)
     for name, group in (("own", own), ("k", info.reduced)):
         near = [a for a in group if steps.get(a.position) == 1]
@@ -135,13 +135,13 @@ def output_map(product: Product) -> str:
     return _fused(list(product.info.spatial), [g for g in (product.b, product.m, product.n) if g])
 
 
-def _fused(axes: Sequence[Axis], groups: Sequence[tuple[Axis, ...]]) -> str:
+def _fused(axes: Sequence[BlockAxis], groups: Sequence[tuple[BlockAxis, ...]]) -> str:
     """The map of `axes` to one index a group."""
     names = ", ".join(f"a{a.position}" for a in axes)
     return f"lambda {names}: ({', '.join(_one(group) for group in groups)},)"
 
 
-def _one(group: tuple[Axis, ...]) -> str:
+def _one(group: tuple[BlockAxis, ...]) -> str:
     text = f"a{group[0].position}" if group else "0"
     for axis in group[1:]:
         text = f"({text}) * {axis.extent} + a{axis.position}"

@@ -18,7 +18,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.dims import dim as as_dim
 from compiler.relax.nodes.dims import variables
-from compiler.relax.vm_codegen.native.values import NativeStorage, NotNative, ShapeValue, Tensor, Value, bytes_of
+from compiler.relax.vm_codegen.native.values import NativeStorage, NativeTensor, NotNative, ShapeValue, Value, bytes_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -89,7 +89,7 @@ class GraphHeader:
                 if dims is None:
                     dims = tuple([n.Var(f"{name}_{axis}", "int64") for axis in range(info.ndim)])
                 data = self.buffer(name, dims, info.dtype)
-                return Tensor(NativeStorage(bytes_of(dims, info.dtype), data), dims, info.dtype)
+                return NativeTensor(NativeStorage(bytes_of(dims, info.dtype), data), dims, info.dtype)
             case TupleStructInfo():
                 return tuple([self._value(f"{name}_{index}", item) for index, item in enumerate(info.fields)])
             case ShapeStructInfo():
@@ -116,7 +116,7 @@ class GraphHeader:
 
 
 def fitted(
-    header: FunctionHeader, args: Sequence[Tensor | PrimExpr], check: Callable[[PrimExpr, int], None]
+    header: FunctionHeader, args: Sequence[NativeTensor | PrimExpr], check: Callable[[PrimExpr, int], None]
 ) -> tuple[PrimExpr, ...]:
     """The dimensions to be passed after these arguments.
     What cannot be proven about shapes is given to `check`, with the argument's position. Raises NotNative where an
@@ -128,11 +128,11 @@ def fitted(
     for position, (param, arg) in enumerate(zip(header.params, args)):
         buffer = header.buffers.get(param)
         if buffer is None:
-            if isinstance(arg, Tensor):
+            if isinstance(arg, NativeTensor):
                 raise NotNative(f"argument {position} is an array in the place of a number")
             found[param] = ops.cast(param.dtype, arg)
             continue
-        if not isinstance(arg, Tensor):
+        if not isinstance(arg, NativeTensor):
             raise NotNative(f"argument {position} is no array")
         if buffer.dtype != arg.dtype or len(buffer.shape) != len(arg.dims):
             raise NotNative(f"argument {position} is {arg.dtype} of {len(arg.dims)} dimensions, and does not fit")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.relax.nodes import Call, Function, If, SeqExpr
 from compiler.relax.vm_codegen.native.loops import tail_of
-from compiler.relax.vm_codegen.native.trace import Surroundings, Trace
+from compiler.relax.vm_codegen.native.trace import FunctionTrace, Surroundings
 from compiler.relax.vm_codegen.native.values import (
     Branch,
     Cell,
@@ -15,9 +15,9 @@ from compiler.relax.vm_codegen.native.values import (
     Fill,
     Instruction,
     Loop,
+    NativeTensor,
     NotNative,
     ShapeValue,
-    Tensor,
     Value,
     leaves,
 )
@@ -44,7 +44,7 @@ def follow_loop(name: str, graphs: Iterable[str], func: Function, around: Surrou
         del around.checks[checks:]
 
 
-class LoopTrace(Trace):
+class LoopTrace(FunctionTrace):
     """Follows a loop.
     `found` are the arguments that its calls of itself change. An Exit gives the results where the loop ends."""
 
@@ -81,7 +81,7 @@ class LoopTrace(Trace):
         """An argument in a step: itself where it stays, else what is in its cell."""
         if number not in self._cells:
             return value
-        dtype = value.dtype if isinstance(value, Tensor) else "int64"
+        dtype = value.dtype if isinstance(value, NativeTensor) else "int64"
         opened = self.open(self._cells[number], dtype)
         given = _counted(value)
         dims = tuple(
@@ -90,8 +90,8 @@ class LoopTrace(Trace):
                 for axis, (mine, before) in enumerate(zip(opened.dims, given.dims))
             ]
         )
-        if isinstance(value, Tensor):
-            return Tensor(opened.storage, dims, dtype)
+        if isinstance(value, NativeTensor):
+            return NativeTensor(opened.storage, dims, dtype)
         return ShapeValue(dims) if isinstance(value, ShapeValue) else dims[0]
 
     # --------------------------------------------------------------------------- ends of a step
@@ -158,11 +158,13 @@ class LoopTrace(Trace):
         for number, (arg, now) in enumerate(zip(args, self._state)):
             found |= set(self._changes(number, arg, now))
         self.found |= found
-        places = {id(value.storage): number for number, value in enumerate(self._state) if isinstance(value, Tensor)}
-        fills: list[tuple[Cell, Tensor | ShapeValue]] = []
+        places = {
+            id(value.storage): number for number, value in enumerate(self._state) if isinstance(value, NativeTensor)
+        }
+        fills: list[tuple[Cell, NativeTensor | ShapeValue]] = []
         for number, cell in self._cells.items():
             arg = _counted(args[number])
-            if isinstance(arg, Tensor) and id(arg.storage) in places and places[id(arg.storage)] in self._cells:
+            if isinstance(arg, NativeTensor) and id(arg.storage) in places and places[id(arg.storage)] in self._cells:
                 if places[id(arg.storage)] == number and _starts(arg):
                     self._emit(Fill(cell, arg.dims, None))  # it is there
                     continue
@@ -182,7 +184,7 @@ class LoopTrace(Trace):
         if len(mine.dims) != len(before.dims):
             raise NotNative(f"{self.name} calls itself with an array of another rank")
         axes = [axis for axis, (a, b) in enumerate(zip(mine.dims, before.dims)) if not self.equal(a, b)]
-        if axes or isinstance(arg, Tensor):
+        if axes or isinstance(arg, NativeTensor):
             yield number, _WHOLE
         for axis in axes:
             yield number, axis
@@ -192,17 +194,17 @@ def _rank(value: Value) -> int:
     return len(_counted(value).dims)
 
 
-def _counted(value: Value) -> Tensor | ShapeValue:
+def _counted(value: Value) -> NativeTensor | ShapeValue:
     """An argument as something with extents: a number is a shape of one."""
     match value:
-        case Tensor() | ShapeValue():
+        case NativeTensor() | ShapeValue():
             return value
         case PrimExpr(dtype="int64"):
             return ShapeValue((value,))
     raise NotNative("a loop over what is neither an array, a shape nor an int64 number")
 
 
-def _starts(tensor: Tensor) -> bool:
+def _starts(tensor: NativeTensor) -> bool:
     return isinstance(tensor.offset, n.IntImm) and tensor.offset.value == 0
 
 

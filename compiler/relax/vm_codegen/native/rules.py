@@ -11,9 +11,9 @@ from compiler.relax.vm_codegen.native.values import (
     Follows,
     Heap,
     NativeStorage,
+    NativeTensor,
     NotNative,
     ShapeValue,
-    Tensor,
     Text,
     Value,
     bytes_of,
@@ -26,12 +26,12 @@ from compiler.tir.intrin.intrin import call_intrin
 from compiler.tir.nodes import PrimExpr
 
 
-class Function(Protocol):
+class TracedFunction(Protocol):
     """The function that is made."""
 
     name: str
 
-    def check(self, condition: PrimExpr | Tensor, message: str) -> None:
+    def check(self, condition: PrimExpr | NativeTensor, message: str) -> None:
         """Have a condition checked where the function runs."""
 
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
@@ -43,7 +43,7 @@ class Function(Protocol):
     def storage(self, nbytes: PrimExpr) -> NativeStorage:
         """New memory of the function's own."""
 
-    def read(self, source: Tensor, name: str) -> n.Var:
+    def read(self, source: NativeTensor, name: str) -> n.Var:
         """The first number of an int64 array, as it is found where the function runs."""
 
     def is_late(self, extent: PrimExpr) -> bool:
@@ -63,22 +63,22 @@ def _rule(*names: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]
 
 
 @_rule("copy")
-def _copy(made: Function, value: Value) -> Value:
+def _copy(made: TracedFunction, value: Value) -> Value:
     return value
 
 
 @_rule("null_value", "kill_object")
-def _nothing(made: Function) -> Value:
+def _nothing(made: TracedFunction) -> Value:
     return ()
 
 
 @_rule("make_tuple")
-def _tuple(made: Function, *fields: Value) -> Value:
+def _tuple(made: TracedFunction, *fields: Value) -> Value:
     return fields
 
 
 @_rule("tuple_getitem")
-def _field(made: Function, value: Value, index: Value) -> Value:
+def _field(made: TracedFunction, value: Value, index: Value) -> Value:
     number = _known(index)
     if not isinstance(value, tuple) or not 0 <= number < len(value):
         raise NotNative(f"field {number} of what is no tuple with such a field")
@@ -87,15 +87,15 @@ def _field(made: Function, value: Value, index: Value) -> Value:
 
 # -- shapes ----------------------------------------------------------------------------------------
 @_rule("alloc_shape_heap")
-def _heap(made: Function, size: Value) -> Value:
+def _heap(made: TracedFunction, size: Value) -> Value:
     return Heap()
 
 
 @_rule("match_shape")
-def _match_shape(made: Function, value: Value, heap: Value, size: Value, *rest: Value) -> Value:
+def _match_shape(made: TracedFunction, value: Value, heap: Value, size: Value, *rest: Value) -> Value:
     *codes, what = rest
     message = _text(what)
-    if not isinstance(value, Tensor | ShapeValue):
+    if not isinstance(value, NativeTensor | ShapeValue):
         raise NotNative("a shape that is not known")
     if len(value.dims) != _known(size):
         made.check(_FALSE, f"{message}: it must have {_known(size)} dimensions")
@@ -108,14 +108,14 @@ def _match_shape(made: Function, value: Value, heap: Value, size: Value, *rest: 
 
 
 @_rule("match_prim_value")
-def _match_number(made: Function, value: Value, heap: Value, code: Value, number: Value, what: Value) -> Value:
+def _match_number(made: TracedFunction, value: Value, heap: Value, code: Value, number: Value, what: Value) -> Value:
     if not isinstance(value, PrimExpr):
         raise NotNative("a number that is read from an array")
     _match(made, ops.cast("int64", value), heap, code, number, _text(what))
     return ()
 
 
-def _match(made: Function, extent: PrimExpr, heap: Value, code: Value, number: Value, what: str) -> None:
+def _match(made: TracedFunction, extent: PrimExpr, heap: Value, code: Value, number: Value, what: str) -> None:
     match MatchCode(_known(code)):
         case MatchCode.STORE:
             _slots(heap)[_known(number)] = extent
@@ -127,24 +127,24 @@ def _match(made: Function, extent: PrimExpr, heap: Value, code: Value, number: V
             pass
 
 
-def _same(made: Function, extent: PrimExpr, wanted: PrimExpr, what: str) -> None:
+def _same(made: TracedFunction, extent: PrimExpr, wanted: PrimExpr, what: str) -> None:
     if not made.equal(extent, wanted):
         made.check(ops.equal(extent, wanted), f"{what} is {made.shown(extent)}, and must be {made.shown(wanted)}")
 
 
 @_rule("make_shape")
-def _make_shape(made: Function, heap: Value, size: Value, *codes: Value) -> Value:
+def _make_shape(made: TracedFunction, heap: Value, size: Value, *codes: Value) -> Value:
     pairs = zip(codes[::2], codes[1::2])
     return ShapeValue(tuple([_slot(heap, x) if _known(code) else int64(_known(x)) for code, x in pairs]))
 
 
 @_rule("make_prim_value")
-def _make_number(made: Function, heap: Value, code: Value, number: Value) -> Value:
+def _make_number(made: TracedFunction, heap: Value, code: Value, number: Value) -> Value:
     return _slot(heap, number) if _known(code) else int64(_known(number))
 
 
 @_rule("compute_extent")
-def _compute(made: Function, heap: Value, slot: Value, text: Value) -> Value:
+def _compute(made: TracedFunction, heap: Value, slot: Value, text: Value) -> Value:
     _slots(heap)[_known(slot)] = extent_expression(
         _text(text), {f"s{index}": value for index, value in _slots(heap).items()}
     )
@@ -162,7 +162,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], PrimExpr]] = {
 
 
 @_rule("compute_number")
-def _compute_number(made: Function, heap: Value, *steps: Value) -> Value:
+def _compute_number(made: TracedFunction, heap: Value, *steps: Value) -> Value:
     stack: list[PrimExpr] = []
     rest = iter(steps)
     for step in rest:
@@ -192,19 +192,19 @@ def _compute_number(made: Function, heap: Value, *steps: Value) -> Value:
 
 
 @_rule("shape_of")
-def _shape_of(made: Function, value: Value) -> Value:
+def _shape_of(made: TracedFunction, value: Value) -> Value:
     return ShapeValue(_tensor(value).dims)
 
 
 @_rule("tensor_to_shape")
-def _tensor_to_shape(made: Function, value: Value) -> Value:
+def _tensor_to_shape(made: TracedFunction, value: Value) -> Value:
     array = _tensor(value)
     if len(array.dims) != 1 or not isinstance(array.dims[0], n.IntImm):
         raise NotNative("a shape of a number of extents that is not known")
     if array.dtype != "int64":
         raise NotNative(f"a shape of {array.dtype} numbers")
     places = [ops.add(array.offset, int64(_WORD * axis)) for axis in range(array.dims[0].value)]
-    numbers = [Tensor(array.storage, (int64(1),), "int64", place) for place in places]
+    numbers = [NativeTensor(array.storage, (int64(1),), "int64", place) for place in places]
     return ShapeValue(tuple([made.read(number, f"read_{axis}") for axis, number in enumerate(numbers)]))
 
 
@@ -212,45 +212,45 @@ def _tensor_to_shape(made: Function, value: Value) -> Value:
 _FALSE = n.IntImm("bool", 0)
 
 
-def _require(made: Function, holds: bool, message: str) -> Value:
+def _require(made: TracedFunction, holds: bool, message: str) -> Value:
     if not holds:
         made.check(_FALSE, message)
     return ()
 
 
 @_rule("check_tensor_info")
-def _check_tensor(made: Function, value: Value, ndim: Value, *rest: Value) -> Value:
+def _check_tensor(made: TracedFunction, value: Value, ndim: Value, *rest: Value) -> Value:
     what, count = _text(rest[-1]), _known(ndim)
     dtype = "" if len(rest) == 1 else _text(rest[0])
-    if not isinstance(value, Tensor):
+    if not isinstance(value, NativeTensor):
         return _require(made, False, f"{what}: an array is wanted")
     _require(made, count in (-1, len(value.dims)), f"{what}: it must have {count} dimensions")
     return _require(made, dtype in ("", value.dtype), f"{what}: its dtype is {value.dtype}, and must be {dtype}")
 
 
 @_rule("check_shape_info")
-def _check_shape(made: Function, value: Value, ndim: Value, what: Value) -> Value:
+def _check_shape(made: TracedFunction, value: Value, ndim: Value, what: Value) -> Value:
     count = _known(ndim)
     fits = isinstance(value, ShapeValue) and count in (-1, len(value.dims))
     return _require(made, fits, f"{_text(what)}: a shape of {count} extents is wanted")
 
 
 @_rule("check_prim_value_info")
-def _check_number(made: Function, value: Value, dtype: Value, what: Value) -> Value:
+def _check_number(made: TracedFunction, value: Value, dtype: Value, what: Value) -> Value:
     wanted = _text(dtype).startswith(("float", "bfloat"))
     fits = isinstance(value, PrimExpr) and value.dtype.startswith(("float", "bfloat")) == wanted
     return _require(made, fits, f"{_text(what)}: a number of {_text(dtype)} is wanted")
 
 
 @_rule("check_tuple_info")
-def _check_tuple(made: Function, value: Value, size: Value, what: Value) -> Value:
+def _check_tuple(made: TracedFunction, value: Value, size: Value, what: Value) -> Value:
     fits = isinstance(value, tuple) and len(value) == _known(size)
     return _require(made, fits, f"{_text(what)}: a tuple of {_known(size)} fields is wanted")
 
 
 @_rule("assert_op")
-def _assert(made: Function, condition: Value, message: Value, *values: Value) -> Value:
-    if not isinstance(condition, Tensor | PrimExpr):
+def _assert(made: TracedFunction, condition: Value, message: Value, *values: Value) -> Value:
+    if not isinstance(condition, NativeTensor | PrimExpr):
         raise NotNative("an assertion of what is neither an array nor a number")
     made.check(condition, _text(message) or "an assertion of the graph does not hold")
     return ()
@@ -258,7 +258,7 @@ def _assert(made: Function, condition: Value, message: Value, *values: Value) ->
 
 # -- memory ----------------------------------------------------------------------------------------
 @_rule("alloc_storage")
-def _alloc_storage(made: Function, shape: Value, device: Value, dtype: Value, *scope: Value) -> Value:
+def _alloc_storage(made: TracedFunction, shape: Value, device: Value, dtype: Value, *scope: Value) -> Value:
     if not isinstance(shape, ShapeValue):
         raise NotNative("memory of an unknown size")
     if _known(device) not in (0, -1):
@@ -267,21 +267,21 @@ def _alloc_storage(made: Function, shape: Value, device: Value, dtype: Value, *s
 
 
 @_rule("alloc_tensor")
-def _alloc_tensor(made: Function, storage: Value, offset: Value, shape: Value, dtype: Value) -> Value:
+def _alloc_tensor(made: TracedFunction, storage: Value, offset: Value, shape: Value, dtype: Value) -> Value:
     if not isinstance(storage, NativeStorage) or not isinstance(shape, ShapeValue) or not isinstance(offset, PrimExpr):
         raise NotNative("an array of an unknown shape")
     _check_extents(made, shape.dims)
-    return Tensor(storage, shape.dims, _text(dtype), ops.cast("int64", offset))
+    return NativeTensor(storage, shape.dims, _text(dtype), ops.cast("int64", offset))
 
 
 @_rule("new_tensor")
-def _new_tensor(made: Function, shape: Value, device: Value, dtype: Value) -> Value:
+def _new_tensor(made: TracedFunction, shape: Value, device: Value, dtype: Value) -> Value:
     storage = _alloc_storage(made, shape, device, dtype)
     return _alloc_tensor(made, storage, int64(0), shape, dtype)
 
 
 @_rule("reshape")
-def _reshape(made: Function, value: Value, shape: Value) -> Value:
+def _reshape(made: TracedFunction, value: Value, shape: Value) -> Value:
     array = _tensor(value)
     if not isinstance(shape, ShapeValue):
         raise NotNative("a reshape whose shape is not known")
@@ -294,10 +294,10 @@ def _reshape(made: Function, value: Value, shape: Value) -> Value:
     before, after = _product(array.dims), _product(dims)
     if not made.equal(before, after):
         made.check(ops.equal(before, after), f"{made.name}: an array cannot have the shape that a reshape gives it")
-    return Tensor(array.storage, tuple(dims), array.dtype, array.offset)
+    return NativeTensor(array.storage, tuple(dims), array.dtype, array.offset)
 
 
-def _check_extents(made: Function, dims: Sequence[PrimExpr]) -> None:
+def _check_extents(made: TracedFunction, dims: Sequence[PrimExpr]) -> None:
     """Have the function check that extents which it computes are not negative."""
     for extent in dims:
         if made.is_late(extent):
@@ -324,8 +324,8 @@ def _text(value: Value) -> str:
     return value.text
 
 
-def _tensor(value: Value) -> Tensor:
-    if not isinstance(value, Tensor):
+def _tensor(value: Value) -> NativeTensor:
+    if not isinstance(value, NativeTensor):
         raise NotNative("the shape of what is no array")
     return value
 

@@ -47,12 +47,12 @@ from compiler.relax.vm_codegen.native.values import (
     Invoke,
     Merged,
     NativeStorage,
+    NativeTensor,
     NotNative,
     Open,
     Read,
     Reserve,
     ShapeValue,
-    Tensor,
     Text,
     Unknown,
     Value,
@@ -101,7 +101,7 @@ class Surroundings:
         return self.headers[name]
 
 
-class Trace:
+class FunctionTrace:
     """Follows a function.
 
     `code` is what it does, `result` what it gives, `storages` the memory that it made. `late` are the numbers that are
@@ -120,7 +120,7 @@ class Trace:
         self.position = 0
         self._scope = 0
         self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
-        self._constants: dict[int, Tensor] = {}
+        self._constants: dict[int, NativeTensor] = {}
         self.late: dict[n.Var, int] = {}
         self.result: Value = ()
         self._analyzer = Analyzer()
@@ -192,20 +192,20 @@ class Trace:
             raise NotNative(f"field {index} of what is no tuple with such a field")
         return value[index]
 
-    def _constant(self, constant: Constant) -> Tensor:
+    def _constant(self, constant: Constant) -> NativeTensor:
         number = self.around.constant(constant)
         self.around.constants = max(self.around.constants, number + 1)
         if number not in self._constants:
             dims = tuple(map(int64, constant.data.shape))
             storage = NativeStorage(bytes_of(dims, constant.data.dtype), number)
-            self._constants[number] = Tensor(storage, dims, constant.data.dtype)
+            self._constants[number] = NativeTensor(storage, dims, constant.data.dtype)
         return self._constants[number]
 
     def _emit(self, instruction: Instruction) -> None:
         self.code.append(instruction)
         self.position += 1
 
-    def check(self, condition: PrimExpr | Tensor, message: str) -> None:
+    def check(self, condition: PrimExpr | NativeTensor, message: str) -> None:
         """Have the condition checked where the function runs, unless it always holds."""
         if not (isinstance(condition, n.IntImm) and condition.value):
             self._use(condition)
@@ -213,21 +213,23 @@ class Trace:
 
     def _use(self, *values: Value) -> None:
         for value in values:
-            if isinstance(value, Tensor):
+            if isinstance(value, NativeTensor):
                 value.storage.used_at(self.position)
 
-    def copy(self, target: Tensor, source: Tensor) -> None:
+    def copy(self, target: NativeTensor, source: NativeTensor) -> None:
         """Have an array's bytes copied."""
         self._use(target, source)
         self._emit(Copy(target, source))
 
     # --------------------------------------------------------------------------- conditions
 
-    def _condition(self, expr: If) -> Tensor | PrimExpr:
+    def _condition(self, expr: If) -> NativeTensor | PrimExpr:
         condition = self._value(expr.cond)
-        if not isinstance(condition, Tensor | PrimExpr):
+        if not isinstance(condition, NativeTensor | PrimExpr):
             raise NotNative("a condition that is neither an array nor a number")
-        if isinstance(condition, Tensor) and any(not isinstance(d, n.IntImm) or d.value != 1 for d in condition.dims):
+        if isinstance(condition, NativeTensor) and any(
+            not isinstance(d, n.IntImm) or d.value != 1 for d in condition.dims
+        ):
             raise NotNative("a condition of more than one number")
         self._use(condition)
         self.position += 1
@@ -259,7 +261,7 @@ class Trace:
         """Return what an If gives: memory of its own for arrays, numbers where both sides give the same."""
         if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
             return tuple([self._merged(a, b) for a, b in zip(yes, no)])
-        if isinstance(yes, Tensor) and isinstance(no, Tensor):
+        if isinstance(yes, NativeTensor) and isinstance(no, NativeTensor):
             if yes is no:
                 return yes
             if len(yes.dims) != len(no.dims) or yes.dtype != no.dtype:
@@ -288,12 +290,12 @@ class Trace:
         found = self.open(value.cell, value.dtype or "uint8")
         return found if value.dtype else ShapeValue(found.dims)
 
-    def open(self, cell: Cell, dtype: str) -> Tensor:
+    def open(self, cell: Cell, dtype: str) -> NativeTensor:
         """The array in a cell, its extents as new names."""
         dims = tuple([self.number(f"extent_{axis}") for axis in range(cell.ndim)])
         address = n.Var("address", "handle")
         self._emit(Open(cell, address, dims))
-        return Tensor(NativeStorage(bytes_of(dims, dtype), address), dims, dtype)
+        return NativeTensor(NativeStorage(bytes_of(dims, dtype), address), dims, dtype)
 
     def number(self, name: str) -> n.Var:
         """Return a name for a number that the function computes here."""
@@ -301,7 +303,7 @@ class Trace:
         self.late[var] = self._scope
         return var
 
-    def read(self, source: Tensor, name: str) -> n.Var:
+    def read(self, source: NativeTensor, name: str) -> n.Var:
         """The first number of an int64 array."""
         var = self.number(name)
         self._use(source)
@@ -312,20 +314,20 @@ class Trace:
         """Whether an extent becomes known only when the function runs."""
         return mentions(extent, self.late)
 
-    def fill(self, cell: Cell, source: Tensor | ShapeValue) -> None:
+    def fill(self, cell: Cell, source: NativeTensor | ShapeValue) -> None:
         """Have an array copied into a cell, or only numbers."""
         self._use(source)
-        self._emit(Fill(cell, source.dims, source if isinstance(source, Tensor) else None))
+        self._emit(Fill(cell, source.dims, source if isinstance(source, NativeTensor) else None))
 
     def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
         """Put the result of a branch where the If's value is: computed there, or copied at the branch's end."""
         if isinstance(target, Merged):
-            assert isinstance(source, Tensor | ShapeValue)
-            if isinstance(source, Tensor):
+            assert isinstance(source, NativeTensor | ShapeValue)
+            if isinstance(source, NativeTensor):
                 source.storage.used_at(end)
-            self.code.append(Fill(target.cell, source.dims, source if isinstance(source, Tensor) else None))
+            self.code.append(Fill(target.cell, source.dims, source if isinstance(source, NativeTensor) else None))
             return
-        if source is target or not isinstance(source, Tensor) or not isinstance(target, Tensor):
+        if source is target or not isinstance(source, NativeTensor) or not isinstance(target, NativeTensor):
             return
         root, into = source.storage.root, target.storage
         whole = isinstance(source.offset, n.IntImm) and source.offset.value == 0
@@ -345,8 +347,8 @@ class Trace:
             return a.value == b.value
         return a.dtype == b.dtype and self._analyzer.can_prove_equal(a, b)
 
-    def _allocated(self, dims: Sequence[PrimExpr], dtype: str) -> Tensor:
-        return Tensor(self.storage(bytes_of(dims, dtype)), tuple(dims), dtype)
+    def _allocated(self, dims: Sequence[PrimExpr], dtype: str) -> NativeTensor:
+        return NativeTensor(self.storage(bytes_of(dims, dtype)), tuple(dims), dtype)
 
     def shown(self, extent: PrimExpr) -> str:
         """An extent in a message: a number, or in braces an expression over what the caller passes."""
@@ -408,24 +410,24 @@ class Trace:
 
     def _invoke(self, name: str, header: FunctionHeader, args: Sequence[Value], what: Callable[[int], str]) -> None:
         flat = list(leaves(tuple(args)))
-        given: list[Tensor | PrimExpr] = []
+        given: list[NativeTensor | PrimExpr] = []
         for value in flat:
             if isinstance(value, ShapeValue):
                 given += value.dims
-            elif isinstance(value, Tensor | PrimExpr):
+            elif isinstance(value, NativeTensor | PrimExpr):
                 given.append(value)
             else:
                 raise NotNative(f"{name} is given what is neither an array nor a number")
         implicit = fitted(header, given, lambda test, i: self.check(test, f"{what(i)} has a shape that does not fit"))
         for position in self.around.written(name):
             target = given[position]
-            assert isinstance(target, Tensor)
+            assert isinstance(target, NativeTensor)
             storage = target.storage.root
             if isinstance(storage.place, int):
                 raise NotNative(f"{name} writes a constant")
             self.written.add(storage)
         self._use(*given)
-        passed = [v if isinstance(v, Tensor) else ops.cast(p.dtype, v) for p, v in zip(header.params, given)]
+        passed = [v if isinstance(v, NativeTensor) else ops.cast(p.dtype, v) for p, v in zip(header.params, given)]
         self._emit(Invoke(name, (*passed, *implicit)))
 
     def _graph(self, name: str, func: Function, args: list[Value]) -> Value:
@@ -438,7 +440,7 @@ class Trace:
         result = self._result(func.ret_struct_info, values, own)
         outs = [leaf.cell.array if isinstance(leaf, Merged) else leaf for leaf in leaves(result)]
         for leaf in outs:
-            assert isinstance(leaf, Tensor)
+            assert isinstance(leaf, NativeTensor)
             own.buffer("result", [n.Var("any", "int64") for _ in leaf.dims], leaf.dtype)
         first = len(own.params) - len(outs)
         header = FunctionHeader(tuple(own.params), own.buffers, own.header.implicit)
@@ -463,7 +465,7 @@ class Trace:
 
 def _info(value: Value) -> StructInfo | None:
     match value:
-        case Tensor():
+        case NativeTensor():
             return TensorStructInfo(value.dims, value.dtype)  # type: ignore[arg-type]
         case ShapeValue():
             return ShapeStructInfo(value.dims)

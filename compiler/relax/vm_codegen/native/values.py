@@ -71,7 +71,7 @@ class NativeStorage:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tensor:
+class NativeTensor:
     """An array in a storage, `offset` bytes behind its beginning."""
 
     storage: NativeStorage
@@ -126,7 +126,7 @@ class Merged:
 
 
 Value = Union[  # noqa: UP007
-    Tensor, ShapeValue, Text, Heap, FunctionName, NativeStorage, Unknown, Merged, PrimExpr, tuple["Value", ...]
+    NativeTensor, ShapeValue, Text, Heap, FunctionName, NativeStorage, Unknown, Merged, PrimExpr, tuple["Value", ...]
 ]
 
 
@@ -136,14 +136,14 @@ class Invoke:
     """Call a function of the module with arrays and numbers."""
 
     name: str
-    args: tuple[Tensor | PrimExpr, ...]
+    args: tuple[NativeTensor | PrimExpr, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Check:
     """Give up with the message of this number unless the condition holds."""
 
-    condition: PrimExpr | Tensor
+    condition: PrimExpr | NativeTensor
     number: int
 
 
@@ -151,15 +151,15 @@ class Check:
 class Copy:
     """Copy an array's bytes."""
 
-    target: Tensor
-    source: Tensor
+    target: NativeTensor
+    source: NativeTensor
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Branch:
     """Run one of two branches."""
 
-    condition: PrimExpr | Tensor
+    condition: PrimExpr | NativeTensor
     yes: tuple[Instruction, ...]
     no: tuple[Instruction, ...]
 
@@ -181,10 +181,10 @@ class Cell:
         return Cell(n.Var("cell", "handle"), ndim)
 
     @property
-    def array(self) -> Tensor:
+    def array(self) -> NativeTensor:
         """The cell itself, as functions take it: an array of its words."""
         dims = (int64(CELL_HEAD + self.ndim),)
-        return Tensor(NativeStorage(bytes_of(dims, "int64"), self.base), dims, "int64")
+        return NativeTensor(NativeStorage(bytes_of(dims, "int64"), self.base), dims, "int64")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -192,7 +192,7 @@ class Read:
     """Name the number at the beginning of an array."""
 
     var: n.Var
-    source: Tensor
+    source: NativeTensor
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -210,7 +210,7 @@ class Fill:
 
     cell: Cell
     dims: tuple[PrimExpr, ...]
-    source: Tensor | None
+    source: NativeTensor | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,7 +16,7 @@ from compiler.relax.nodes.dims import int64
 from compiler.relax.vm_codegen.native.arena import plan
 from compiler.relax.vm_codegen.native.loop_trace import LoopTrace, follow_loop
 from compiler.relax.vm_codegen.native.loops import loops_of
-from compiler.relax.vm_codegen.native.trace import Surroundings, Trace
+from compiler.relax.vm_codegen.native.trace import FunctionTrace, Surroundings
 from compiler.relax.vm_codegen.native.values import (
     Branch,
     Cell,
@@ -28,11 +28,11 @@ from compiler.relax.vm_codegen.native.values import (
     Invoke,
     Loop,
     NativeStorage,
+    NativeTensor,
     NotNative,
     Open,
     Read,
     Reserve,
-    Tensor,
     Value,
     bytes_of,
     leaves,
@@ -102,7 +102,7 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
 
     around = Surroundings(kernels, graphs, written, constant)
     why: dict[str, Sequence[str]] = {}
-    traces: dict[str, Trace] = {}
+    traces: dict[str, FunctionTrace] = {}
     loops = loops_of(graphs)
     for name, graph in graphs.items():
         if name in loops.inner:
@@ -111,7 +111,9 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
             if name in loops.recursive:  # the interpreter counts how deep it is; machine code would leave its stack
                 raise NotNative("a function that calls itself, and goes on after it")
             body = loops.bodies.get(name)
-            traces[name] = Trace(name, graph, around) if body is None else follow_loop(name, body, graph, around)
+            traces[name] = (
+                FunctionTrace(name, graph, around) if body is None else follow_loop(name, body, graph, around)
+            )
         except NotNative as error:
             why[name] = error.every
     made: dict[str, CompiledGraph] = {}
@@ -141,12 +143,12 @@ class _Writer:
     """Writes a function that was followed. `is_called`: others of the module call it, so what it gives is never its
     arguments themselves."""
 
-    def __init__(self, trace: Trace, func: Function, *, is_called: bool) -> None:
+    def __init__(self, trace: FunctionTrace, func: Function, *, is_called: bool) -> None:
         self._trace = trace
         self._is_called = is_called
         self._declared = list(_tensors(func.ret_struct_info))
         self._arena = n.Var("arena", "handle")
-        self._targets: list[Cell | Tensor] = []
+        self._targets: list[Cell | NativeTensor] = []
         self._dtypes: list[str] = []
         self._shared: dict[Reserve, Cell] = {}
 
@@ -154,7 +156,7 @@ class _Writer:
         """The function. Raises NotNative where its results cannot be given to a caller."""
         trace = self._trace
         arguments = {
-            leaf.storage: i for i, leaf in enumerate(leaves(tuple(trace.own.values))) if isinstance(leaf, Tensor)
+            leaf.storage: i for i, leaf in enumerate(leaves(tuple(trace.own.values))) if isinstance(leaf, NativeTensor)
         }
         positions = self._positions()
         written = tuple(sorted(positions[arguments[s]] for s in trace.written if s in arguments))
@@ -190,7 +192,7 @@ class _Writer:
         positions, at = [], 0
         for leaf in leaves(tuple(self._trace.own.values)):
             positions.append(at)
-            at += 1 if isinstance(leaf, Tensor | PrimExpr) else len(leaf.dims)  # type: ignore[union-attr]
+            at += 1 if isinstance(leaf, NativeTensor | PrimExpr) else len(leaf.dims)  # type: ignore[union-attr]
         return positions
 
     # ------------------------------------------------------------------------------- results
@@ -198,7 +200,7 @@ class _Writer:
     def _results(self, arguments: Mapping[NativeStorage, int], positions: Sequence[int]) -> list[int]:
         numbers = []
         for place, leaf in enumerate(leaves(self._trace.result)):
-            if not isinstance(leaf, Tensor):
+            if not isinstance(leaf, NativeTensor):
                 raise NotNative("a result that is no array")
             index = self._argument(leaf, arguments)
             if index is None:
@@ -208,18 +210,18 @@ class _Writer:
                 numbers.append(-1 - positions[index])
         return numbers
 
-    def _argument(self, leaf: Tensor, arguments: Mapping[NativeStorage, int]) -> int | None:
+    def _argument(self, leaf: NativeTensor, arguments: Mapping[NativeStorage, int]) -> int | None:
         """Which argument a result is, whole and in the same shape; None where it is none."""
         if self._is_called:
             return None
         index = arguments.get(leaf.storage.root)
         given = list(leaves(tuple(self._trace.own.values)))[index] if index is not None else None
-        same = isinstance(given, Tensor) and len(given.dims) == len(leaf.dims) and given.dtype == leaf.dtype
-        if isinstance(given, Tensor) and same and all(map(self._trace.equal, given.dims, leaf.dims)):
+        same = isinstance(given, NativeTensor) and len(given.dims) == len(leaf.dims) and given.dtype == leaf.dtype
+        if isinstance(given, NativeTensor) and same and all(map(self._trace.equal, given.dims, leaf.dims)):
             return index
         return None
 
-    def _result(self, leaf: Tensor, place: int) -> None:
+    def _result(self, leaf: NativeTensor, place: int) -> None:
         """Have the result computed where the caller wants it, or copied there at the end."""
         target = self._target(place, [leaf])
         if isinstance(target, Cell):
@@ -236,18 +238,18 @@ class _Writer:
     def _loop_results(self, trace: LoopTrace) -> list[int]:
         """Where the ends of a loop put what they give."""
         given = [list(leaves(value)) for value in trace.exits]
-        if not given or any(not isinstance(leaf, Tensor) for values in given for leaf in values):
+        if not given or any(not isinstance(leaf, NativeTensor) for values in given for leaf in values):
             raise NotNative("a loop that gives what is no array")
         for place, values in enumerate(zip(*given)):
             self._target(place, values)
         return list(range(len(self._targets)))
 
-    def _target(self, place: int, given: Sequence[Value]) -> Cell | Tensor:
+    def _target(self, place: int, given: Sequence[Value]) -> Cell | NativeTensor:
         """The parameter of a result: an array, or a cell where the arguments do not tell its shape.
 
         `given` are the arrays that may be it. Callers within the module go by the declared shape.
         """
-        arrays = [leaf for leaf in given if isinstance(leaf, Tensor)]
+        arrays = [leaf for leaf in given if isinstance(leaf, NativeTensor)]
         first, own, trace = arrays[0], self._trace.own, self._trace
         if any(len(a.dims) != len(first.dims) or a.dtype != first.dtype for a in arrays):
             raise NotNative("ends of a loop that give other ranks or types")
@@ -256,10 +258,10 @@ class _Writer:
         known = not any(trace.is_late(extent) for a in arrays for extent in a.dims)
         known = known and all(all(map(trace.equal, a.dims, first.dims)) for a in arrays)
         name = f"result_{len(self._targets)}" if self._targets else "result"
-        target: Cell | Tensor
+        target: Cell | NativeTensor
         if told if self._is_called else known or told:
             dims = first.dims if known else self._checked(arrays, tuple(declared.dims or ()))
-            target = Tensor(NativeStorage(first.nbytes, own.buffer(name, dims, first.dtype)), dims, first.dtype)
+            target = NativeTensor(NativeStorage(first.nbytes, own.buffer(name, dims, first.dtype)), dims, first.dtype)
         else:
             words = (int64(CELL_HEAD + len(first.dims)),)
             target = Cell(own.buffer(name, words, "int64"), len(first.dims), owned=False)
@@ -267,7 +269,7 @@ class _Writer:
         self._dtypes.append(first.dtype)
         return target
 
-    def _checked(self, arrays: Sequence[Tensor], dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def _checked(self, arrays: Sequence[NativeTensor], dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The declared extents of a result, which an array that is found out later is checked to have."""
         if isinstance(self._trace, LoopTrace):
             raise NotNative("a loop whose result is declared with extents that are found out later")
@@ -324,7 +326,7 @@ class _Writer:
     def _statement(self, instruction: Instruction) -> Stmt:
         match instruction:
             case Invoke(name, args):
-                given = tuple([self._address(a) if isinstance(a, Tensor) else a for a in args])
+                given = tuple([self._address(a) if isinstance(a, NativeTensor) else a for a in args])
                 return n.Evaluate(n.Call("int32", GlobalVar(name), given))
             case Check(condition, number):
                 return graph_check(self._condition(condition), number)
@@ -342,7 +344,7 @@ class _Writer:
             case Read() | Reserve() | Open():
                 raise AssertionError("a name is no statement")
 
-    def _fill(self, cell: Cell, dims: Sequence[PrimExpr], source: Tensor | None) -> Stmt:
+    def _fill(self, cell: Cell, dims: Sequence[PrimExpr], source: NativeTensor | None) -> Stmt:
         extents = [graph_put(_word(cell, axis), extent) for axis, extent in enumerate(dims)]
         if source is None:
             return _sequence(extents)
@@ -354,7 +356,7 @@ class _Writer:
         """Return what a loop gives, put where the caller wants it."""
         made = []
         for leaf, target in zip(leaves(value), self._targets):
-            assert isinstance(leaf, Tensor)
+            assert isinstance(leaf, NativeTensor)
             if isinstance(target, Cell):
                 made.append(self._fill(target, leaf.dims, leaf))
             else:
@@ -371,11 +373,13 @@ class _Writer:
             taken.append((cell, storage.last))
             self._shared[instruction] = cell
 
-    def _condition(self, condition: PrimExpr | Tensor) -> PrimExpr:
-        value = graph_value(condition.dtype, self._address(condition)) if isinstance(condition, Tensor) else condition
+    def _condition(self, condition: PrimExpr | NativeTensor) -> PrimExpr:
+        value = (
+            graph_value(condition.dtype, self._address(condition)) if isinstance(condition, NativeTensor) else condition
+        )
         return value if value.dtype == "bool" else ops.not_equal(value, ops.const(0, value.dtype))
 
-    def _address(self, tensor: Tensor) -> PrimExpr:
+    def _address(self, tensor: NativeTensor) -> PrimExpr:
         root = tensor.storage.root
         match root.place:
             case n.Var() as base:

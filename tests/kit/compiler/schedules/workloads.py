@@ -19,7 +19,7 @@ from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.verify import Stage, verify
+from compiler.tir.verify import LoweringStage, verify
 from compiler.topi.nn import softmax as topi_softmax
 from compiler.topi.nn.conv import conv2d_nchw
 
@@ -167,7 +167,7 @@ def check_same(scheduled: Schedule | PrimFunc, func: PrimFunc) -> None:
 def check_everywhere(sch: Schedule, func: PrimFunc) -> None:
     """The scheduled function is well formed and computes what `func` does, with blocks, lowered, and as machine code;
     its trace makes it again."""
-    verify(sch.func, Stage.BLOCKS)
+    verify(sch.func, LoweringStage.BLOCKS)
     wanted = outputs(func)
     for found in (outputs(sch.func), outputs(lower_func(sch.func)), native_outputs(sch.func)):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=1e-5)

@@ -17,7 +17,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.instrument import PassTimingInstrument
 from compiler.lower.gpu.split_host_device import launches
 from compiler.script.entry import from_source
-from compiler.tir.verify import Stage, verify
+from compiler.tir.verify import LoweringStage, verify
 from tunefarm.script import tir as T
 
 MAIN = GlobalVar("main")
@@ -64,7 +64,7 @@ def test_a_split_module_is_read_back_and_valid() -> None:
     assert structural_equal(again, module)
     assert [k.slots for k in launches(again, MAIN).kernels] == [k.slots for k in launches(module, MAIN).kernels]
     for func in module.values():
-        verify(func, Stage.LOWERED)
+        verify(func, LoweringStage.LOWERED)
     assert structural_equal(tir_passes.SplitHostDevice()(module), module)  # nothing is left to split
 
 

@@ -12,7 +12,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
-from compiler.tir.verify import Stage, verify
+from compiler.tir.verify import LoweringStage, verify
 from compiler.tir.visit import seq
 from tests.kit.compiler.schedules import workloads as workloads
 
@@ -64,7 +64,7 @@ def test_scheduled_and_lowered_functions_are_sound(make, simple):
             schedule.reorder(last, inner)
     verify(schedule.func)
     lowered = lower_func(schedule.func, simple=simple)
-    verify(lowered, Stage.LOWERED)
+    verify(lowered, LoweringStage.LOWERED)
 
 
 VAR = n.Var("x")
@@ -81,32 +81,32 @@ def allocate(extents):
 @pytest.mark.parametrize(
     ("rule", "func", "stage"),
     [
-        ("single-definition", func_of(seq(loop(var=VAR), loop(var=VAR))), Stage.LOOPS),
-        ("scope", func_of(n.Evaluate(VAR)), Stage.LOOPS),
-        ("scope", func_of(seq(loop(var=VAR), n.Evaluate(VAR))), Stage.LOOPS),
-        ("scope", func_of(store(buffer=LOOSE)), Stage.LOOPS),
-        ("rank", func_of(forged(store(), indices=(ZERO,))), Stage.LOOPS),
-        ("rank", func_of(store(indices=(n.Ramp(ZERO, FOUR, 4), ZERO))), Stage.LOOPS),
-        ("dtype", func_of(forged(store(), value=ops.const(1))), Stage.LOOPS),
-        ("dtype", func_of(store(indices=(ZERO, ops.const(1.0)))), Stage.LOOPS),
-        ("dtype", func_of(forged(n.IfThenElse(TRUE, n.Evaluate(ZERO)), condition=ZERO)), Stage.LOOPS),
-        ("dtype", func_of(forged(loop(), extent=ops.const(4, "int64"))), Stage.LOOPS),
-        ("dtype", func_of(forged(n.LetStmt(VAR, 1, n.Evaluate(VAR)), value=ops.const(1.0))), Stage.LOOPS),
-        ("dtype", func_of(n.Evaluate(forged(n.Select(TRUE, ZERO, ZERO), condition=ZERO))), Stage.LOOPS),
-        ("loop", func_of(loop(kind=ForKind.THREAD_BINDING)), Stage.LOOPS),
-        ("loop", func_of(loop(thread=TAG)), Stage.LOOPS),
-        ("block-domain", root(block(low=ops.const(1))), Stage.BLOCKS),
-        ("block-domain", root(forged(block(), iter_values=())), Stage.BLOCKS),
-        ("dtype", root(block(values=(ops.const(0, "int64"),))), Stage.BLOCKS),
-        ("block-name", root(seq(block(), block())), Stage.BLOCKS),
-        ("block-isolation", root(loop(block(body=store(indices=(OUTER, ZERO))), var=OUTER)), Stage.BLOCKS),
-        ("block-init", root(block(init=n.Evaluate(ZERO))), Stage.BLOCKS),
-        ("root", func_of(store()), Stage.BLOCKS),
-        ("root", root(allocate((FOUR,))), Stage.BLOCKS),
-        ("no-blocks", root(n.Evaluate(ZERO)), Stage.LOOPS),
-        ("flat", func_of(store()), Stage.FLAT),
-        ("flat", func_of(allocate((FOUR, FOUR))), Stage.FLAT),
-        ("no-vector-loops", func_of(loop(kind=ForKind.VECTORIZED)), Stage.LOWERED),
+        ("single-definition", func_of(seq(loop(var=VAR), loop(var=VAR))), LoweringStage.LOOPS),
+        ("scope", func_of(n.Evaluate(VAR)), LoweringStage.LOOPS),
+        ("scope", func_of(seq(loop(var=VAR), n.Evaluate(VAR))), LoweringStage.LOOPS),
+        ("scope", func_of(store(buffer=LOOSE)), LoweringStage.LOOPS),
+        ("rank", func_of(forged(store(), indices=(ZERO,))), LoweringStage.LOOPS),
+        ("rank", func_of(store(indices=(n.Ramp(ZERO, FOUR, 4), ZERO))), LoweringStage.LOOPS),
+        ("dtype", func_of(forged(store(), value=ops.const(1))), LoweringStage.LOOPS),
+        ("dtype", func_of(store(indices=(ZERO, ops.const(1.0)))), LoweringStage.LOOPS),
+        ("dtype", func_of(forged(n.IfThenElse(TRUE, n.Evaluate(ZERO)), condition=ZERO)), LoweringStage.LOOPS),
+        ("dtype", func_of(forged(loop(), extent=ops.const(4, "int64"))), LoweringStage.LOOPS),
+        ("dtype", func_of(forged(n.LetStmt(VAR, 1, n.Evaluate(VAR)), value=ops.const(1.0))), LoweringStage.LOOPS),
+        ("dtype", func_of(n.Evaluate(forged(n.Select(TRUE, ZERO, ZERO), condition=ZERO))), LoweringStage.LOOPS),
+        ("loop", func_of(loop(kind=ForKind.THREAD_BINDING)), LoweringStage.LOOPS),
+        ("loop", func_of(loop(thread=TAG)), LoweringStage.LOOPS),
+        ("block-domain", root(block(low=ops.const(1))), LoweringStage.BLOCKS),
+        ("block-domain", root(forged(block(), iter_values=())), LoweringStage.BLOCKS),
+        ("dtype", root(block(values=(ops.const(0, "int64"),))), LoweringStage.BLOCKS),
+        ("block-name", root(seq(block(), block())), LoweringStage.BLOCKS),
+        ("block-isolation", root(loop(block(body=store(indices=(OUTER, ZERO))), var=OUTER)), LoweringStage.BLOCKS),
+        ("block-init", root(block(init=n.Evaluate(ZERO))), LoweringStage.BLOCKS),
+        ("root", func_of(store()), LoweringStage.BLOCKS),
+        ("root", root(allocate((FOUR,))), LoweringStage.BLOCKS),
+        ("no-blocks", root(n.Evaluate(ZERO)), LoweringStage.LOOPS),
+        ("flat", func_of(store()), LoweringStage.FLAT),
+        ("flat", func_of(allocate((FOUR, FOUR))), LoweringStage.FLAT),
+        ("no-vector-loops", func_of(loop(kind=ForKind.VECTORIZED)), LoweringStage.LOWERED),
     ],
 )
 def test_broken_rule_is_named(rule, func, stage):
@@ -117,6 +117,6 @@ def test_broken_rule_is_named(rule, func, stage):
 
 
 def test_rules_speak_of_their_stage_only():
-    verify(func_of(loop(kind=ForKind.VECTORIZED)), Stage.FLAT)
-    verify(func_of(store()), Stage.LOOPS)
-    verify(root(loop(block(values=(ZERO,), body=store(intrin.exp(ops.const(1.0)))))), Stage.BLOCKS)
+    verify(func_of(loop(kind=ForKind.VECTORIZED)), LoweringStage.FLAT)
+    verify(func_of(store()), LoweringStage.LOOPS)
+    verify(root(loop(block(values=(ZERO,), body=store(intrin.exp(ops.const(1.0)))))), LoweringStage.BLOCKS)

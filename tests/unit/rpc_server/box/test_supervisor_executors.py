@@ -1,9 +1,8 @@
 """The supervisor and its executors: calls, deaths and starts. Event lists in, command lists out."""
 
-import pytest
 
 from rpc_server.box.supervisor_events import (
-    Answer,
+    AnswerRequest,
     BeginSession,
     ExecutorBrokeProtocol,
     ExecutorExited,
@@ -33,7 +32,6 @@ from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call
-
 
 # --- calls -------------------------------------------------------------------------------------------------
 
@@ -140,7 +138,7 @@ def test_a_trial_that_crashes_is_a_result_and_the_session_goes_on(ann):
     ann(*trials)
     out = ann(ExecutorExited(1, SEGFAULT), after=2)
     assert out[:4] == [
-        Answer(ANN, 1, Measured(out[0].reply.result)),
+        AnswerRequest(ANN, 1, Measured(out[0].reply.result)),
         Fail(ANN, 3, out[1].error),
         BeginSession(2, 1),
         ToExecutor(2, trials[1].frames),
@@ -168,20 +166,20 @@ def test_a_trial_past_its_deadline(ann):
     ann(call(1, trial=True, timeout_s=5))
     assert ann(TimePassed(), after=5) == [Kill(1)]
     ann(ExecutorExited(1, KILLED))
-    (answer,) = ann.got(Answer)
+    (answer,) = ann.got(AnswerRequest)
     assert answer.reply.result.failure is FailureKind.RUN_TIMEOUT
     assert "deadline of 5 s" in answer.reply.result.text
 
 
 def test_the_reference_is_blamed_for_its_own_death(ann):
     ann(call(1, trial=True), ExecutorPhase(1, REFERENCE_PHASE, 60), ExecutorExited(1, SEGFAULT))
-    (answer,) = ann.got(Answer)
+    (answer,) = ann.got(AnswerRequest)
     assert answer.reply.result.text.startswith("the reference, not the candidate: ")
 
 
 def test_without_restart_the_session_ends_with_the_trial(box):
     box(ask(restart_on_crash=False), call(1, trial=True), ExecutorExited(1, SEGFAULT))
-    assert box.got(Answer)[1].reply.result.failure is FailureKind.CRASH
+    assert box.got(AnswerRequest)[1].reply.result.failure is FailureKind.CRASH
     assert box.got(SendNote)
 
 
@@ -210,7 +208,7 @@ def test_an_executor_that_cannot_be_killed_is_a_lost_device(ann):
     ann(call(1, trial=True, timeout_s=1))
     ann(TimePassed(), after=1)
     ann(TimePassed(), after=10)
-    assert ann.got(Answer)[0].reply.result.failure is FailureKind.DEVICE_LOST
+    assert ann.got(AnswerRequest)[0].reply.result.failure is FailureKind.DEVICE_LOST
     assert ann.got(SendNote)[0].note.kind == DeviceLost.kind
 
 

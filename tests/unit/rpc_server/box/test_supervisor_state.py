@@ -1,9 +1,8 @@
 """The supervisor's sessions, from their opening to their end: event lists in, command lists out."""
 
-import pytest
 
 from rpc_server.box.supervisor_events import (
-    Answer,
+    AnswerRequest,
     BeginSession,
     CancelAsked,
     CloseAsked,
@@ -35,14 +34,13 @@ from rpc_server.errors import (
 from rpc_server.wire.messages import Done, SessionOpened
 from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call
 
-
 # --- opening -----------------------------------------------------------------------------------------------
 
 
 def test_a_session_takes_the_warm_executor_and_another_is_started(box):
     assert box(ask()) == [
         BeginSession(1, 1),
-        Answer(ANN, 1, SessionOpened(1, "box", 11)),
+        AnswerRequest(ANN, 1, SessionOpened(1, "box", 11)),
         Spawn(2),
     ]
 
@@ -75,10 +73,10 @@ def test_a_client_that_waits_for_an_executor_does_not_wait_for_the_delay():
 def test_the_client_learns_the_lane_of_its_executor():
     box = Box()
     box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
-    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, "somewhere", b"secret", b"secret"))
+    assert box(ask())[1] == AnswerRequest(ANN, 1, SessionOpened(1, "box", 11, "somewhere", b"secret", b"secret"))
     box = Box(call_timeout_s=10.0)  # every call has a deadline, so the supervisor has to see it
     box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
-    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, secret=b"secret"))
+    assert box(ask())[1] == AnswerRequest(ANN, 1, SessionOpened(1, "box", 11, secret=b"secret"))
 
 
 # --- cancelling --------------------------------------------------------------------------------------------
@@ -99,7 +97,7 @@ def test_cancelled_calls_fail_at_once_and_their_executor_is_killed():
     ]
     assert all(isinstance(fail.error, Cancelled) for fail in box.got(Fail))
     assert Kill(1) in out
-    assert Answer(BOB, 5, Done()) in out
+    assert AnswerRequest(BOB, 5, Done()) in out
     box(ExecutorExited(1, KILLED))
     assert "was cancelled" in box.got(SendNote)[0].note.reason
     assert box.state.crashes == 0
@@ -171,11 +169,11 @@ def test_a_client_waits_for_an_executor_to_become_warm():
 def test_a_client_waits_for_a_session_to_end(ann):
     assert ann(ask(BOB, 5)) == []
     closed = ann(CloseAsked(ANN, 2))
-    assert closed == [Kill(1), Answer(ANN, 2, Done())]  # not before the old executor is gone
+    assert closed == [Kill(1), AnswerRequest(ANN, 2, Done())]  # not before the old executor is gone
     assert ann(ExecutorExited(1, KILLED)) == [
         ForgetSession(1),
         BeginSession(2, 2),
-        Answer(BOB, 5, SessionOpened(2, "box", 12)),
+        AnswerRequest(BOB, 5, SessionOpened(2, "box", 12)),
         Spawn(3),
     ]
 
@@ -191,7 +189,7 @@ def test_waiting_ends_with_the_names_of_those_who_hold_the_box(ann):
 def test_two_sessions_where_the_box_allows_it():
     box = Box(max_sessions=2, warm=2)
     box(TimePassed(), ExecutorReady(1, 11), ExecutorReady(2, 12), ask(ANN), ask(BOB))
-    assert [c.conn for c in box.got(Answer)] == [ANN, BOB]
+    assert [c.conn for c in box.got(AnswerRequest)] == [ANN, BOB]
 
 
 def test_one_session_a_connection(ann):
@@ -215,7 +213,7 @@ def test_a_lost_connection_frees_the_executor(ann):
     assert ann(ConnectionLost(ANN)) == [Kill(1)]
     assert ann(ExecutorExited(1, KILLED)) == [ForgetSession(1)]
     ann(ask(BOB))
-    assert ann.got(Answer)
+    assert ann.got(AnswerRequest)
 
 
 def test_a_waiting_client_that_leaves_is_forgotten(ann):
@@ -256,7 +254,7 @@ def test_a_lease_holder_who_comes_again_replaces_the_old_session():
     box(ask(BOB, lease="L"))
     assert box.got(SendNote)[0].conn == ANN
     box(ExecutorExited(1, KILLED))
-    assert [a.conn for a in box.got(Answer)] == [BOB]
+    assert [a.conn for a in box.got(AnswerRequest)] == [BOB]
 
 
 def test_shutdown(ann):

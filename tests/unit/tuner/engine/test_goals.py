@@ -9,7 +9,7 @@ import pytest
 from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.tuner.engine import Driver, engine, of
 from tuner.devices.supplies import local_target
-from tuner.engine.engine import TuningRun, tune
+from tuner.engine.engine import EngineRun, tune
 from tuner.engine.events import SubmitMeasure, TaskEnded
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
@@ -90,7 +90,7 @@ def test_a_run_goes_by_joules_whatever_times_other_runs_found(tmp_path: Path) ->
         assert outcome.best[0].candidate.digest == least.digest
         assert outcome.best[0].cost == pytest.approx(least.environment["joules"])
         assert outcome.snapshot.tasks[0].unit == "J"
-        again = TuningRun(
+        again = EngineRun(
             [search()], ReplayFleet(answer), ReplayBuilder(), RunRecorder.resume(store, 2, [search().task]), options
         )
         [task] = again.run().tasks

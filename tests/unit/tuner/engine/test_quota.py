@@ -11,7 +11,7 @@ from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.tuner.engine import Driver, engine
 from tuner.devices.supplies import local_target
 from tuner.engine.budget import BudgetLimits
-from tuner.engine.engine import TuningRun, tune
+from tuner.engine.engine import EngineRun, tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
@@ -57,7 +57,7 @@ def test_a_quota_stops_a_run_that_can_go_on_later(tmp_path: Path) -> None:
         store.quotas.put(Quota(user=user_name(), device_hours=100))
         again = RunRecorder.resume(store, run.id, [search().task])
         options = RunOptions(trials=run.trials + 2, finalists=0)
-        TuningRun([search()], fleet(), ReplayBuilder(), again, options).run()
+        EngineRun([search()], fleet(), ReplayBuilder(), again, options).run()
         assert store.runs.get(run.id).state is RunState.FINISHED
 
 

@@ -14,7 +14,7 @@ from compiler.runtime.vm.builtins import VMError
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.runtime.vm.interpreter import InstrumentReturn
 from compiler.runtime.vm.machine import VirtualMachine
-from compiler.runtime.vm.signature import FuncInfo, ShapeInfo, TensorInfo, TupleInfo
+from compiler.runtime.vm.signature import FuncInfo, ShapeInfo, SignatureTensor, TupleInfo
 from compiler.runtime.vm.vm_executable import VMExecutable
 from tests.kit.threads import in_threads
 from tunefarm import nd, te
@@ -170,7 +170,7 @@ def kernel_program() -> VMExecutable:
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
     artifact = compile_artifact(tvm.IRModule({"matmul": te.create_prim_func([a, b, c])}), target="llvm")
     ib = ExecBuilder()
-    tensor = TensorInfo("float32", (n, n))
+    tensor = SignatureTensor("float32", (n, n))
     with ib.function("main", num_inputs=1, param_names=["x"], signature=FuncInfo((tensor,), tensor)):
         weights = ib.c(np.eye(n, dtype="float32") * 2)
         storage = [ib.vm_state(), ib.c((2 * n * n * 4,)), ib.imm(0), ib.c(tvm.runtime.DataType("uint8"))]
@@ -295,7 +295,11 @@ def test_messages_of_missing_functions_and_values() -> None:
 
 def test_signatures_name_extents() -> None:
     ib = ExecBuilder()
-    params = (TensorInfo("float32", ("n", 4)), TensorInfo("float32", ("n*2",)), TupleInfo((ShapeInfo(ndim=1),)))
+    params = (
+        SignatureTensor("float32", ("n", 4)),
+        SignatureTensor("float32", ("n*2",)),
+        TupleInfo((ShapeInfo(ndim=1),)),
+    )
     with ib.function("f", num_inputs=3, param_names=["x", "y", "z"], signature=FuncInfo(params)):
         ib.emit_ret(ib.r(0))
     vm = machine(ib)

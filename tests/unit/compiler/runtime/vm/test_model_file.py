@@ -14,12 +14,12 @@ from compiler.runtime.core.values import DataType, ShapeTuple
 from compiler.runtime.vm import model_file
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.runtime.vm.executable import Program
-from compiler.runtime.vm.signature import FuncInfo, TensorInfo
+from compiler.runtime.vm.signature import FuncInfo, SignatureTensor
 
 
 def program() -> Program:
     ib = ExecBuilder()
-    with ib.function("main", 1, ["x"], signature=FuncInfo((TensorInfo("float32", ("n", 3)),))):
+    with ib.function("main", 1, ["x"], signature=FuncInfo((SignatureTensor("float32", ("n", 3)),))):
         weights = np.arange(3000, dtype="float32")
         values = [weights, weights.copy(), np.zeros((0, 2), "int8"), np.float16(2), (1, 2), "text", 2.5, 7]
         constants = [ib.c(value) for value in values]
