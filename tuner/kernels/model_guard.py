@@ -82,7 +82,7 @@ def _whole(run: ModelTimes) -> float:
 
 @dataclass(frozen=True)
 class Kept:
-    """The kernels that keep their tuned schedules, by key, and the last comparison of a model that was built so.
+    """The kernels that keep their tuned schedules, by key, and the last comparison of such a model.
     `last` is None where no comparison was needed after the first."""
 
     keys: frozenset[str]

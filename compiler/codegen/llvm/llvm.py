@@ -62,7 +62,8 @@ def compile_text(text: str, target: Target, effort: Effort = Effort.FULL) -> byt
 
 
 def compile_together(texts: Sequence[tuple[str, Effort]], target: Target) -> bytes:
-    """Compile several modules, each with its own effort, to one object; they may call each other's functions."""
+    """Compile several modules, each with its own effort, to one object.
+    They may call each other's functions."""
     with _lock:
         context = llvm.create_context()
         first, *others = [_optimised(text, target, effort, context) for text, effort in texts]

@@ -142,7 +142,7 @@ ELSEWHERE = {
     "Analyzer", "Attrs", "DummyRunner", "FuncType", "Function", "TensorType", "TupleGetItem", "TupleType", "Type",
     "Node",
 }  # fmt: skip
-"""Names that Apache TVM has in modules that tests/data/tvm_names.json does not list; ONNX's word for a use of an operator."""
+"""Names of Apache TVM that tests/data/tvm_names.json does not list, and ONNX's word for a use of an operator."""
 
 
 def test_names_that_several_classes_share_are_apache_tvms() -> None:

@@ -79,7 +79,8 @@ class RecordReader:
                 try:
                     yield _decode(line, tasks)
                 except AutoSchedulerRecordError as error:
-                    raise AutoSchedulerRecordError(f"{self.filename}, line {number}: {error.message}", hint=error.hint) from None
+                    text = f"{self.filename}, line {number}: {error.message}"
+                    raise AutoSchedulerRecordError(text, hint=error.hint) from None
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:

@@ -149,8 +149,8 @@ def tune_relax(
 def guard_database(
     database: Database, mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None, fleet: Fleet
 ) -> GuardedModel | None:
-    """Give back the records of kernels that are slower in the model than their untuned schedules, on a device of
-    `fleet`; returns the comparison, None where there was none."""
+    """Give back the records of kernels that are slower in the model than their untuned schedules.
+    They are compared on a device of `fleet`. Returns the comparison, None where there was none."""
     with database:
         found = guarded(mod, target, params, KERNEL_SCHEDULES.find, fleet)
     for kernel in found.given_back if found else ():

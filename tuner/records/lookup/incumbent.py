@@ -89,7 +89,8 @@ def elect_best(connection: Connection, key_id: int, incumbent: int | None, final
 
 
 def elect_again(connection: Connection, key_id: int) -> None:
-    """Choose the best of a tuning key from scratch: its present one may rest on trials that are no longer eligible."""
+    """Choose the best of a tuning key from scratch.
+    Its present one may rest on trials that are no longer eligible."""
     before = connection.scalar(select(BestConfigRow.candidate_id).where(BestConfigRow.key_id == key_id))
     left = select(TrialRow.id).where(TrialRow.key_id == key_id, text("trials.eligible")).limit(1)
     if connection.scalar(left) is not None:

@@ -28,8 +28,9 @@ _LEAST_VECTORS = 2  # of channels
 
 
 def channels_fill_more(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether channels fill vectors of a convolution better than its pixels: those leave lanes empty, or lie apart in
-    the image. Only vectors with masks are written across memory by one instruction."""
+    """Whether channels fill vectors of a convolution better than its pixels.
+    Pixels leave lanes empty, or lie apart in the image. Only vectors with masks are written across memory by one
+    instruction."""
     if not has_masks(hardware, info.output.buffer.dtype) or roles.m is None or roles.scalar_operand is None:
         return False
     dims = info.output.axes_by_dim

@@ -73,10 +73,10 @@ class Database(ABC):
         return len(self.get_all_tuning_records())
 
     def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
-        """Choose no record of `mod` on `target` that is there now, but for those with the trace `keep`: in its model
-        they were slower than that. Later records count again.
+        """Choose no record of `mod` on `target` that is there now, but for those with the trace `keep`.
 
-        Returns whether this kind of database can. A kind of your own cannot unless it overrides this.
+        In its model they were slower than that. Later records count again. Returns whether this kind of database can. A
+        kind of your own cannot unless it overrides this.
         """
         return False
 
