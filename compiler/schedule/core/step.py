@@ -1,6 +1,6 @@
 """Steps as data, the table of primitives, and the one function that carries a step out.
 
-A primitive is a pure function `rewrite(func, *inputs, **attrs) -> Effect`, registered with `@primitive` under its
+A primitive is a pure function `rewrite(func, *inputs, **attrs) -> StepEffect`, registered with `@primitive` under its
 name together with the shape of its arguments. So a step read from a file is checked before it runs.
 """
 
