@@ -56,6 +56,12 @@ from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureR
 _CLOSE_TIMEOUT_S = 2.0
 
 
+class NoSuchFunctionError(RegistryError, AttributeError):
+    """Neither the box nor, in a session without a network, this process has registered a function of that name."""
+
+    kind = "no_such_function"
+
+
 class RPCSession:
     """A session on a box: its own process there, ended by `close()`, a crash, or the end of this process.
 
@@ -197,14 +203,18 @@ class RPCSession:
         return RPCModule(self, loaded, RemoteMachine)
 
     def get_function(self, name: str) -> PackedFunc:
-        """A function registered on the box by `register_func`. Raises RegistryError when there is none."""
+        """A function registered on the box by `register_func`. Raises NoSuchFunctionError when there is none."""
         try:
             self.request(FindFunction(name))
-        except RegistryError:
-            if self.own_function is None:
-                raise
+            return RemoteFunction(self, name)
+        except RegistryError as error:
+            missing = NoSuchFunctionError(error.message, hint=error.hint)
+        if self.own_function is None:
+            raise missing
+        try:
             return self.own_function(name)
-        return RemoteFunction(self, name)
+        except RegistryError:
+            raise missing from None
 
     # --- trials -------------------------------------------------------------------------------------------
 

@@ -249,6 +249,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cast": _cast,
     "Select": _select,
     "Ramp": _ramp,
+    "ramp": _ramp,
     "Broadcast": _broadcast,
     "broadcast": _broadcast,
     "Shuffle": _shuffle,
