@@ -119,7 +119,7 @@ class Memories:
         self._memories[request.handle] = Memory(place, request.nbytes)
 
     def lend(self, array: NDArray) -> MemoryRef:
-        """Put an array under a handle of its own, a negative number, and return what the client has to know of it."""
+        """Put an array under a handle of its own, a negative number, and return what a client needs of it."""
         handle, self._next_own = self._next_own, self._next_own - 1
         self._memories[handle] = Memory.of(array)
         place = array.device

@@ -53,7 +53,7 @@ def extract_tasks(
     opt_level: int = 3,
     other_targets: Any = None,
 ) -> tuple[list[SearchTask], list[int]]:
-    """The kernels of a model that a build for `target` schedules, as tasks, and how often the model calls each.
+    """Return a model's kernels that a build for `target` schedules, as tasks, and how often each is run.
 
     `mod` is a module or function of Relay or relax, `params` are its weights. Tasks are kernels that reduce, and with
     `include_simple_tasks` all worth tuning. `dump_workload_to_dag_log` is a file that gets the computation of each
@@ -105,7 +105,7 @@ class _NotOfTe(Exception):
 
 
 def computation(func: n.PrimFunc) -> KernelTensors | None:
-    """The te tensors that `func` is made of, inputs and outputs in calling order; None where te cannot say it."""
+    """Return the te tensors of `func`, inputs and outputs in calling order; None where te cannot say it."""
     kernel = n.PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, _AS_OF_TE)
     try:
         tensors = KernelTensors(_tensors(kernel), kernel)
