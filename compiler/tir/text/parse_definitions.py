@@ -14,6 +14,8 @@ from compiler.tir.text.parse_blocks import AXES
 from compiler.tir.text.parse_expr import TirParser
 from compiler.tir.visit import seq
 
+_DEFAULT_NOTES = ("buffer_allocated_addr", "buffer_data_alignment")  # what newer versions write of all memory
+
 # A statement; one that holds all statements behind it; or nothing but names.
 Item = Stmt | Callable[[Stmt], Stmt] | None
 
@@ -81,13 +83,28 @@ def _declare(p: TirParser, call: ast.Call, name: str) -> None:
 
 def _decl_buffer(p: TirParser, call: ast.Call, name: str) -> Item:
     """A view of data, or without `data` memory of its own."""
+    notes = next((keyword for keyword in call.keywords if keyword.arg == "annotations"), None)
+    given = {} if notes is None else p.value(notes.value)
+    kept = {key: note for key, note in given.items() if key not in _DEFAULT_NOTES}
+    span = p.span(call)
+    call = call if notes is None else ast.Call(call.func, call.args, [k for k in call.keywords if k is not notes])
     buffer = buffers.declared(p, call, name)
     p.scope.define(name, buffer)
     if any(keyword.arg == "data" for keyword in call.keywords) or len(call.args) > 2:
-        return lambda rest: n.DeclBuffer(buffer, rest, p.span(call))
+        return lambda rest: n.DeclBuffer(buffer, rest, span)
     return lambda rest: n.Allocate(
-        buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, p.span(call)
+        buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, kept, span
     )
+
+
+def _alloc_in(scope: str) -> Callable[[TirParser, ast.Call, str], Item]:
+    """`T.alloc_local` and `T.alloc_shared` of newer versions."""
+
+    def alloc(p: TirParser, call: ast.Call, name: str) -> Item:
+        told = ast.keyword("scope", ast.copy_location(ast.Constant(scope), call))
+        return _alloc_buffer(p, ast.copy_location(ast.Call(call.func, call.args, [*call.keywords, told]), call), name)
+
+    return alloc
 
 
 def _allocate(p: TirParser, call: ast.Call, name: str) -> Item:
@@ -163,6 +180,8 @@ DEFINITIONS: dict[str, Callable[[TirParser, ast.Call, str], Item]] = {
     "match_buffer": _match_buffer,
     "alloc_buffer": _alloc_buffer,
     "sblock_alloc_buffer": _sblock_alloc_buffer,
+    "alloc_local": _alloc_in("local"),
+    "alloc_shared": _alloc_in("shared"),
     "Buffer": _declare,
     "buffer_decl": _declare,
     "decl_buffer": _decl_buffer,

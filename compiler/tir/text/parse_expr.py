@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from compiler.dtype import parse_dtype
+from compiler.errors import IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.structural import structural_equal
 from compiler.script.parser import ModuleName, Parser
@@ -82,6 +84,8 @@ class TirParser(Parser):
         self.parts: list[BlockParts] = []
         self.params: tuple[n.Var, ...] = ()
         self.says_sblock = False  # a text of newer versions: a block's memory is `T.sblock_alloc_buffer` there
+        self.written_again: set[str] = set()  # names that such a text gives another value: they stand for memory
+        self.scalars: set[n.Buffer] = set()  # memory of one element that a name stands for
         self.sizes: dict[str, n.Var] = {}  # that strings in parameters name
         self.size_types: dict[str, str] = {}  # what the function says of the types of such
 
@@ -235,10 +239,43 @@ def _vload(buffer: n.Buffer, indices: Any, dtype: str | None = None, predicate: 
     return n.BufferLoad(buffer, tuple(map(ops.as_expr, items)), None if predicate is None else ops.as_expr(predicate))
 
 
+def _view(buffer: n.Buffer, *shape: Any) -> n.Buffer:
+    """The memory of `buffer` with another shape, one size of which may be -1, or with elements of another dtype."""
+    if buffer.strides:
+        raise IRError(f"view: buffer {buffer.name!r} has strides", hint="declare it: T.Buffer(shape, data=, strides=)")
+    dtype, offset, sizes = buffer.dtype, buffer.elem_offset, list(shape)
+    if len(sizes) == 1 and isinstance(sizes[0], str):
+        old, new = parse_dtype(dtype).bits, parse_dtype(sizes[0]).bits
+        dtype = sizes[0]
+        last = buffer.shape[-1]
+        sizes = [*buffer.shape[:-1], ops.mul(last, old // new) if new < old else ops.floordiv(last, new // old)]
+        if offset is not None:
+            offset = ops.mul(offset, old // new) if new < old else ops.floordiv(offset, new // old)
+    elif -1 in map(ops.as_int, sizes):
+        known = [size for size in sizes if ops.as_int(size) != -1]
+        rest = ops.floordiv(_product(buffer.shape), _product(known))
+        sizes = [rest if ops.as_int(size) == -1 else size for size in sizes]
+    if len(shape) != 1 or not isinstance(shape[0], str):
+        total, whole = ops.as_int(_product(sizes)), ops.as_int(_product(buffer.shape))
+        if None not in (total, whole) and total != whole:
+            raise IRError(f"view: buffer {buffer.name!r} has {whole} elements, the view {total}")
+    return n.Buffer(
+        buffer.name, buffer.data, tuple(map(ops.as_expr, sizes)), dtype, (), offset, buffer.scope, buffer.data_alignment
+    )
+
+
+def _product(sizes: Sequence[Any]) -> PrimExpr:
+    total = ops.const(1)
+    for size in sizes:
+        total = hooks.arithmetic().simplify(ops.mul(total, ops.as_expr(size)))
+    return total
+
+
 _BUFFER_METHODS: dict[str, Callable[..., Any]] = {
     "vload": _vload,
     "access_ptr": n.Buffer.access_ptr,
     "offset_of": n.Buffer.offset_of,
+    "view": _view,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
     with source.at(node):
         options = _options(p, node)
         p.says_sblock = bool(options.get("s_tir"))
+        p.written_again = _written_again(node) if p.says_sblock else set()
         p.size_types = _scalars(p, node)
         _parameters(p, node)
         found = closed([item for item in statements.items(p, node.body) if item is not None])
@@ -42,6 +44,23 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
         if not options.get("private") and "global_symbol" not in attrs:
             attrs = {"global_symbol": node.name, **attrs}
         return n.PrimFunc(p.params, body, ret.dtype if ret else None, parts.params, attrs, p.span(node))
+
+
+def _written_again(node: ast.FunctionDef) -> set[str]:
+    """Return the names that statements without a type give another value."""
+    count: Counter[str] = Counter()
+    plain: set[str] = set()
+    for item in ast.walk(node):
+        match item:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                count[name] += 1
+                plain.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                count[name] += 1
+            case ast.AugAssign(target=ast.Name(id=name)):
+                count[name] += 2
+                plain.add(name)
+    return {name for name in plain if count[name] > 1}
 
 
 def _options(p: TirParser, node: ast.FunctionDef) -> dict[str, Any]:

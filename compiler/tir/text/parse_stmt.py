@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.dtype import lanes_of
+from compiler.tir import hooks, ops
 from compiler.tir import nodes as n
-from compiler.tir import ops
 from compiler.tir.ir_builder import closed
 from compiler.tir.nodes import ForKind, Stmt
 from compiler.tir.text import parse_buffers as buffers
@@ -74,15 +74,34 @@ def _for(p: TirParser, node: ast.For) -> Stmt:
             args.append(named.pop(key))
     if kind == "thread_binding" and thread is None and args and isinstance(args[-1], str):
         thread = args.pop()
-    if named or not 1 <= len(args) <= 2:
-        p.fail(call, "a loop is over (stop) or (start, stop)", "a step other than 1: multiply the variable")
+    step = ops.as_int(args.pop() if len(args) == 3 else named.pop("step", None) or 1)
+    if named or not 1 <= len(args) <= 2 or step is None or step < 1:
+        p.fail(call, "a loop is over (stop), (start, stop) or (start, stop, step), with a positive constant as step")
     if (thread is not None) != (kind == "thread_binding"):
         p.fail(call, 'T.thread_binding, and no other loop, names a thread: thread="threadIdx.x"')
     low, high = ops.match_types(args[0] if len(args) == 2 else 0, args[-1])
+    if step > 1:
+        return _strided(p, node, names[0], (low, high, step), LOOPS.get(kind, ForKind.SERIAL), annotations)
     dom = n.Range(low, extent(low, high))
     binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), n.IterType.THREAD_INDEX, thread)
     return _loop(p, node, names[0], dom, LOOPS.get(kind, ForKind.SERIAL), binding, annotations,
                  lambda: body(p, node.body))  # fmt: skip
+
+
+def _strided(
+    p: TirParser, node: ast.For, name: ast.expr, bounds: tuple[n.PrimExpr, n.PrimExpr, int], kind: ForKind,
+    annotations: dict[str, Any],
+) -> Stmt:  # fmt: skip
+    """A loop over each `step`-th number: its variable counts them, and the name stands for the number."""
+    low, high, step = bounds
+    count = hooks.arithmetic().simplify(ops.floordiv(ops.add(ops.sub(high, low), step - 1), step))
+
+    def inside() -> Stmt:
+        assert isinstance(name, ast.Name)
+        p.scope.define(name.id, ops.add(low, ops.mul(p.scope.find(name.id), step)))
+        return body(p, node.body)
+
+    return _loop(p, node, name, n.Range(ops.const(0, count.dtype), count), kind, None, annotations, inside)
 
 
 def _grid(p: TirParser, node: ast.For, names: list[ast.expr], call: ast.Call) -> Stmt:
@@ -157,6 +176,9 @@ def _bind(p: TirParser, node: ast.stmt, target: ast.expr, source: ast.expr) -> I
         if rule is not None:
             return rule(p, source, target.id)
     found = p.value(source)
+    scalar = _scalar_of(p, target)
+    if scalar is not None:
+        return _kept(p, node, scalar, found)
     if call == "meta_var" or isinstance(found, str | tuple | list | n.Buffer):
         p.scope.define(target.id, found)
         return None
@@ -165,6 +187,8 @@ def _bind(p: TirParser, node: ast.stmt, target: ast.expr, source: ast.expr) -> I
             return None
         p.scope.define(target.id, type(found)(target.id, found.dtype, p.span(target)))
         return None
+    if target.id in p.written_again:
+        return _scalar(p, node, target, ops.as_expr(found).dtype, found)
     return let(p, node, target, target.id, ops.as_expr(found))
 
 
@@ -184,8 +208,18 @@ def _bind_all(p: TirParser, node: ast.stmt, target: ast.Tuple, source: ast.expr)
 
 
 def _annotated(p: TirParser, node: ast.AnnAssign) -> Item | list[Item]:
-    """x: T.float32 = value."""
-    kind = p.value(node.annotation)
+    """x: T.float32 = value, which newer versions write x: T.let[T.float32] = value, or x: T.let = value."""
+    told = node.annotation
+    if isinstance(told, ast.Subscript) and p.member(told.value) == (p.SPACE, "let"):
+        told = told.slice
+    if p.member(told) == (p.SPACE, "let") and node.value is not None and isinstance(node.target, ast.Name):
+        return let(p, node, node.target, node.target.id, p.expr(node.value))
+    kind = p.value(told)
+    name = node.target.id if isinstance(node.target, ast.Name) else None
+    if name in p.written_again and told is node.annotation and isinstance(kind, TypeName):
+        assert isinstance(node.target, ast.Name)
+        given = None if node.value is None else p.value(node.value)
+        return _scalar(p, node, node.target, kind.dtype, given)
     if node.value is None or not isinstance(node.target, ast.Name) or not isinstance(kind, TypeName):
         p.fail(node, "a let statement is `name: T.dtype = value`")
     given = p.expr(node.value)
@@ -195,6 +229,31 @@ def _annotated(p: TirParser, node: ast.AnnAssign) -> Item | list[Item]:
         message = f"{node.target.id} is T.{kind.dtype}, its value {given.dtype}"
         p.fail(node.value, message, "convert the value with T.Cast")
     return let(p, node, node.target, node.target.id, given)
+
+
+def _scalar(p: TirParser, node: ast.stmt, target: ast.Name, dtype: str, value: Any) -> list[Item]:
+    """x: T.int32 = value in a text of newer versions: memory of one element, which `x = value` writes again."""
+    buffer, span = n.decl_buffer((1,), dtype, target.id), p.span(node)
+    found: list[Item] = [
+        lambda rest: n.Allocate(buffer.data, dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, span)
+    ]
+    if value is not None:
+        found.append(_kept(p, node, buffer, value))
+    p.scalars.add(buffer)
+    p.scope.define(target.id, n.BufferLoad(buffer, (ops.const(0),)))
+    return found
+
+
+def _scalar_of(p: TirParser, target: ast.expr) -> n.Buffer | None:
+    known = p.scope.find(target.id, None) if isinstance(target, ast.Name) else None
+    return known.buffer if isinstance(known, n.BufferLoad) and known.buffer in p.scalars else None
+
+
+def _kept(p: TirParser, node: ast.stmt, buffer: n.Buffer, value: Any) -> Stmt:
+    given = ops.as_expr(value)
+    if isinstance(given, n.IntImm | n.FloatImm):
+        given = ops.cast(buffer.dtype, given)
+    return n.BufferStore(buffer, given, (ops.const(0),), None, p.span(node))
 
 
 def _store(p: TirParser, node: ast.stmt, target: ast.Subscript, given: n.PrimExpr) -> Stmt:
@@ -223,6 +282,10 @@ _AUGMENTED: dict[type[ast.operator], type[n.BinaryOp]] = {
 
 def _augmented(p: TirParser, node: ast.AugAssign) -> Stmt:
     kind = _AUGMENTED.get(type(node.op))
+    scalar = _scalar_of(p, node.target)
+    if scalar is not None and kind is not None:
+        old, new = p.scope.find(node.target.id), p.value(node.value)  # type: ignore[union-attr]
+        return _kept(p, node, scalar, divide(old, new) if kind is n.Div else binary(kind, old, new))
     if kind is None or not isinstance(node.target, ast.Subscript):
         p.fail(node, "only elements are updated, with += -= *= /= //= %=")
     old, new = p.value(node.target), p.value(node.value)
@@ -318,6 +381,10 @@ def _assertion(p: TirParser, call: ast.Call) -> Item:
 
 def _check(p: TirParser, node: ast.AST, test: ast.expr, message: ast.expr | None) -> Item:
     holds = p.condition(test)
+    if isinstance(message, ast.Tuple) and len(message.elts) == 2:  # of newer versions: the error's kind, and its parts
+        kind, parts = p.value(message.elts[0]), p.value(message.elts[1])
+        text = n.StringImm(f"{kind}: {''.join(map(str, parts))}")
+        return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
     text = n.StringImm("") if message is None else p.expr(message)
     return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
 
@@ -330,7 +397,13 @@ def _launch(p: TirParser, call: ast.Call) -> Item:
     return launch_thread(p, call, "")
 
 
+def _no_break(p: TirParser, call: ast.Call) -> Item:
+    p.fail(call, "a loop ends when its condition does: there is no break and no continue")
+
+
 _CALLS: dict[str, Callable[[TirParser, ast.Call], Item]] = {
+    "break_loop": _no_break,
+    "continue_loop": _no_break,
     "evaluate": _evaluate,
     "reads": _reads,
     "writes": _writes,

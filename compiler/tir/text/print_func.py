@@ -198,7 +198,9 @@ def _value(node: Any) -> str:
 
 
 def _target(target: Target) -> str:
-    return f"T.target({quote(str(target))})"
+    if target.host is None:
+        return f"T.target({quote(str(target))})"
+    return f"T.target({_value(target.export())})"  # TVM's readers take no host within a text
 
 
 register_function(PrimFunc, function_lines)

@@ -39,7 +39,7 @@ def test_the_place_is_shown():
         ("for i in T.grd(3):\n    pass", "cannot loop over T.grd(3)"),
         ("for i in [1, 2]:\n    pass", "accepted here: range, T.grid, T.serial"),
         ("for i, j in T.grid(3):\n    pass", "T.grid has 1 extents for 2 variables"),
-        ("for i in range(0, 8, 2):\n    pass", "a step other than 1"),
+        ("for i in range(8, 0, -2):\n    pass", "a positive constant as step"),
         ("for i in range(1.5):\n    pass", "the bounds of a loop are integers, not float32"),
         ("for i in T.thread_binding(3):\n    pass", "names a thread"),
         ("for i in range(3):\n    pass\nelse:\n    pass", "a loop has no else"),
