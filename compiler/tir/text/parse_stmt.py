@@ -383,8 +383,8 @@ def _check(p: TirParser, node: ast.AST, test: ast.expr, message: ast.expr | None
     holds = p.condition(test)
     if isinstance(message, ast.Tuple) and len(message.elts) == 2:  # of newer versions: the error's kind, and its parts
         kind, parts = p.value(message.elts[0]), p.value(message.elts[1])
-        text = n.StringImm(f"{kind}: {''.join(map(str, parts))}")
-        return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
+        told = n.StringImm(f"{kind}: {''.join(map(str, parts))}")
+        return lambda rest: n.AssertStmt(holds, told, rest, p.span(node))
     text = n.StringImm("") if message is None else p.expr(message)
     return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
 
