@@ -81,7 +81,7 @@ def _whole(run: ModelTimes) -> float:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSchedules:
     """The kernels that keep their tuned schedules, by key, and the last comparison of such a model.
     `last` is None where no comparison was needed after the first."""
 
@@ -92,7 +92,7 @@ class Kept:
 
 def kept_kernels(
     changed: Set[str], keys_of: Mapping[str, Collection[str]], compared: Callable[[frozenset[str]], InTurns]
-) -> Kept:
+) -> KeptSchedules:
     """Choose of the `changed` kernels, by key, those that keep their tuned schedules.
 
     `compared` sets the model with the tuned schedules of some of them against the untuned one. `keys_of` are the keys
@@ -104,18 +104,18 @@ def kept_kernels(
     slower = first.slower(clearly=first.is_faster)
     kept = everything - {key for name in slower for key in keys_of.get(name, ())}
     if first.is_faster or not kept:
-        return Kept(kept, first)
+        return KeptSchedules(kept, first)
     if kept == everything:
-        return Kept(frozenset(), first)
+        return KeptSchedules(frozenset(), first)
     last = compared(kept)
-    return Kept(kept if last.is_faster else frozenset(), first, last)
+    return KeptSchedules(kept if last.is_faster else frozenset(), first, last)
 
 
 @dataclass(frozen=True)
 class GuardedModel:
-    """What the comparison came to.
-    Seconds are of a run: `untuned_s` of the untuned model, `tuned_s` of the tuned one with all records, `kept_s` of
-    the one without those that were given back (None: it was not run)."""
+    """The comparison's result, in seconds of a run.
+    `untuned_s` is of the untuned model, `tuned_s` of the tuned one with all records. `kept_s` is of the one without
+    those that were given back (None: it was not run)."""
 
     untuned_s: float
     tuned_s: float

@@ -47,7 +47,7 @@ def llvm_text(
     shared: Set[str] = frozenset(),
 ) -> str:
     """LLVM IR of lowered functions by symbol, for one module.
-    `symbols` are those of the functions that are called, by their names in the IR; those that are not in `functions`
+    `symbols` are those of the functions that are called, by their names in the IR. Those that are not in `functions`
     are in a module that this one is linked with. `shared` are the symbols that such a module calls. Raises
     CodegenError where there is no code for a construct."""
     elsewhere = frozenset((symbols or {}).values()) - functions.keys()

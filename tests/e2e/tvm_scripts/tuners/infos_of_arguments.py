@@ -1,4 +1,4 @@
-"""What meta_schedule notes of a function's arguments."""
+"""Notes of meta_schedule about a function's arguments."""
 
 from tvm import meta_schedule as ms
 from tvm.script import tir as T

@@ -1,4 +1,4 @@
-"""What `tunefarm tune` gives back in the store when a tuned model is slower than the untuned one."""
+"""`tunefarm tune` gives back records in the store when a tuned model is slower than the untuned one."""
 
 from __future__ import annotations
 
