@@ -10,6 +10,7 @@ from compiler.codegen.llvm.gen import Gen, emits
 from compiler.codegen.llvm.index import index, narrow, widen
 from compiler.codegen.llvm.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.llvm.values import SIGNED, choose, compare, convert, float_op, intrinsic, splat, unary_float
+from compiler.codegen.llvm.whole_numbers import as_integer, narrowed, rounded
 from compiler.codegen.math.functions import math_call
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
@@ -281,4 +282,10 @@ def _select(g: Gen, expr: n.Select) -> str:
 def _cast(g: Gen, expr: n.Cast) -> str:
     if g.forms.is_index(expr):
         return narrow(g, index(g, expr), expr.dtype)
+    found = rounded(expr)
+    if found is not None:
+        return narrowed(g, found)
+    inner = rounded(expr.value) if isinstance(expr.value, n.Cast) and element_of(expr.dtype) == "int32" else None
+    if inner is not None:
+        return as_integer(g, inner)
     return convert(g, g.value(expr.value), expr.value.dtype, expr.dtype)

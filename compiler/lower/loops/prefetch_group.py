@@ -9,6 +9,8 @@
 A group comes from memory, and no time would be left for that in its first use. Spread over the second half of the
 steps of the group before, its lines are there in time, and not so early that others push them out again. The first
 half asks for lines that are there. The last group asks for what lies behind the buffer, and prefetches never fault.
+
+Where the parallel loop goes through `g * 7 + y`, and `W` is read at `g`, those seven iterations are the group.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _MOST_LINES = 3  # in a step, or
 _LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
 _FASTER = 2  # than if all steps shared what is to be fetched
+_SHARED = 4  # steps that ask for the same line; with more, a group is used so often that its first use costs little
 _L2 = 2  # locality, as LLVM counts it
 
 
@@ -90,18 +93,22 @@ class _Group:
         """The prefetches of a step: its share of what the next group reads, unless that is too much.
         The first half of the steps asks for places before those."""
         size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
-        share, line = -(-size // self.steps) * _FASTER, line_elements(read.buffer)
+        repeated, line = _repeated(read.start, self.parallel.loop_var), line_elements(read.buffer)
+        steps = self.steps * repeated
+        if repeated > 1 and size * _SHARED < steps * line:
+            return []
+        share = -(-size // steps) * _FASTER
         lines = -(-share // line)
         if lines > max(_MOST_LINES, read.factors[len(self.stepped) - 1] // line // _LEAST_USES):
             return []
-        following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, 1)})
-        before = self.steps * share * (_FASTER - 1) // _FASTER
-        first = ops.add(following, ops.sub(ops.mul(self._number(), share), before))
+        following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, repeated)})
+        before = steps * share * (_FASTER - 1) // _FASTER
+        first = ops.add(following, ops.sub(ops.mul(self._number(repeated), share), before))
         return [prefetch(read.buffer, ops.add(first, at * line), _L2) for at in range(lines)]
 
-    def _number(self) -> PrimExpr:
-        """Return the position of a step in its group."""
-        number: PrimExpr = ops.const(0)
+    def _number(self, repeated: int) -> PrimExpr:
+        """Return the position of a step in its group, of `repeated` parallel iterations."""
+        number: PrimExpr = ops.floormod(self.parallel.loop_var, repeated) if repeated > 1 else ops.const(0)
         for loop, count in zip(self.stepped, self.most, strict=False):
             number = ops.add(ops.mul(number, count), loop.loop_var)
         return number
@@ -111,3 +118,11 @@ def _most(loop: n.For) -> int:
     """Return a number that the variable of `loop` is always less than."""
     most = Analyzer().const_int_bound(ops.add(loop.min, loop.extent))[1]
     return _UNKNOWN if most is None else most
+
+
+def _repeated(place: PrimExpr, var: n.Var) -> int:
+    """Return how many values of `var` lead to the same place: n where it is only found as var // n, else 1."""
+    divided = [node for node in walk(place) if isinstance(node, n.FloorDiv) and node.a is var]
+    found = {ops.as_int(node.b) for node in divided}
+    whole = sum(node is var for node in walk(place)) == len(divided) and len(found) == 1
+    return (found.pop() or 1) if whole else 1

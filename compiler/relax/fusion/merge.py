@@ -28,7 +28,7 @@ from compiler.tir.nodes.specialize import RenewedDefinitions, Vars
 from compiler.tir.renew import renew_defs
 from compiler.tir.visit import free_vars, seq
 
-_IMMEDIATE = ("float32", "float64", "int32", "int64", "bool")
+_IMMEDIATE = ("float32", "float64", "int32", "int64", "int8", "uint8", "bool")
 Shapes = Mapping[object, Sequence[PrimExpr]]
 
 

@@ -165,14 +165,17 @@ _KERNEL_OF = {"NCW": "OIW", "NCHW": "OIHW", "NCDHW": "OIDHW"}
 
 def conv(
     inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, data_layout: str,
-    kernel_layout: str = "", out_dtype: str | None = None,
+    kernel_layout: str = "", out_dtype: str | None = None, out_layout: str = "",
 ) -> Tensor:  # fmt: skip
-    """Convolution of 1 to 3 dimensions in any layout of the letters N, C, D, H, W; kernels of O, I, D, H, W."""
+    """Convolution of 1 to 3 dimensions in any layout of the letters N, C, D, H, W; kernels of O, I, D, H, W.
+
+    The result lies as the data does, unless `out_layout` says otherwise.
+    """
     spatial = "".join(name for name in data_layout if name in "DHW")
     weights = kernel_layout or _KERNEL_OF.get(data_layout, f"{spatial}IO")
     name = f"conv{len(spatial)}d_{data_layout.lower()}"
     op = f"group_{name}" if groups != 1 and len(spatial) == 2 else name
-    return _conv(op, inp, filt, (data_layout, weights), (stride, padding, dilation), groups, out_dtype)
+    return _conv(op, inp, filt, (data_layout, weights), (stride, padding, dilation), groups, out_dtype, out_layout)
 
 
 def depthwise_conv2d_nchw(
@@ -225,9 +228,13 @@ Layouts = tuple[str, str]
 
 
 def _conv(
-    op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, groups: int, out_dtype: str | None
-) -> Tensor:
+    op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, groups: int, out_dtype: str | None,
+    out_layout: str = "",
+) -> Tensor:  # fmt: skip
     layout, kernel_layout = layouts
+    made = out_layout or layout
+    if sorted(made) != sorted(layout):
+        raise IRError(f"{op}: no result layout {made!r} for data {layout!r}" + here())
     size, kernel_size = _sizes(op, data, kernel, layouts)
     filters, kernel_channels = kernel_size["O"], kernel_size["I"]
     if groups < 1 or (ops.as_int(filters) or 0) % groups:
@@ -243,7 +250,7 @@ def _conv(
     shape = {"N": size["N"], "C": filters, **window.out}
 
     def value(*indices: Var) -> PrimExpr:
-        index = dict(zip(layout, indices))
+        index = dict(zip(made, indices))
         channel: PrimExpr = rc.var
         if groups > 1:
             channel = ops.add(ops.mul(ops.floordiv(index["C"], ops.floordiv(filters, groups)), kernel_channels), rc.var)
@@ -254,12 +261,10 @@ def _conv(
         result: PrimExpr = te_sum(x.astype(dtype) * w.astype(dtype), axis=[rc, *window.axes])
         return result
 
-    return _convolved(op, [shape[name] for name in layout], value, layout)
+    return _convolved(op, [shape[name] for name in made], value, made)
 
 
-def _depthwise(
-    op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, out_dtype: str | None
-) -> Tensor:
+def _depthwise(op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, out_dtype: str | None) -> Tensor:
     layout, kernel_layout = layouts
     size, kernel_size = _sizes(op, data, kernel, layouts)
     if _known_different(size["C"], kernel_size["O"]):
@@ -296,9 +301,7 @@ def _convolved(op: str, shape: Sequence[PrimExpr], value: Any, layout: str) -> T
     return result
 
 
-def _sizes(
-    op: str, data: Tensor, kernel: Tensor, layouts: Layouts
-) -> tuple[dict[str, PrimExpr], dict[str, PrimExpr]]:
+def _sizes(op: str, data: Tensor, kernel: Tensor, layouts: Layouts) -> tuple[dict[str, PrimExpr], dict[str, PrimExpr]]:
     """The sizes of the data's and the kernel's dimensions by letter."""
     layout, kernel_layout = layouts
     spatial = set(layout) - set("NC")
@@ -381,9 +384,7 @@ def paddings(padding: Any, spans: Sequence[PrimExpr]) -> tuple[list[PrimExpr], l
         if len(amounts) == 2 * count and all(isinstance(a, int) and a >= 0 for a in amounts):
             return [ops.as_expr(a) for a in amounts[:count]], [ops.as_expr(a) for a in amounts[count:]]
     known = ", ".join(_MANY[n] for n in sorted({1, count}))
-    raise IRError(
-        f"padding {padding!r} is not {known} or {_MANY[2 * count]} integers, 'VALID' or 'SAME'" + here()
-    )
+    raise IRError(f"padding {padding!r} is not {known} or {_MANY[2 * count]} integers, 'VALID' or 'SAME'" + here())
 
 
 def out_size(op: str, size: PrimExpr, window: PrimExpr, stride: int, padding: PrimExpr) -> PrimExpr:
@@ -391,7 +392,5 @@ def out_size(op: str, size: PrimExpr, window: PrimExpr, stride: int, padding: Pr
     room = ops.sub(ops.add(size, padding), window)
     known = ops.as_int(room)
     if known is not None and known < 0:
-        raise IRError(
-            f"{op}: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + here()
-        )
+        raise IRError(f"{op}: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + here())
     return ops.add(ops.floordiv(room, stride), 1)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
+from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
+from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
@@ -105,7 +107,7 @@ def operands_of(info: BlockInfo, roles: Roles) -> Operands | None:
 class Grouped:
     """A product for groups of neighbours: the roles of its axes, its operands, and the axis `k`.
     Groups lie along `k`, an axis of the reduction. A convolution of images with channels last is one, its filters
-    (R, S, C, K)."""
+    (R, S, C, K). So is one along whose rows groups lie, its results with channels last."""
 
     roles: Roles
     scalar: BlockAccess
@@ -125,7 +127,7 @@ def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
     if roles.vector_operand is None or roles.scalar_operand is None or len(info.inputs) != 2:
         return None
     vector, scalar = info.inputs[roles.vector_operand], info.inputs[roles.scalar_operand]
-    along = [a for a in info.reduced if scalar.innermost == {a.position} and panel_dim(scalar, a.position) is not None]
+    along = [a for a in info.reduced if a.position in scalar.innermost and _dims(scalar, a) == 1]
     rows = _rows(info, roles, scalar)
     wanted = {roles.v.position, *(a.position for a in info.reduced)}
     whole = vector.axes == wanted and all(len(axes) == 1 for axes in vector.axes_by_dim) and vector.straight
@@ -134,6 +136,11 @@ def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
         return None
     others = tuple(a for a in info.spatial if a is not roles.v and a is not rows)
     return Grouped(replace(roles, m=rows, others=others), scalar, vector, along[0])
+
+
+def _dims(access: BlockAccess, axis: BlockAxis) -> int:
+    """The number of dimensions whose index `axis` is part of."""
+    return sum(axis.position in axes for axes in access.axes_by_dim)
 
 
 def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> BlockAxis | None:
@@ -238,6 +245,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
         widened_copy(sch, block, work.scalar, unit.held, 2 * unit.lanes)
     parallel = around[: len(batch) + 1]
     sch.parallel(fuse_all(sch, parallel))
+    sch.annotate(k_outer, SOFTWARE_PREFETCH, NEXT_GROUP)
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, m_tile, v_tile]:
         sch.unroll(loop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from compiler.frontend.onnx.converters.conv import WindowMoves, conv_window, convolved
+from compiler.frontend.onnx.converters.conv import WindowMoves, channel_vector, conv_window, convolved
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
@@ -72,15 +72,27 @@ def summed(g: GraphBuilder, x: TensorValue, axes: list[int]) -> RelaxExpr:
 
 
 def conv_sums(
-    g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, xz: TensorValue | None, wz: TensorValue | None
+    g: GraphBuilder,
+    node: Node,
+    x: TensorValue,
+    w: TensorValue,
+    xz: TensorValue | None,
+    wz: TensorValue | None,
+    bias: TensorValue | None = None,
 ) -> RelaxExpr:
-    """int32 sums of a convolution of quantised images and filters."""
+    """int32 sums of a convolution of quantised images and filters, and of a bias along the filters."""
     w, wz = centred(g, w, wz, 0)
+    added = None if bias is None else channel_vector(g, bias, g.rank(x))
     if no_zero(xz) and no_zero(wz):
-        return convolved(g, node, g.expr(x), w, "int32")
-    if no_zero(wz) and xz is not None and xz.is_constant and xz.array is not None and xz.array.size == 1:
-        return _padded_sums(g, node, x, w, int(xz.array.reshape(-1)[0]))
-    return _corrected_sums(g, node, x, w, xz, wz)
+        total = convolved(g, node, g.expr(x), w, "int32")
+    elif no_zero(wz) and xz is not None and xz.is_constant and xz.array is not None and xz.array.size == 1:
+        total, zeros = _padded_sums(g, node, x, w, int(xz.array.reshape(-1)[0]))
+        if added is None:
+            return g.emit(op.subtract(total, zeros))
+        added = g.emit(op.subtract(added, zeros))  # of constants, a constant
+    else:
+        total = _corrected_sums(g, node, x, w, xz, wz)
+    return total if added is None else g.emit(op.add(total, added))
 
 
 def _corrected_sums(
@@ -115,8 +127,8 @@ def _corrected_sums(
     return total
 
 
-def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, zero: int) -> RelaxExpr:
-    """Subtract the contribution of a known zero point of images from the sums: one number for each filter."""
+def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, zero: int) -> tuple[RelaxExpr, RelaxExpr]:
+    """Return the sums, and what a known zero point of images is of them: one number for each filter."""
     rank = g.rank(x)
     window, image = conv_window(g, node, x, w), g.expr(x)
     if any(window.pads):  # what lies around an image is 0, which is the zero point
@@ -126,7 +138,7 @@ def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, ze
         window = WindowMoves(half, window.strides, window.dilations, [0] * (2 * half))
     total = convolved(g, node, image, w, "int32", window)
     weights = g.emit(op.reshape(summed(g, w, list(range(1, rank))), (1, -1, *[1] * (rank - 2))))
-    return g.emit(op.subtract(total, g.emit(op.multiply(weights, g.full(zero, "int32")))))
+    return total, g.emit(op.multiply(weights, g.full(zero, "int32")))
 
 
 def matmul_sums(

@@ -198,10 +198,8 @@ def qlinear_conv(g: GraphBuilder, node: Node) -> Result:
     """Move quantised filters over quantised images, and quantise the result."""
     x, sx, zx, w, sw, zw, sy, zy = (node.value(k) for k in range(8))
     bias = node.optional(8)
-    total = conv_sums(g, node, x, w, zx, zw)
+    total = conv_sums(g, node, x, w, zx, zw, bias)
     rank = g.rank(x)
-    if bias is not None:
-        total = g.emit(op.add(total, channel_vector(g, bias, rank)))
     by = g.expr(sw)
     if g.rank(sw) == 1:
         by = g.emit(op.reshape(by, ())) if g.sizes(sw) == [1] else channel_vector(g, sw, rank)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from compiler.frontend.onnx.converters.conv import channel_vector
 from compiler.frontend.onnx.converters.integers import conv_sums, int32, matmul_sums, no_zero
 from compiler.frontend.onnx.converters.matmul import turned
 from compiler.frontend.onnx.converters.quantize import requantized
@@ -101,9 +100,7 @@ def conv(g: GraphBuilder, node: Node) -> Result | None:
     bias = _bias(g, node.optional(2), factor, shape)
     if bias is False:
         return None
-    total = conv_sums(g, node, x.data, w.data, x.zero, w.zero)
-    if bias is not None:
-        total = g.emit(op.add(total, channel_vector(g, bias, rank)))
+    total = conv_sums(g, node, x.data, w.data, x.zero, w.zero, bias)
     return of_sums(g, total, g.expr(factor), 1)
 
 

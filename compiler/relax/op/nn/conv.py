@@ -131,8 +131,10 @@ def _conv(
 ) -> Tensor:  # fmt: skip
     layout, taps = plain(data_layout), plain(kernel_layout)
     source, kernel = stored_as(data, data_layout, layout), stored_as(weight, kernel_layout, taps)
-    made = topi.nn.conv(source, kernel, strides, padding, dilation, groups, layout, taps, out_dtype or None)
-    return stored_as(made, layout, out_layout)
+    made = plain(out_layout)
+    dtype = out_dtype or None
+    result = topi.nn.conv(source, kernel, strides, padding, dilation, groups, layout, taps, dtype, made)
+    return stored_as(result, made, out_layout)
 
 
 def _conv_transpose(

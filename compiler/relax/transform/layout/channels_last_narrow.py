@@ -21,6 +21,7 @@ from compiler.tir import ops
 
 _CONV = "relax.nn.conv2d"
 _LAYOUTS: Desired = {_CONV: ["NHWC", "HWIO"]}
+_ROWS: Desired = {_CONV: ["NCHW", "HWIO", "NHWC"]}  # groups lie along rows of the image
 _BYTES = ("int8", "uint8")
 
 
@@ -49,13 +50,18 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
                                                       lv2 = R.permute_dims(lv1, [0, 3, 1, 2])
 
     It changes nothing for targets where no instruction that adds up the products of neighbours is fast. Images of
-    so few channels that they fill no group get zeros beside them, as the first ones of a network do.
+    so few channels that they fill no group, as the first ones of a network, are read as they lie: groups are neighbours
+    in a row then, and rows of filters get zeros at their ends. Where that makes more groups than zeros for the missing
+    channels, images get those.
     """
     target = Target.current(allow_none=True)
     kinds = [kind for kind in _KINDS if target is not None and target.is_cpu and kind.used_by(target)]
 
     def asked(call: Call) -> Desired | None:
-        return None if _kind(call, kinds) is None else _LAYOUTS
+        kind = _kind(call, kinds)
+        if kind is None:
+            return None
+        return _ROWS if _by_rows(call, kind) and _filter_width(call) % kind.group == 0 else _LAYOUTS
 
     functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
     if not kinds or not any(isinstance(node, Call) and asked(node) for func in functions for node in walk(func.body)):
@@ -77,8 +83,23 @@ def _kind(call: Call, kinds: Sequence[_Kind]) -> _Kind | None:
     return None
 
 
+def _by_rows(call: Call, kind: _Kind) -> bool:
+    """Whether groups along the rows of filters are no more than those along channels, which fill none."""
+    channels, width = _channels(call.args[0]), _filter_width(call)
+    if int(call.attrs["groups"]) != 1 or int(call.attrs["dilation"][1]) != 1 or not channels % kind.group or not width:
+        return False
+    return channels * -(-width // kind.group) <= width * -(-channels // kind.group)
+
+
+def _filter_width(call: Call) -> int:
+    """The number of columns of a filter; 0 where it is not known."""
+    info = info_of(call.args[1])
+    assert isinstance(info, TensorStructInfo)
+    return 0 if info.dims is None else ops.as_int(info.dims[3]) or 0
+
+
 class _Fill(PyExprMutator):
-    """Gives images channels that make whole groups; their filters have zeros there."""
+    """Gives filters rows, or images channels, that make whole groups; filters have zeros there."""
 
     def __init__(self, mod: IRModule, kinds: Sequence[_Kind]) -> None:
         super().__init__(mod)
@@ -92,9 +113,26 @@ class _Fill(PyExprMutator):
         missing = -_channels(made.args[0]) % kind.group
         if not missing or not self._is_known(made.args[1]):
             return made
+        if _by_rows(made, kind):
+            columns = -_filter_width(made) % kind.group
+            return self._longer_rows(made, columns) if columns else made
         around = [0, 0, 0, missing, 0, 0, 0, 0]
         image, filters = (self.builder_.emit(pad(arg, around)) for arg in made.args)
         return Call(made.op, (image, filters), made.attrs, made.sinfo_args, made.span)
+
+    def _longer_rows(self, call: Call, missing: int) -> Call:
+        """Add columns of zeros to filters, and columns of anything to images: where these are padded, some more."""
+        image, filters = call.args
+        longer = self.builder_.emit(pad(filters, [0] * 7 + [missing]))
+        found = self.lookup_binding(image) if isinstance(image, Var) else image
+        if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.nn.pad":
+            *others, after = found.attrs["pad_width"]
+            if found.attrs["pad_mode"] == "constant":
+                wide = pad(found.args[0], [*others, after + missing], "constant", found.attrs["pad_value"])
+                return Call(call.op, (self.builder_.emit(wide), longer), call.attrs, call.sinfo_args, call.span)
+        *others, after = call.attrs["padding"]
+        attrs = {**call.attrs, "padding": (*others, after + missing)}
+        return Call(call.op, (image, longer), attrs, call.sinfo_args, call.span)
 
     def _is_known(self, filters: RelaxExpr) -> bool:
         """Whether filters are constants, or those in another type."""

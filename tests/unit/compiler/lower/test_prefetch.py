@@ -169,6 +169,37 @@ def test_groups_that_are_asked_for_change_no_result(seed):
     np.testing.assert_allclose(result.numpy(), a @ b, rtol=1e-4, atol=1e-4)
 
 
+def rows_apart(rows: int, columns: int, depth: int) -> PrimFunc:
+    """C += A · W, W in panels of 32 columns. Threads go through panels, and through the rows that share one."""
+    func = WorkloadSpec.parse(f"matmul:{rows},{columns},{depth}").prim_func().with_attr("layout_free_buffers", [1])
+    sch = Schedule(func, seed=0)
+    block = sch.get_block("T_matmul")
+    i, j, k = sch.get_loops(block)
+    groups, vectors, lane = sch.split(j, [None, 2, 16])
+    sch.reorder(groups, i, k, vectors, lane)
+    sch.parallel(sch.fuse(groups, i))
+    sch.unroll(vectors)
+    sch.vectorize(lane)
+    packed = sch.cache_read(block, sch.read_index(block, "B"), "global")
+    sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
+    sch.transform_layout(packed, ("write", 0), "lambda i, j: (j // 32, i, j % 32)")
+    sch.annotate(k, "software_prefetch", "group")
+    two = split_layout_rewrite(sch.func)
+    assert two is not None
+    return two[1]
+
+
+def test_iterations_that_share_a_group_ask_for_the_next_one_together():
+    found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(rows_apart(4, 256, 96)).script())
+    # a group is of 32 · 96 elements and is read in 4 iterations of 96 steps: 8 elements a step, and 16 in half of them
+    assert len(found) == 1
+    assert found[0].endswith("_1[(j_0_i_fused + 4) // 4 * 3072 + ((j_0_i_fused % 4 * 96 + k) * 16 - 3072)]")
+
+
+def test_many_iterations_that_share_a_group_ask_for_none():
+    assert "T.prefetch" not in lower_func(rows_apart(64, 256, 96)).script()
+
+
 def test_few_steps_ask_for_no_group():
     """A group that one tile of rows reads is read from memory all the time."""
     assert "T.prefetch" not in lower_func(packed_product(4, 256, 96, 1)).script()

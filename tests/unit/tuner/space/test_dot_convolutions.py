@@ -19,7 +19,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimFunc
-from compiler.topi.nn import conv2d_nhwc
+from compiler.topi.nn import conv, conv2d_nhwc
 from tests.kit.compiler.narrow_products import bits, numbers
 from tuner.space.generate import generate
 
@@ -95,3 +95,31 @@ def test_what_follows_is_computed_where_sums_are_in_registers() -> None:
     [sketch] = generate(func, ZEN4)
     made = apply_trace(func, Trace.from_json(sketch.trace_json([0] * len(sketch.decisions)))).func.script()
     assert 'alloc_buffer((1, 6, 6, 32), "int32", scope="local")' in made
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_lie_along_the_rows_of_an_image_of_three_channels(seed: int) -> None:
+    """Its results have channels last."""
+    rng = np.random.default_rng(seed)
+    x, w = placeholder((1, 3, 11, 15), "uint8", name="x"), placeholder((3, 8, 3, 32), "int8", name="w")
+    y = conv(x, w, (2, 2), (1, 1), 1, 1, "NCHW", "HWIO", "int32", "NHWC")
+    func = create_prim_func([x, w, compute(y.shape, lambda *i: ops.maximum(y(*i), 0), name="out")])
+    [sketch] = generate(func, ZEN4)
+    assert sketch.name == "dot_16x4_vnni"
+    point = sketch.random(rng)
+    assert point is not None
+    scheduled = lower_func(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, ZEN4.vector_bits)
+    image, taps = (
+        rng.integers(0, 256, (1, 3, 11, 15)).astype("uint8"),
+        rng.integers(-128, 128, (3, 8, 3, 32)).astype("int8"),
+    )
+    padded = np.pad(image.astype("int64"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    wanted = np.zeros((1, 6, 5, 32), "int64")
+    for r in range(3):
+        for s in range(8):
+            wanted += np.einsum(
+                "nchw,ck->nhwk", padded[:, :, r : r + 11 : 2, s : s + 9 : 2], taps[r, s].astype("int64")
+            )
+    out = np.zeros((1, 6, 5, 32), "int32")
+    run(scheduled, image, taps, out)
+    np.testing.assert_array_equal(out, np.maximum(wanted, 0))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from compiler.ir.module import IRModule
 from compiler.relax.interp import run
 from compiler.target.target import Target
 from tests.kit.compiler.pass_checks import as_module, becomes, same_values, stays
@@ -70,21 +71,74 @@ def test_other_targets_keep_graphs_as_they_are(target: Target) -> None:
     stays(PASS, quantised)
 
 
-@pytest.mark.parametrize(("channels", "groups"), [(3, 1), (4, 1), (6, 2), (8, 8)])
-def test_results_are_the_same_for_all_numbers_of_channels(channels: int, groups: int) -> None:
-    rng = np.random.default_rng(channels)
-    filters = relax.const(rng.integers(-128, 128, (8, channels // groups, 3, 3)).astype("int8"))
-    image = relax.Var("x", R.Tensor((1, channels, 7, 5), "uint8"))
+def around(
+    image: relax.Var, filters: relax.Constant, attrs: dict[str, object], before: tuple[int, ...] = ()
+) -> IRModule:
+    """A convolution of an image, which `before` pads, and relu."""
     builder = relax.BlockBuilder()
     with builder.function("main", [image]):
         with builder.dataflow():
-            sums = builder.emit(relax.op.nn.conv2d(image, filters, (2, 1), (1, 1), groups=groups, out_dtype="int32"))
+            padded = builder.emit(relax.op.nn.pad(image, before, "constant", 9)) if before else image
+            sums = builder.emit(relax.op.nn.conv2d(padded, filters, out_dtype="int32", **attrs))
             out = builder.emit_output(relax.op.nn.relu(sums))
         builder.emit_func_output(out)
-    module = builder.get()
+    return builder.get()
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "columns", "by_rows"),
+    [
+        (3, 1, 3, True),
+        (3, 1, 4, True),
+        (3, 1, 1, False),
+        (4, 1, 3, False),
+        (6, 2, 3, False),
+        (8, 8, 3, False),
+        (5, 1, 6, True),
+    ],
+)
+def test_results_are_the_same_for_all_numbers_of_channels(
+    channels: int, groups: int, columns: int, by_rows: bool
+) -> None:
+    """Of channels that fill no group, those of filters' rows are filled, unless they would be more."""
+    rng = np.random.default_rng(channels)
+    filters = relax.const(rng.integers(-128, 128, (8, channels // groups, 3, columns)).astype("int8"))
+    image = relax.Var("x", R.Tensor((1, channels, 7, 5), "uint8"))
+    module = around(image, filters, {"strides": (2, 1), "padding": (1, 1), "groups": groups})
     with VNNI:
         made = PASS(module)
-    assert 'data_layout="NHWC"' in made.script()
-    assert ("R.nn.pad(" in made.script()) == (groups == 1 and channels % 4 != 0)
+    text = made.script()
+    assert ('data_layout="NHWC"' in text) == (not by_rows)
+    assert ("R.nn.pad(" in text) == (groups == 1 and (columns % 4 != 0 if by_rows else channels % 4 != 0))
     x = rng.integers(0, 256, (1, channels, 7, 5)).astype("uint8")
     same_values(run(made, x), run(as_module(module), x), 0, 0)
+
+
+def test_an_image_that_is_padded_is_padded_once() -> None:
+    rng = np.random.default_rng(0)
+    filters = relax.const(rng.integers(-128, 128, (8, 3, 7, 7)).astype("int8"))
+    image = relax.Var("x", R.Tensor((1, 3, 12, 12), "uint8"))
+    module = around(image, filters, {"strides": (2, 2)}, (0, 0, 0, 0, 3, 3, 3, 3))
+    with VNNI:
+        made = PASS(module)
+    text = made.script()
+    assert text.count("R.nn.pad(") == 2  # the filters, too
+    assert "(1, 3, 18, 19)" in text
+    assert "R.permute_dims(x" not in text
+    x = rng.integers(0, 256, (1, 3, 12, 12)).astype("uint8")
+    same_values(run(made, x), run(as_module(module), x), 0, 0)
+
+
+def test_unknown_filters_are_not_filled() -> None:
+    @R.function
+    def graph(x: R.Tensor((1, 3, 6, 6), "uint8"), w: R.Tensor((4, 3, 3, 3), "int8")):
+        with R.dataflow():
+            lv = R.nn.conv2d(x, w, out_dtype="int32")
+            gv = R.nn.relu(lv)
+            R.output(gv)
+        return gv
+
+    with VNNI:
+        text = PASS(as_module(graph)).script()
+    assert 'data_layout="NHWC"' in text
+    assert "R.nn.pad(" not in text
