@@ -56,7 +56,8 @@ def rounded(expr: n.Cast) -> Rounded | None:
     least, most, inner = _whole(limited.b), _whole(below.b), below.a
     shift: int | None = 0
     if isinstance(inner, n.Add):
-        inner, shift = inner.a, _whole(inner.b)
+        shift = _whole(inner.b)
+        inner = inner.a
     if least is None or most is None or shift is None or not isinstance(inner, n.Call):
         return None
     signed, bits = code_of(dtype) == "int", bits_of(dtype)
