@@ -160,8 +160,10 @@ def _division(g: Gen, value: PrimExpr, low: int, high: int) -> _Division | None:
 
 @lru_cache(maxsize=1024)
 def quotient(divisor: float, low: int, high: int) -> Quotient | None:
-    """Return how to divide float32 numbers by `divisor` such that all quotients are rounded to the same integers from
-    `low` to `high` as by a division; None if that is not so."""
+    """Return how to divide float32 numbers by `divisor`; None if that is not as good as a division.
+
+    It is if all quotients are rounded to the same integers from `low` to `high`.
+    """
     if not 1e-30 < divisor < 1e30 or high <= low or high - low > _MOST:
         return None
     by = np.float32(divisor)

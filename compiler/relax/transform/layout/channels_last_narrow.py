@@ -50,8 +50,8 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
                                                       lv2 = R.permute_dims(lv1, [0, 3, 1, 2])
 
     It changes nothing for targets where no instruction that adds up the products of neighbours is fast. Images of
-    so few channels that they fill no group, as the first ones of a network, are read as they lie: groups are neighbours
-    in a row then, and rows of filters get zeros at their ends. Where that makes more groups than zeros for the missing
+    so few channels that they fill no group are read as they lie. Groups are neighbours in a row then, and rows of
+    filters get zeros at their ends. Where that makes more groups than zeros for the missing
     channels, images get those.
     """
     target = Target.current(allow_none=True)

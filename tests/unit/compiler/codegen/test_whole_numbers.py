@@ -22,7 +22,7 @@ SCALES = (0.03374939784407616, 0.021100357174873352, 0.5, 3.0, 117.3)
 
 
 def limited(x: PrimExpr, zero: int, dtype: str) -> PrimExpr:
-    """What quantisation makes of a number."""
+    """Quantise a number."""
     info = np.iinfo(dtype)
     moved = intrin.nearbyint(x) + float(zero)
     return ops.cast(dtype, ops.maximum(ops.minimum(moved, float(info.max)), float(info.min)))
@@ -100,7 +100,7 @@ def test_what_is_widened_at_once_is_not_narrowed() -> None:
 
 @pytest.mark.parametrize("divisor", [np.float32(d) for d in np.random.default_rng(1).uniform(1e-4, 2, 12)])
 def test_quotients_round_to_the_same_integers(divisor: np.float32) -> None:
-    """Of many numbers, each multiplied in exact arithmetic."""
+    """Multiply many numbers in exact arithmetic."""
     found = quotient(float(divisor), -124, 131)
     assert found is not None
     rng = np.random.default_rng(2)

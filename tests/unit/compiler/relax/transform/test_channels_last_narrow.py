@@ -100,7 +100,7 @@ def around(
 def test_results_are_the_same_for_all_numbers_of_channels(
     channels: int, groups: int, columns: int, by_rows: bool
 ) -> None:
-    """Of channels that fill no group, those of filters' rows are filled, unless they would be more."""
+    """Groups along filters' rows are filled where channels fill none, unless they would be more."""
     rng = np.random.default_rng(channels)
     filters = relax.const(rng.integers(-128, 128, (8, channels // groups, 3, columns)).astype("int8"))
     image = relax.Var("x", R.Tensor((1, channels, 7, 5), "uint8"))
