@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.artifact import PREPACK
-from compiler.codegen.llvm.types import lanes_of
 from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -22,7 +21,7 @@ from compiler.tir.visit import walk_stmts
 
 UNKNOWN_EXTENT = 16
 RARE = 1 / 8  # how often the other side of a condition is taken
-SMALL_SHARE = 1 / 16  # of the elements computed; below it, what LLVM could improve is not worth its time
+SMALL_SHARE = 1 / 16  # of the stores; below it, what LLVM could improve is not worth its time
 
 
 class Effort(enum.Enum):
@@ -58,20 +57,20 @@ def effort_for(func: n.PrimFunc) -> Effort:
     """Return FULL if much of the work is in innermost loops that LLVM can improve."""
     local = {s.buffer_var for s in walk_stmts(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
     work = _work(func.body, local, None)
-    return Effort.FULL if work.improvable > SMALL_SHARE * work.elements else Effort.LIGHT
+    return Effort.FULL if work.improvable > SMALL_SHARE * work.stores else Effort.LIGHT
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Elements stored, by estimate, and how many of them by code that LLVM could make faster."""
+    """Stores, of an element or a vector, by estimate, and how many of them are code that LLVM could make faster."""
 
-    elements: float = 0.0
+    stores: float = 0.0
     improvable: float = 0.0
     has_loop: bool = False
 
     def __add__(self, other: _Work) -> _Work:
         return _Work(
-            self.elements + other.elements, self.improvable + other.improvable, self.has_loop or other.has_loop
+            self.stores + other.stores, self.improvable + other.improvable, self.has_loop or other.has_loop
         )
 
 
@@ -79,8 +78,7 @@ def _work(stmt: Stmt, local: set[n.Var], loop: n.For | None) -> _Work:
     """The work of `stmt`; `loop` is the loop around it that stays a loop, when it may be an innermost one."""
     match stmt:
         case n.BufferStore():
-            lanes = lanes_of(stmt.value.dtype)
-            return _Work(lanes, lanes if loop is not None and _is_improvable(stmt, local, loop) else 0.0)
+            return _Work(1.0, 1.0 if loop is not None and _is_improvable(stmt, local, loop) else 0.0)
         case n.For() if stmt.kind is ForKind.UNROLLED:
             return _scaled(_work(stmt.body, local, loop), _extent(stmt), has_loop=False)
         case n.For():
@@ -99,7 +97,7 @@ def _work(stmt: Stmt, local: set[n.Var], loop: n.For | None) -> _Work:
 
 
 def _scaled(work: _Work, count: float, *, has_loop: bool) -> _Work:
-    return _Work(work.elements * count, work.improvable * count, has_loop or work.has_loop)
+    return _Work(work.stores * count, work.improvable * count, has_loop or work.has_loop)
 
 
 def _extent(loop: n.For) -> float:

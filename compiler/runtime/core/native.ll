@@ -33,9 +33,9 @@
 @timing = internal global i32 0, align 8         ; loops of tunefarm_time under way: no launch does alone then
 @tiles = internal global i32 0, align 8          ; this process may use them
 @pinned = internal global i32 0, align 8         ; there are this many
-@kept = internal global [4 x ptr] zeroinitializer, align 64
+@kept = internal global [16 x ptr] zeroinitializer, align 64
 @callback = internal global ptr null, align 8   ; what calls Python's functions
-@oldest = internal global i32 0, align 8         ; whose turn it is to go when a fifth is to be kept
+@oldest = internal global i32 0, align 8         ; whose turn it is to go when no place is free
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
@@ -619,8 +619,9 @@ no:
 }
 
 ; ---- temporaries ---------------------------------------------------------------------------------------
-; A kernel asks for the same temporaries at each call. Blocks of 64 KiB to 256 MiB are kept for the next call,
-; so that its pages need not be faulted in again. The 64 bytes before a block hold its capacity.
+; A kernel asks for the same temporaries at each call, and the kernels of a model for some of different sizes. 16 blocks
+; of 64 KiB and more are kept for the next call, so that their pages need not be faulted in again. Of them at most 4 are
+; larger than 16 MiB, and none than 256 MiB. The 64 bytes before a block hold its capacity.
 
 define ptr @tunefarm_alloc(i64 %bytes) {
 entry:
@@ -632,7 +633,7 @@ start:
   br label %look
 look:
   %i = phi i32 [ 0, %start ], [ %i.next, %next ]
-  %slot = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %i
+  %slot = getelementptr [16 x ptr], ptr @kept, i32 0, i32 %i
   %seen = load atomic ptr, ptr %slot monotonic, align 8
   %empty = icmp eq ptr %seen, null
   br i1 %empty, label %next, label %take
@@ -658,7 +659,7 @@ displaced:
   br label %next
 next:
   %i.next = add i32 %i, 1
-  %again = icmp ult i32 %i.next, 4
+  %again = icmp ult i32 %i.next, 16
   br i1 %again, label %look, label %fresh
 fresh:
   %total = add i64 %size, 64
@@ -700,21 +701,26 @@ measure:
   %capacity = load i64, ptr %header, align 8
   %offset = sub i64 %capacity, 65536
   %keepable = icmp ule i64 %offset, 268369920
-  br i1 %keepable, label %look, label %release
+  br i1 %keepable, label %choose, label %release
+choose:
+  %is.large = icmp ugt i64 %capacity, 16777216
+  %places = select i1 %is.large, i32 4, i32 16
+  br label %look
 look:
-  %i = phi i32 [ 0, %measure ], [ %i.next, %next ]
-  %slot = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %i
+  %i = phi i32 [ 0, %choose ], [ %i.next, %next ]
+  %slot = getelementptr [16 x ptr], ptr @kept, i32 0, i32 %i
   %swap = cmpxchg ptr %slot, ptr null, ptr %block release monotonic, align 8
   %kept = extractvalue { ptr, i1 } %swap, 1
   br i1 %kept, label %out, label %next
 next:
   %i.next = add i32 %i, 1
-  %again = icmp ult i32 %i.next, 4
+  %again = icmp ult i32 %i.next, %places
   br i1 %again, label %look, label %displace
 displace:                                        ; sizes no kernel asks for any more must not fill it for good
   %turn = atomicrmw add ptr @oldest, i32 1 monotonic, align 8
-  %place = and i32 %turn, 3
-  %place.p = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %place
+  %last = sub i32 %places, 1
+  %place = and i32 %turn, %last
+  %place.p = getelementptr [16 x ptr], ptr @kept, i32 0, i32 %place
   %gone = atomicrmw xchg ptr %place.p, ptr %block acq_rel, align 8
   %taken = icmp eq ptr %gone, null
   br i1 %taken, label %out, label %drop

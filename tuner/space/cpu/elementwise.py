@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir import nodes as n
-from tuner.space.analysis import BlockInfo, blocks_of, consumers
+from compiler.tir.ops import as_int
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers
 from tuner.space.loops import fuse_all
 
 _FEW_LANES = 4  # fewer are no vector
+_LEAST_IMAGES = 16  # that threads share
 _SMALL = 4096  # elements below which threads cost more than they save
 
 
@@ -42,14 +45,36 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
         elements *= axis.extent
     last = info.axes[-1]
     inner_is_contiguous = last.position in info.output.innermost
-    if inner_is_contiguous and last.extent >= lanes > 1 and not reads_by_data(sch, block):
-        outer, inner = sch.split(loops[-1], [None, even_lanes(last.extent, lanes)])
+    extent, width = last.extent, even_lanes(last.extent, lanes)
+    if extent % lanes and _images_are_rows(info):
+        extent, width = extent * info.axes[-2].extent, lanes
+        loops = [*loops[:-2], sch.fuse(loops[-2], loops[-1])]
+    if inner_is_contiguous and extent >= lanes > 1 and not reads_by_data(sch, block):
+        outer, inner = sch.split(loops[-1], [None, width])
         sch.vectorize(inner)
         loops = [*loops[:-1], outer]
     if elements >= _SMALL and len(loops) >= 1:
         keep = 1 if len(loops) > 1 else 0  # leave the row loop whole: its address arithmetic stays simple
         fused = fuse_all(sch, loops[: len(loops) - keep])
         sch.parallel(fused)
+
+
+def _images_are_rows(info: BlockInfo) -> bool:
+    """Whether rows of an image follow each other in memory, in all that a block reads along them and in what it writes.
+    Then an image is one row, whose vectors are full. There are enough images for threads to share."""
+    if info.conditional or len(info.axes) < 3 or math.prod(a.extent for a in info.axes[:-2]) < _LEAST_IMAGES:
+        return False
+    *_, down, along = info.axes
+
+    def is_whole(access: BlockAccess) -> bool:
+        if not {down.position, along.position} & access.axes:
+            return True
+        dims, sizes = access.axes_by_dim, [as_int(size) for size in access.buffer.shape[-2:]]
+        ends = len(dims) >= 2 and dims[-2:] == (frozenset({down.position}), frozenset({along.position}))
+        elsewhere = frozenset().union(*dims[:-2]) & {down.position, along.position}
+        return access.straight and ends and not elsewhere and sizes == [down.extent, along.extent]
+
+    return all(is_whole(access) for access in (info.output, *info.inputs))
 
 
 def even_lanes(extent: int, lanes: int) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 import tunefarm as tvm
 from compiler.codegen.llvm import llvm as backend
-from compiler.codegen.llvm.effort import Effort, by_effort
+from compiler.codegen.llvm.effort import Effort, by_effort, effort_for
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.runtime.load import load_artifact
@@ -56,6 +56,24 @@ def test_the_full_pipeline_runs_for_those_that_gain_by_it_only(monkeypatch: pyte
         out = tvm.nd.array(np.zeros(64, "float32"))
         made[name](tvm.nd.array(given), out)
         np.testing.assert_array_equal(out.numpy(), wanted)
+
+
+@tvm.script.ir_module
+class RowsThenVectors:
+    """A tenth of the stores is of single elements, and a hundredth of the elements."""
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((2320,), "float32")) -> None:
+        T.func_attr({"global_symbol": "main", "tir.noalias": True})
+        for i in range(16):
+            B[i] = A[i] + T.float32(1)
+        for i in range(144):
+            for v in T.vectorized(16):
+                B[16 + i * 16 + v] = A[v] * T.float32(3)
+
+
+def test_an_element_takes_as_long_as_a_vector() -> None:
+    assert effort_for(lower_func(RowsThenVectors["main"], 512)) is Effort.FULL
 
 
 def test_parts_call_each_other() -> None:

@@ -1,4 +1,4 @@
-"""What texts of TVM 0.27 say otherwise than those before: lets, scalars, views, steps, memory, assertions."""
+"""Texts of TVM 0.27 that say otherwise than those before: lets, scalars, views, steps, memory, assertions."""
 
 from __future__ import annotations
 
