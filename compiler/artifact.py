@@ -1,4 +1,6 @@
-"""Artifacts: compiled code as data. A manifest of entry points, and named blobs (object, text, constants).
+"""Artifacts: compiled code as data.
+
+A manifest of entry points, and named blobs (object, text, constants).
 
 Bytes layout, little endian: 8 bytes magic, u32 format version, u32 manifest length, 32 bytes sha256 of the
 manifest, the manifest (JSON), then every blob in the manifest's order. Reading trusts nothing: sizes are
@@ -254,7 +256,8 @@ class Artifact:
         return max((entry.constants for entry in self.entries), default=0)
 
     def runtime_only(self) -> Artifact:
-        """The same artifact without text blobs: what a device box needs. Its digest is the same."""
+        """The same artifact without text blobs, which is what a device box needs.
+        Its digest is the same."""
         kept = {name: blob for name, blob in self.blobs.items() if name not in TEXT_BLOBS}
         return Artifact(self.target, self.cpu_features, self.entries, kept, self.meta)
 
@@ -297,8 +300,8 @@ class Artifact:
 
 
 def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
-    """The fields as JSON holds them. A CPU's entry has no launches, and reads as it did before there were any,
-    and so do a kernel without tensor maps and an array that is compact."""
+    """The fields as JSON holds them.
+    Parts that an older entry did not have are left out when empty, so older readers still read it."""
     fields = asdict(entry)
     for launch in fields["launches"]:
         if not launch["tensor_maps"]:

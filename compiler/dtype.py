@@ -83,8 +83,8 @@ _EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
 def holds_all_of(dtype: str, other: str) -> bool:
-    """Return whether every number of dtype `other` is one of `dtype`.
-    A cast there and back then changes nothing."""
+    """Return whether every number of dtype `other` is also one of `dtype`.
+    Casting such a number to `dtype` and back changes nothing."""
     wide, narrow = parse_dtype(element_of(dtype)), parse_dtype(element_of(other))
     if narrow.is_int:
         value_bits = narrow.bits - narrow.is_signed

@@ -38,7 +38,8 @@ class Extent:
 
 
 def can_be_name(text: str) -> bool:
-    """Whether a size can be called so: ASCII letters, digits and "_", and no word of Python or function of extents."""
+    """Whether a size may have this name.
+    It has ASCII letters, digits and "_", and is no word of Python or function of extents."""
     is_word = text.isascii() and text.isidentifier() and len(text) <= MAX_NAME
     return is_word and not keyword.iskeyword(text) and text not in FUNCTIONS
 

@@ -1,4 +1,7 @@
-"""Answers of other packages for the compiler, by name, so that naming it imports nothing.
+"""Answers of other packages for the compiler, by name, so that naming one imports nothing.
+
+`tunefarm.relax` names the tuner's answers about schedules when it is imported. Programs that only run a built model
+import it too.
 
 `tunefarm.relax` names the tuner's answers about schedules when it is imported, which programs that only run a built
 model do, too.

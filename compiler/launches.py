@@ -23,10 +23,10 @@ TENSOR_MAP_DTYPES = ("float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A matrix that tensor memory copies read; a kernel is told of it in place of its address.
+    """A matrix that tensor memory copies read. A kernel gets its description in place of its address.
 
     It has `shape` elements, in tiles of `box` elements. Each row of a tile becomes 128 swizzled bytes in shared memory.
-    `parameter` is its position among what the kernel is passed.
+    `parameter` is its position among the kernel's arguments.
     """
 
     parameter: int

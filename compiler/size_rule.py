@@ -1,7 +1,7 @@
 """Rules that pick one of several kernels by the sizes of a call, as plain data.
 
-A rule has a table of sizes that were measured, and a tree of tests for all others. A test compares an expression over
-the sizes (see `compiler.extents`), such as "M" or "M % 16", with a number. A pick is a kernel's place in a list.
+A rule has a table of measured sizes, and a tree of tests for all others. A test compares an expression over the sizes
+(see `compiler.extents`), such as "M" or "M % 16", with a number. A pick is a kernel's place in a list.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Tree = SizeTest | int
 @dataclass(frozen=True)
 class SizeRule:
     """`known` has the pick of each measured size, `tree` that of all others.
-    Raises ArtifactError for a rule that names other variables than its symbols, has sizes of another length, or is
-    too large."""
+    Raises ArtifactError for a rule that names other variables than its symbols, has sizes of another length, or is too
+    large."""
 
     symbols: tuple[str, ...]
     known: Mapping[Size, int]
@@ -83,7 +83,7 @@ class SizeRule:
 
 
 def walk(tree: Tree, sizes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-    """The pick for these sizes, and what was found true on the way, as text."""
+    """The pick for these sizes, and the tests that held on the way, as text."""
     path = []
     while isinstance(tree, SizeTest):
         is_low = parse_extent(tree.value).value(sizes) <= tree.limit

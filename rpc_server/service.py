@@ -219,8 +219,8 @@ def _stop_on_signals(stop: Stop) -> Iterator[None]:
 
 
 def _watch_lifeline(fd: int, parent: int, stop: Stop) -> None:
-    """Stop when the other end of a pipe closes, or the process `parent` ends, however that died. A process that it
-    forked has the pipe, too, and may outlive it. Does nothing for a negative `fd`."""
+    """Stop when the other end of a pipe closes, or the process `parent` ends, however that died.
+    A process that it forked has the pipe, too, and may outlive it. Does nothing for a negative `fd`."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):

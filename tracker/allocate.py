@@ -394,8 +394,9 @@ class Allocator:
 
 
 def _insert(queue: OrderedDict[str, Waiting], waiting: Waiting) -> None:
-    """Put a request in by its order. A new one goes last; one whose grant fell through comes back among the
-    first, and only then is the walk from the end paid."""
+    """Put a request in by its order.
+    A new one goes last; one whose grant fell through comes back among the first, and only then is the walk from the end
+    paid."""
     queue[waiting.request] = waiting
     behind = []
     for other in reversed(queue.values()):

@@ -151,8 +151,8 @@ class Channel:
             self._waker.wake()
 
     def _take_turn(self, *, wait: bool = True, nudge: bool = True) -> bool:
-        """Say what is to be said, take in what has come, and `nudge` who waits for that. False when it is another's
-        turn, for which this may `wait`, or the line is closed."""
+        """Say what is to be said, take in what has come, and `nudge` who waits for that.
+        False when it is another's turn, for which this may `wait`, or the line is closed."""
         if not self._turn_lock.acquire(wait):
             return False
         try:
@@ -261,7 +261,8 @@ class Channel:
 
 
 def _watch(sock: zmq.Socket[bytes], own: Waker) -> select.epoll:
-    """Wakes for messages and for `own`. Of several watches that are waited on, a message wakes the one made first."""
+    """Wakes for messages and for `own`.
+    Of several watches that are waited on, a message wakes the one made first."""
     watch = select.epoll()
     watch.register(int(sock.getsockopt(zmq.FD)), select.EPOLLIN | select.EPOLLEXCLUSIVE)
     watch.register(own.fd, select.EPOLLIN)

@@ -1,4 +1,7 @@
-"""The parts of a farm: boxes, devices, leases, requests and timers, as data. Nothing here decides anything."""
+"""The parts of a farm: boxes, devices, leases, requests and timers, as data.
+
+Nothing here decides anything.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ def _held_by_user(farm: Farm, user: str) -> int:
 
 
 def _used(farm: Farm, user: str, now: float) -> float:
-    """Device seconds of a user since devices became scarce. Who comes later begins with the least that another has."""
+    """Device seconds of a user since devices became scarce.
+    Who comes later begins with the least that another has."""
     if now - farm.accounted_at >= 1.0:
         elapsed = min(now - farm.accounted_at, _LONGEST_S)
         farm.accounted_at = now

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from compiler.ir.transform.config import register_option
 
-_WITHOUT_EFFECT = """
+_TEXT = """
 relay.FuseOps.link_params relay.FuseOps.max_depth relay.backend.tir_converter relay.backend.use_auto_scheduler
 relay.backend.use_meta_schedule relay.backend.use_meta_schedule_dispatch relay.fallback_device_type
 relay.remove_standalone_reshapes.enable relax.fallback_device_type te.keep_schedule_record tir.HoistExpression
@@ -16,10 +16,12 @@ tir.Simplify tir.debug_keep_trivial_loop tir.detect_global_barrier tir.disable_c
 tir.enable_debug tir.enable_equiv_terms_in_cse_tir tir.is_entry_func tir.merge_static_smem tir.noalias tir.ptx_ldg32
 tir.use_async_copy
 """
+IGNORED = tuple(_TEXT.split())
+"""Their names."""
 
 
 def _register() -> None:
-    for name in _WITHOUT_EFFECT.split():
+    for name in IGNORED:
         register_option(name, "anything", "it has no effect; accepted for programs of Apache TVM", lambda value: value)
 
 

@@ -98,7 +98,8 @@ def _from_toml(path: Path) -> dict[str, Any]:
 
 
 def _parse(name: str, value: Any, source: str) -> Any:
-    """A setting's value from text or TOML. A string is never taken from another type, nor a bool from a number."""
+    """A setting's value from text or TOML.
+    A string is never taken from another type, nor a bool from a number."""
     if get_type_hints(Settings)[name] is bool:
         known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         found = value if isinstance(value, bool) else known.get(value.lower()) if isinstance(value, str) else None

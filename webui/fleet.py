@@ -45,8 +45,9 @@ class DeviceSource(Protocol):
 
 @dataclass(frozen=True)
 class FleetDevice:
-    """A device on a page. `state` is the tracker's, or "recorded" without one. `seen_at`: its last sign of life.
-    `info`: all that the tracker says of it."""
+    """A device on a page.
+    `state` is the tracker's, or "recorded" without one. `seen_at`: its last sign of life. `info`: all that the tracker
+    says of it."""
 
     name: str
     key: str

@@ -1,6 +1,8 @@
-"""Starting tuning runs and profiles that were asked for over the API. A run is a `tunefarm tune --resume` of its own
-process, which outlives the web app and is told to stop through the store. `LeftRuns` finds those whose process
-died meanwhile. A profile is a `tunefarm models profile` of its own process."""
+"""Starting tuning runs and profiles that were asked for over the API.
+
+A run is a `tunefarm tune --resume` of its own process, which outlives the web app and is told to stop through the
+store. `LeftRuns` finds those whose process died meanwhile. A profile is a `tunefarm models profile` of its own process.
+"""
 
 from __future__ import annotations
 

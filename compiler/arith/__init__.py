@@ -1,4 +1,7 @@
-"""Arithmetic of TensorIR expressions. Loading the package gives texts the arithmetic that reading them needs."""
+"""Arithmetic of TensorIR expressions.
+
+Importing the package gives the text reader its arithmetic.
+"""
 
 from compiler.arith import access
 

@@ -1,4 +1,7 @@
-"""The regions that a block reads and writes, found from its body: loops inside it are covered whole."""
+"""The regions that a block reads and writes, found from its body.
+
+Loops inside the block are covered whole.
+"""
 
 from __future__ import annotations
 

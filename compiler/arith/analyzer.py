@@ -186,7 +186,7 @@ def _reads(expr: PrimExpr, var: n.Var) -> bool:
 
 
 def _tighten(bindings: Bindings, x: Lin) -> None:
-    """Take x < 0 into the bounds of the variable, where it is about one."""
+    """Narrow a variable's bounds by x < 0, where that is a condition on one variable."""
     if len(x.terms) != 1:
         return
     ((atom, c),) = x.terms.items()

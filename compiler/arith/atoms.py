@@ -48,7 +48,7 @@ class Atoms:
         return lin
 
     def operand(self, lin: Lin) -> Lin:
-        """Return the one object for the value of `lin`, so that operands compare by identity."""
+        """Return the one atom for the value of `lin`, so that operands compare by identity."""
         return self._operands.setdefault(lin.key(), lin)
 
     def variable(self, var: n.Var, lo: float, hi: float, keep: bool = False) -> Lin:

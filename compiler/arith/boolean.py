@@ -238,7 +238,7 @@ class _Kept:
         return list(self._parts.values())
 
     def add(self, part: PrimExpr) -> bool:
-        """Take in one more part; True when that decides the whole (false for and, true for or)."""
+        """Take in one more part. Returns True if that decides the whole: false for and, true for or."""
         if isinstance(part, n.IntImm):
             return bool(part.value) != self._and
         if isinstance(part, _ORDERINGS) and part.a.dtype in _INDEX:

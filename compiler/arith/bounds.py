@@ -1,7 +1,7 @@
 """Ranges of integers, and what sums, products, quotients and choices of them can be.
 
-A range is its least and its greatest value. An end that is not known is an infinity, so comparisons need no case of
-their own; all other ends are ints. The interpreter follows ranges by itself: it judges what is made with these.
+A range is its least and its greatest value. Ends are ints; one that is not known is an infinity, so comparisons need no
+special case. The interpreter computes ranges by these rules too.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class IndexMap(Node):
 
     @staticmethod
     def from_func(mapping: Callable[..., Any], ndim: int | None = None, index_dtype: str = "int32") -> IndexMap:
-        """The map of a function such as `lambda i, j: [i // 4, j, i % 4]`. `ndim`: how many indices a `*args`
-        stands for. Raises IRError where that is not told."""
+        """The map of a function such as `lambda i, j: [i // 4, j, i % 4]`.
+        `ndim` is how many indices a `*args` stands for. Raises IRError where that is not given."""
         names: list[str] = []
         for param in inspect.signature(mapping).parameters.values():
             if param.kind is not param.VAR_POSITIONAL:
@@ -81,8 +81,8 @@ class IndexMap(Node):
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """Return the inverse map for a buffer of constant `shape`.
-        Raises IRError where two elements share a place, where a place has no element, or where the map does more
-        than split, join and reorder indices."""
+        Raises IRError if two elements share a place, if a place has no element, or if the map does more than split,
+        join and reorder indices."""
         back, beyond = self.non_surjective_inverse(shape)
         if not ops.is_const(beyond, 0):
             raise IRError(f"{self} has no inverse: places where {beyond} have no element")
@@ -90,8 +90,8 @@ class IndexMap(Node):
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
         """Return the inverse map for a buffer of constant `shape`, and the condition of its padding.
-        The condition, in the buffer's indices, is true for a place that holds no element. Raises IRError where two
-        elements meet, or where this is more than splitting, joining and reordering of indices."""
+        The condition, in the buffer's indices, is true for a place that holds no element. Raises IRError if two
+        elements share a place, or if the map does more than split, join and reorder indices."""
         sizes = [ops.as_int(s) for s in shape]
         if len(sizes) != len(self.initial_indices) or any(s is None or s < 1 for s in sizes):
             raise IRError(f"{self}: inverse needs {len(self.initial_indices)} positive constant sizes")
@@ -122,8 +122,8 @@ class IndexMap(Node):
         self, place: n.Var, final: PrimExpr, extents: dict[n.Var, int],
         digits: dict[n.Var, list[tuple[int, int, PrimExpr]]],
     ) -> list[PrimExpr]:  # fmt: skip
-        """Note which digit (divisor, size) of which index each part of the sum `final` holds, and where. Returns when
-        `place` lies in a gap between the parts."""
+        """Note which digit (divisor, size) of which index each part of the sum `final` holds, and where.
+        Returns when `place` lies in a gap between the parts."""
         parts = sorted((self._digit(term, extents) for term in _terms(final)), key=lambda part: part[0])
         first = parts[0][0] if parts else 1
         gaps: list[PrimExpr] = [ops.not_equal(ops.floormod(place, first), 0)] if first > 1 else []

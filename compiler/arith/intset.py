@@ -34,7 +34,7 @@ def relax(t: Normal, x: Lin, domains: Domains) -> Interval | None:
 
 
 def _rounds(domains: Domains) -> list[Domains]:
-    """The domains in the order to relax them: those that mention others before those others."""
+    """The domains in the order to relax them: each before those that it mentions."""
     left = dict(domains)
     rounds: list[Domains] = []
     while left:

@@ -1,7 +1,6 @@
-"""Integer terms into which the normal form does not look: loads, calls, casts, selections. Their children are
-simplified, and their bounds are noted where they can be told.
+"""Integer terms into which the normal form does not look: loads, calls, casts, selections.
 
-Their children are simplified, and what can be said of their bounds is.
+Their children are simplified, and their bounds are noted where they can be told.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MAX_SHIFT = 62
 
 
 def lin(normal: Normal, expr: PrimExpr) -> Lin:
-    """The normal form of an expression of one of `TYPES`, or of a division nothing is known of."""
+    """The normal form of an expression of one of `TYPES`, or of a division about which nothing is known."""
     if isinstance(expr, n.Call):
         shifted = _shift(normal, expr)
         if shifted is not None:

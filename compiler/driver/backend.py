@@ -24,7 +24,7 @@ KEPT_BY_BUILDS = ("tir", "ll")
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The input of code generation: a module of lowered functions, and a target with nothing left open.
+    """The input of code generation: a module of lowered functions, and a completely resolved target.
 
     `entries` are in the order of the functions; `symbols` gives each a name that linkers take. `meta` goes into the
     artifact.
@@ -39,23 +39,29 @@ class Lowered:
 
 class Backend(ABC):
     """The compiler's side of a target kind.
-    What loads and runs its artifacts is a `DeviceBackend` of the runtime."""
+    A `DeviceBackend` of the runtime loads and runs its artifacts."""
 
     def complete(self, target: Target) -> Target:
-        """Return `target` with nothing left open. Raises CodegenError for one that no code can be made for."""
+        """Return `target` completely resolved. Raises CodegenError if no code can be made for it."""
         return target
 
     def checked(self, target: Target) -> Target:
         """Return `target`.
-        Raises TargetError for a name in it that the code generator does not know, as a CPU's."""
+        Raises TargetError for a name in it, such as a CPU's, that the code generator does not know."""
         return target
 
     def vector_bits(self, target: Target) -> int:
-        """Return the width of the vectors that loops become: this machine's, unless the target is a CPU."""
+        """Return the width of the vectors that loops become.
+
+        It is the target's, or this machine's if the target is no CPU.
+        """
         return target.vector_bits if target.is_cpu else Target.host().vector_bits
 
     def prepare(self, module: IRModule) -> IRModule:
-        """Return `module` as it is to be lowered: with entries of their own for operands packed ahead of time."""
+        """Return `module` as it is to be lowered.
+
+        Operands that are packed ahead of time get entries of their own.
+        """
         return with_prepacked(module)
 
     def default_schedule(self, func: n.PrimFunc) -> n.PrimFunc:
@@ -72,7 +78,7 @@ class Backend(ABC):
 
 
 class _NoBackend(Backend):
-    """Stands for a target kind that no code can be made for. Functions for it can be lowered."""
+    """Stands for a target kind without code generation. Functions for it can be lowered."""
 
     def complete(self, target: Target) -> Target:
         raise CodegenError(f"there is no code generator for target {target.kind!r}", hint='build for target="llvm"')
@@ -94,5 +100,6 @@ _NONE = _NoBackend()
 
 
 def backend_of(target: Target) -> Backend:
-    """Return the backend of the target's kind; one that generates no code where there is none."""
+    """Return the backend of the target's kind.
+    A kind without one gets a backend that generates no code."""
     return BACKENDS.find(target.kind) or _NONE

@@ -220,7 +220,8 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
 
 
 def _symbols(module: IRModule, prefix: str) -> dict[GlobalVar, str]:
-    """A linker symbol for each function. Raises InputError when there is none, one is no PrimFunc, or two collide."""
+    """A linker symbol for each function.
+    Raises InputError when there is none, one is no PrimFunc, or two collide."""
     if not len(module):
         raise InputError("the module has no functions")
     symbols: dict[GlobalVar, str] = {}
@@ -237,8 +238,10 @@ def _symbols(module: IRModule, prefix: str) -> dict[GlobalVar, str]:
 
 
 def _entries(module: IRModule, lowered: IRModule, symbols: Mapping[GlobalVar, str]) -> tuple[EntryPoint, ...]:
-    """Return what can be called: the lowered functions, with the arguments they had before (passes may add or drop
-    some)."""
+    """Return what can be called: the lowered functions, with their original arguments.
+
+    Passes may add or drop arguments.
+    """
     before = n.prim_funcs(module)
     return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in n.prim_funcs(lowered).items())
 

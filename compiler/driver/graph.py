@@ -53,11 +53,11 @@ def build_graph(
 ) -> VMExecutable:
     """Compile a graph module to an executable, to be run by a `VirtualMachine`.
 
-    `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline`
-    are passes, or names of pipelines; None runs none, for what is lowered already. `target` defaults to the current
-    target, else this machine. With the `exec_mode` "compiled" functions are machine code that calls kernels directly,
-    where they can be; `stats` lists those that cannot, which run as "bytecode" does. `system_lib` is accepted for
-    compatibility with TVM. Raises InputError (a ValueError), LoweringError, CodegenError.
+    `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline` are
+    passes, or names of pipelines; None runs none, for what is lowered already. `target` defaults to the current target,
+    else this machine. The `exec_mode` "compiled" makes machine code of functions, where that is possible. `stats` lists
+    the other functions, which run as "bytecode". `system_lib` is ignored; it is accepted for compatibility with TVM.
+    Raises InputError (a ValueError), LoweringError, CodegenError.
     """
     module = _module(mod)
     if exec_mode not in EXEC_MODES:
@@ -104,7 +104,7 @@ def build_graph(
 
 def unscheduled(mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None) -> IRModule:
     """Return the graph as kernels that a build for `target` schedules.
-    Arguments that are constants, named in their attribute `layout_free_buffers`, may be kept in another layout."""
+    Constants named in the attribute `layout_free_buffers` may be kept in another layout."""
     module = _module(mod)
     with target:
         if params:
@@ -193,7 +193,8 @@ def _compiled(kernels: IRModule, target: Target) -> dict[str, Artifact]:
 
 
 def evaluate(func: n.PrimFunc, arrays: Sequence[Any]) -> None:
-    """Run a kernel on numpy arrays, the results last: compiled, where it does more than a little."""
+    """Run a kernel on numpy arrays, the results last.
+    Larger kernels are compiled, small ones interpreted."""
     if sum(item.size for item in arrays) < SMALL:
         interpret(func, *arrays)
         return

@@ -1,4 +1,4 @@
-"""Schedules of the kernels of a graph: what a build asks for, and whoever knows about schedules fills in.
+"""Schedules of a graph's kernels: what a build asks, and who answers.
 
 A build asks two questions of each kernel, in order: is there a record of a schedule for it, and if not, which one
 looks best without trying any. The tuner answers both (`tuner/faces/kernel_schedules.py`). Without it kernels stay as
@@ -43,9 +43,11 @@ def _not_prepared(funcs: Sequence[n.PrimFunc], target: Target) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelSchedules:
-    """`find` looks a schedule up, `pick` chooses one that nobody has tried.
-    `prepare` is told all kernels that `pick` is going to be asked for: it may work on several at a time. `sized` has
-    kernels for a function whose sizes only a call tells."""
+    """Answer a build's questions about schedules.
+
+    `find` looks a schedule up, `pick` chooses one that nobody has tried. `prepare` gets all kernels before `pick` is
+    asked, and may work on several at a time. `sized` has kernels for a function whose sizes only a call tells.
+    """
 
     find: Question = _nothing
     pick: Question = _nothing
@@ -82,7 +84,7 @@ def asked() -> KernelSchedules:
 
 
 def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, n.PrimFunc]:
-    """The kernels with schedules for `target`. A kernel that somebody scheduled keeps its own."""
+    """The kernels with schedules for `target`. A kernel that is scheduled already stays as it is."""
     chosen = backend_of(target).complete(target)
     found = {name: _found(func, chosen) for name, func in kernels.items()}
     unknown = [func for name, func in kernels.items() if found[name] is None]
@@ -128,7 +130,7 @@ def _by_parts(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
 
 
 def _to_pick_for(func: n.PrimFunc, target: Target) -> list[n.PrimFunc]:
-    """The kernels that a schedule is going to be picked for: `func`, or its parts."""
+    """The kernels for which `pick` will be asked: `func`, or its parts."""
     unknown = [part for part in _parts(func, target) if _found(part, target) is None] or [func]
     return list(filter(_is_picked_for, unknown))
 
@@ -144,7 +146,10 @@ def _is_picked_for(func: n.PrimFunc) -> bool:
 
 
 def schedulable_work(func: n.PrimFunc) -> float | None:
-    """The operations of a call; None for a kernel that is scheduled already or not made of plain blocks.
+    """Count the operations of a call.
+    None for a kernel that is scheduled already or not made of plain blocks.
+
+    None also for a kernel that a build does not call, because its parts are computed in place.
 
     None also for one that a build does not call, because its parts are computed in place.
     """

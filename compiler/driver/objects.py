@@ -1,4 +1,4 @@
-"""Python values as objects: what the compiler's and the runtime's functions take in common."""
+"""Python values as objects: the form in which functions of the compiler and the runtime take them."""
 
 from __future__ import annotations
 

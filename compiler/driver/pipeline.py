@@ -1,7 +1,8 @@
-"""Lowering: from scheduled blocks to loops over one-dimensional buffers. `PIPELINE` is the whole list of its passes.
+"""Lowering: from scheduled blocks to loops over one-dimensional buffers.
 
-A function that is lowered already, or that a pass has made a whole kernel of, takes no further pass. `GPU` lists what
-code generation for a GPU runs after it.
+`PIPELINE` is the whole list of its passes. `GPU` lists what code generation for a GPU runs after it.
+
+Functions that are lowered already take no further pass, nor do those of which a pass has made a whole kernel.
 """
 
 from __future__ import annotations
@@ -271,7 +272,7 @@ def _lower_passes(value: Any) -> tuple[tuple[int, Any], ...]:
 ADD_LOWER_PASS = register_option(
     "tir.add_lower_pass",
     "a list of (phase, pass)",
-    "more passes: phase 0 before lowering, 1 once buffers are flat, 2 after vectorizing and unrolling, 3 at the end",
+    "run more passes: phase 0 before lowering, 1 with flat buffers, 2 after vectorizing and unrolling, 3 at the end",
     _lower_passes,
     (),
 )

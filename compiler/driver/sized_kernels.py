@@ -1,7 +1,7 @@
-"""Kernels of a graph whose sizes are known when they run: several for one function, and what jumps between them.
+"""Several kernels for one function of a graph, and the function that chooses among them at run time.
 
-A graph calls a function by its name. Where somebody knows several kernels for it, the function of that name looks at
-the sizes and calls one of them. That is one of constant sizes, one for any size, or the function as it was.
+A graph calls a function by its name. The function of that name looks at the sizes and calls one of the kernels. That is
+one of constant sizes, one for any size, or the function as it was.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Faces of the compiler: names of other programs, thin, on graphs and the machine that runs them."""
+"""Faces of the compiler: thin layers with other programs' names.
+
+They stand over graphs and the machine that runs them.
+"""

@@ -43,7 +43,7 @@ class GraphRuntime:
     # ------------------------------------------------------------------------------- inputs
 
     def index(self, key: int | str) -> int:
-        """The number of an input. Raises ArgumentError (a ValueError) for one that there is not."""
+        """Return an input's number. Raises ArgumentError (a ValueError) for an unknown input."""
         if isinstance(key, str):
             if key in self.names:
                 return self.names.index(key)
@@ -137,7 +137,8 @@ class GraphRuntime:
 
 
 def runtime_of(module: Any, device: Device | None = None) -> GraphRuntime:
-    """Return what runs a module: `lib["default"](dev)` as it is, an executable or a loaded module on `device`."""
+    """Return what runs a module.
+    `lib["default"](dev)` comes back as it is; an executable or a loaded module is put on `device`."""
     if isinstance(module, GraphRuntime):
         return module
     if isinstance(module, VMExecutable | Module):
@@ -160,7 +161,8 @@ class GraphModule:
         self.module = runtime_of(module)
 
     def set_input(self, key: int | str | None = None, value: Any = None, **params: Any) -> None:
-        """Give inputs values. Names in `params` that are no inputs are passed over, as weights of a build are."""
+        """Give inputs values.
+        Names in `params` that are no inputs are ignored, such as weights of a build."""
         if key is not None:
             self.module.set_input(key, value)
         for name, item in params.items():
@@ -284,8 +286,8 @@ class GraphModule:
 
 
 class GraphModuleDebug(GraphModule):
-    """A network whose kernels' results are looked at.
-    What is printed goes to no files, so `dump_root` is not used."""
+    """A network that shows its kernels' results.
+    They are printed and go to no files, so `dump_root` is not used."""
 
     def __init__(self, module: Any, device: Any = None, graph_json_str: Any = None, dump_root: Any = None) -> None:
         super().__init__(module)

@@ -1,7 +1,7 @@
 """Index expressions as sums of parts of iterators, under Apache TVM's names.
 
-An index such as (x * 8 + y) // 4 is taken apart: the sum is one iterator of 128 values, of which the index is a part.
-Sums must be dense: each part's step is the number of values of those below it. Sizes and factors are constants.
+An index such as (x * 8 + y) // 4 is taken apart: it is a part of one iterator of 128 values, the sum. Sums must be
+dense: each part's step is the number of values of those below it. Sizes and factors are constants.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from compiler.tir.visit import free_vars
 
 
 class IterMapLevel(IntEnum):
-    """The required kind of mapping: one to one up to steps and an offset, onto its outputs, or of parts.
-    The parts are independent ones."""
+    """Require a kind of mapping from iterators to indices.
+
+    It is one to one up to steps and an offset, onto the outputs, or of independent parts.
+    """
 
     Bijective = 0
     Surjective = 1

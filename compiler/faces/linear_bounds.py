@@ -22,7 +22,7 @@ _Linear = tuple[PrimExpr, PrimExpr]
 
 
 class _NotLinear(Exception):
-    """An expression in which a variable is not only multiplied by others and added to them."""
+    """Raised for an expression in which a variable is not only multiplied by others and added to them."""
 
 
 def detect_linear_equation(expr: Any, var_list: list[n.Var]) -> list[PrimExpr]:
@@ -40,8 +40,10 @@ def detect_linear_equation(expr: Any, var_list: list[n.Var]) -> list[PrimExpr]:
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: list[n.Var]) -> list[PrimExpr | None]:
-    """Give the least and the greatest value of each variable by the comparisons that `expr` joins with "and"; None for
-    an end that none of them gives. An empty list where one is no linear comparison of a variable."""
+    """Give the least and greatest value of each variable by the comparisons that "and" joins in `expr`.
+
+    An end that none of them gives is None. The list is empty if one of them is no linear comparison of a variable.
+    """
     simplify = Analyzer().simplify
     bounds: list[PrimExpr | None] = []
     for var in var_list:
@@ -67,7 +69,7 @@ def deduce_bound(
 ) -> IntervalSet:
     """Give the values of `var` for which the linear comparison `cond` holds.
 
-    It holds whatever the variables of `relax_map` are. An end that is not bounded is `neg_inf` or `pos_inf`; an empty
+    It holds whatever the variables of `relax_map` are. An end that is not bounded is `neg_inf` or `pos_inf`. The empty
     set, from `pos_inf` to `neg_inf`, says that nothing was found.
     """
     analyzer = Analyzer()
@@ -84,7 +86,8 @@ def deduce_bound(
 
 
 def _relaxed(analyzer: Analyzer, expr: PrimExpr, relax_map: Mapping[n.Var, IntervalSet]) -> tuple[PrimExpr, PrimExpr]:
-    """The least and the greatest value while the variables run over their sets. Raises IRError for unknown ones."""
+    """The least and the greatest value while the variables run over their sets.
+    Raises IRError for unknown ones."""
     inside = {var: held for var, held in relax_map.items() if _uses(expr, var)}
     if not inside:
         return (simple := analyzer.simplify(expr)), simple

@@ -37,8 +37,10 @@ def InferBound(sch: Schedule) -> Map:
 
 
 def _shorten_inner_loops(ranges: dict[n.IterVar, n.Range], stage: Stage) -> None:
-    """Let the inner loop of a split be no longer than the axis that was split; and so where its outer loop was split
-    again."""
+    """Limit the inner loop of a split to the length of the axis that was split.
+
+    This holds also where its outer loop was split again.
+    """
     leaves = set(stage.leaves)
     for split in (relation for relation in stage.relations if isinstance(relation, Split)):
         whole, inner = ranges[split.parent].extent, ranges[split.inner].extent
@@ -61,7 +63,9 @@ def ScheduleOps(sch: Schedule, bounds: object = None, debug_keep_trivial_loop: b
 def SchedulePostProcToPrimFunc(
     arg_list: Sequence[Tensor | n.Var | n.Buffer], body: n.Stmt, bindings: Mapping[Tensor, n.Buffer] | None
 ) -> PrimFunc:
-    """Give the function of `arg_list` whose statement is what `ScheduleOps` gave lately.
+    """Give the function of `arg_list` whose statement `ScheduleOps` returned lately.
+
+    Raises IRError for another statement.
 
     Raises IRError for another statement.
     """
@@ -128,7 +132,7 @@ def AutoInlineInjective(sch: Schedule) -> None:
 
 
 def verify_compute(func: Operation) -> None:
-    """Check a computation. Raises IRError unless it is one; its body was checked when it was made."""
+    """Raise IRError unless this is a computation. Its body was checked when it was made."""
     if not isinstance(func, ComputeOp):
         raise IRError(f"verify_compute takes the operation of a te.compute, not a {type(func).__name__}")
 

@@ -32,8 +32,8 @@ def AnnotateEntryFunc() -> Pass:
 
 
 def RemoveNoOp() -> Pass:
-    """Make the pass that takes statements without effect away.
-    They are stores of what is there, loops of no step, and the loops and conditions that hold nothing else."""
+    """Make the pass that removes statements without effect.
+    They store what is there already, loop no times, or hold only such statements."""
     return _everywhere("tir.RemoveNoOp", _simpler)
 
 

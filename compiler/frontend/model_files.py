@@ -125,8 +125,9 @@ def read_model_file(text: str) -> ModelFile:
 
 
 def split_model_file(text: str) -> tuple[Path, str]:
-    """The file, and the NAME of FILE.py:NAME, else "". A model of torchvision is exported to a file first, which lies
-    in the user's cache. Raises ArgumentError for one that there is not, and where torchvision is not installed."""
+    """Split FILE.py:NAME into the file and the NAME; NAME is "" for other files.
+    A model of torchvision is first exported to a file in the user's cache. Raises ArgumentError for an unknown model,
+    or if torchvision is not installed."""
     named = _NAMED.fullmatch(text)
     return (_exported_here(named["name"], named["weights"] or ""), "") if named is not None else _split(text)
 

@@ -35,7 +35,7 @@ def _likely(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
 
 
 def _fma(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
-    """Rounded once; the 16-bit floats are computed in float32 and then rounded to their dtype."""
+    """Round once. The 16-bit floats are computed in float32 and then rounded to their dtype."""
     args = ", ".join(w.operand(a, lane).code for a in e.args)
     narrow = parse_dtype(e.dtype).bits == 16
     return ValueCode(f"fma({args}, {('float32' if narrow else element_of(e.dtype))!r})", exact=not narrow)
@@ -140,7 +140,8 @@ def _no_threads(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
 
 
 def _dot(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], ValueCode]:
-    """c[lane] and the products of a group of lanes; a float32 is rounded after each addition, from the last on."""
+    """Add the products of a group of lanes to c[lane].
+    A float32 is rounded after each addition, from the last on."""
 
     def write(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
         c, a, b = e.args
@@ -154,7 +155,7 @@ def _dot(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], ValueCod
 
 
 def _tile_product(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], ValueCode]:
-    """A lane of a product of tiles, of which all are computed at once."""
+    """Return a lane of a product of tiles. All lanes are computed at once."""
 
     def write(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
         def product() -> str:
@@ -172,7 +173,7 @@ def _tile_of_rows(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
 
 
 def _turned(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
-    """A lane of 16 vectors of 32-bit words, the first words of all of them first."""
+    """Return a lane of 16 vectors of 32-bit words, transposed: the first words of all come first."""
     group = lanes_of(e.args[0].dtype) // len(e.args)
     word, row, part = lane // group // len(e.args), lane // group % len(e.args), lane % group
     return w.operand(e.args[row], word * group + part)

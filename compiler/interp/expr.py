@@ -1,7 +1,7 @@
 """Python source for expressions: what the interpreter runs.
 
-An expression becomes one Python expression for each of its lanes, preceded by the statements it needs: rounding
-to float32, bounds checks, branches that must stay lazy. The range of every integer is followed, so that
+An expression becomes one Python expression for each of its lanes. Before it stand the statements that it needs:
+rounding to float32, bounds checks, branches that must stay lazy. The range of every integer is followed, so that
 wrapping and checks are written only where a value may leave its type or its buffer.
 """
 
@@ -81,7 +81,8 @@ class ExprWriter:
         return name
 
     def captured(self, write: Callable[[], ValueCode]) -> tuple[list[str], ValueCode]:
-        """Collect, apart, the lines that `write` adds, one level deeper; return them and its result."""
+        """Collect the lines that `write` adds, one level deeper, apart from the others.
+        Returns them and its result."""
         outer, shared = self.lines, self._shared
         self.lines, self._shared = [], None
         self.depth += 1
@@ -122,7 +123,8 @@ class ExprWriter:
         return ValueCode(f"(({raw.code}) & {mask})", low, high)
 
     def index(self, expr: PrimExpr, lane: int = 0) -> ValueCode:
-        """An index or loop bound: index arithmetic is taken not to overflow, so sums are not wrapped."""
+        """Write an index or loop bound.
+        Index arithmetic is taken not to overflow, so sums are not wrapped."""
         return self.raw(expr, lane if lanes_of(expr.dtype) > 1 else 0)
 
     def condition(self, expr: PrimExpr, lane: int = 0) -> str:

@@ -107,7 +107,7 @@ def _shape_vars(func: n.PrimFunc) -> list[n.Var]:
 
 
 def _bind(func: n.PrimFunc, args: tuple[Any, ...]) -> tuple[list[Any], list[Callable[[], None]]]:
-    """The values of the Python function's parameters, and what is to be done after it ran."""
+    """Return the values of the Python function's parameters, and what to do after it ran."""
     if len(args) != len(func.params):
         raise ArgumentError(f"the function takes {len(func.params)} arguments, got {len(args)}")
     known: dict[n.Var, int] = {}
@@ -185,7 +185,8 @@ def _known_value(expr: PrimExpr, known: dict[n.Var, int]) -> int:
 
 
 def _flat(array: Array, buffer: n.Buffer, known: dict[n.Var, int], finish: list[Callable[[], None]]) -> memoryview:
-    """The memory of an argument. An array that does not lie as the buffer does is copied in, and back after."""
+    """The memory of an argument.
+    An array that is laid out otherwise than the buffer is copied in, and back after the run."""
     code = storage(buffer.dtype)
     if element_of(buffer.dtype) == "bfloat16" and array.dtype == np.float32:
         bits = np.array([interp_math.bfloat16_bits(x) for x in array.ravel().tolist()], np.uint16)

@@ -112,7 +112,7 @@ def trunc_mod(a: int, b: int) -> int:
 
 
 def shift_left(a: int, b: int, bits: int) -> int:
-    """0 where all bits leave; a negative count is one of 2^bits or so."""
+    """Shift bits. The result is 0 when all bits leave; a negative count counts as one of 2^bits or so."""
     return a << b if 0 <= b < bits else 0
 
 
@@ -121,7 +121,8 @@ def shift_right(a: int, b: int, bits: int) -> int:
 
 
 def float_to_int(x: float, dtype: str) -> int:
-    """Towards zero; the nearest limit of `dtype` where that does not fit, 0 for NaN."""
+    """Round towards zero.
+    A number that does not fit becomes the nearest limit of `dtype`, NaN becomes 0."""
     if x != x:
         return 0
     parsed = parse_dtype(dtype)
@@ -305,7 +306,7 @@ def reinterpret(value: Any, source: str, target: str) -> Any:
 
 def tile_product(group: int, dtype: str, c: list[Any], a: list[Any], b: list[Any]) -> list[Any]:
     """Return c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g] for i, j and k of 16.
-    It is what a matrix unit adds to a tile of sums. Those of float32 are rounded after each group."""
+    It is what a matrix unit adds to a tile of sums. float32 sums are rounded after each group."""
     total = np.array(c, dtype).reshape(16, 16)
     left = np.array(a, "float64" if dtype == "float32" else dtype).reshape(16, 16, group)
     right = np.array(b, left.dtype).reshape(16, 16, group)

@@ -112,7 +112,7 @@ def _for(w: StmtWriter, s: n.For) -> None:
 
 
 def _empty_reduction(w: StmtWriter, s: n.For, extent: str) -> None:
-    """Where a loop that reduces has no iterations, the inits under it run all the same."""
+    """Run the inits under a reducing loop, even if the loop has no iterations."""
     inits = _inits_without(s)
     if inits is None:
         return
@@ -236,7 +236,8 @@ def _declare(w: StmtWriter, s: n.DeclBuffer) -> None:
 
 
 def _inits_without(loop: n.For) -> Stmt | None:
-    """The inits of blocks in `loop` that it reduces, over the other loops in it; None when it reduces nothing."""
+    """The inits of the blocks that `loop` reduces, over the other loops in it.
+    None if it reduces nothing."""
     reduced = {
         var
         for node in walk(loop)
@@ -268,7 +269,7 @@ def _inits_in(stmt: Stmt, reduced: set[n.Var]) -> Stmt | None:
 
 
 def _init_without(realize: n.BlockRealize, reduced: set[n.Var]) -> Stmt | None:
-    """None where a loop runs over data and the reduction at once: without iterations it has no data either."""
+    """Return None for a loop over both data and the reduction: without iterations it has no data either."""
     block = realize.block
     kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is not IterType.COMM_REDUCE]
     if any(free_vars(value) & reduced for _, value in kept):
@@ -335,7 +336,8 @@ def _block(w: StmtWriter, block: n.Block) -> None:
 
 
 def _match(w: StmtWriter, buffer: n.Buffer, source: n.BufferRegion) -> None:
-    """`buffer` as a view of a region; its symbolic shape, strides and offset get their values from there."""
+    """Make `buffer` a view of a region.
+    Its symbolic shape, strides and offset get their values from there."""
     memory = w.memory.of(source.buffer)
     steps = w.strides(source.buffer)
     parts = [f"({w.index(dim.min).code})*{step}" for dim, step in zip(source.region, steps)]

@@ -69,8 +69,9 @@ class Thread:
     _groups: list[list[Copy]] = field(default_factory=list)
 
     def copy_later(self, target: Any, at: int, source: Any, start: int, count: int, held: bool) -> None:
-        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`.
-        What it writes to may be overwritten from now on: nobody may still read it."""
+        """Begin an asynchronous copy, or one of zeros unless `held`.
+        Nobody sees it before it is waited for. It may overwrite its destination from now on, so nobody may still read
+        that."""
         for i in range(count):
             target.begin(at + i)
         self._begun.append((target, at, [source[start + i] for i in range(count)] if held else [0] * count))
@@ -146,7 +147,7 @@ def _run_block(
 
 
 def _exchange(name: str, warp: list[Thread]) -> bool:
-    """Let the threads of a warp go on that wait for each other. Whether there were any."""
+    """Resume the threads of a warp that wait for each other. Returns whether there were any."""
     waiting = [t for t in warp if t.event is not None and t.event[0] not in _NOT_OF_WARPS]
     if not waiting:
         return False
@@ -169,7 +170,8 @@ def _exchange(name: str, warp: list[Thread]) -> bool:
 
 
 def _multiply(name: str, group: list[Thread]) -> bool:
-    """Let the threads of a warpgroup begin a product when all have come to it. Whether they had."""
+    """Begin a product of a warpgroup once all of its threads have come to it.
+    Returns whether they had."""
     if len(group) < WARPGROUP or any(t.event is None or t.event[0] != "warpgroup" for t in group):
         return False
     events = [thread.event for thread in group if thread.event is not None]
@@ -182,7 +184,7 @@ def _multiply(name: str, group: list[Thread]) -> bool:
 
 
 def _pass(thread: Thread) -> bool:
-    """Let a thread go on that waits at a barrier in memory, if its phase is over. Whether it was."""
+    """Resume a thread that waits at a barrier in memory, if its phase is over. Returns whether it was."""
     if thread.event is None or thread.event[0] != "mbarrier":
         return False
     _, _, barrier, parity = thread.event
@@ -193,7 +195,7 @@ def _pass(thread: Thread) -> bool:
 
 
 def _check_stuck(name: str, groups: list[list[Thread]]) -> None:
-    """Nobody can go on but at a barrier of the block: say so of those who wait elsewhere."""
+    """Raise DivergentBarrier for threads that wait elsewhere while all others wait at a barrier of the block."""
     for group in groups:
         if any(t.event is not None and t.event[0] == "warpgroup" for t in group):
             _meet(name, group, "warpgroup")
@@ -210,8 +212,8 @@ def _check_stuck(name: str, groups: list[list[Thread]]) -> None:
 
 
 def _source(kind: str, lane: int, argument: int, width: int) -> int:
-    """The lane whose value a shuffle gives; its own where the other is outside its group of `width`. But "xor" reaches
-    earlier groups, as it does on a GPU."""
+    """The lane whose value a shuffle gives; its own where the other is outside its group of `width`.
+    But "xor" reaches earlier groups, as it does on a GPU."""
     first = lane - lane % width
     after = first + width
     match kind:
@@ -227,7 +229,7 @@ def _source(kind: str, lane: int, argument: int, width: int) -> int:
 
 
 def _meet(name: str, threads: list[Thread], kind: str) -> None:
-    """All threads go on, from one and the same place. Raises DivergentBarrier when they do not all wait there."""
+    """Resume all threads from one barrier. Raises DivergentBarrier when they do not all wait there."""
     first = next((t for t in threads if t.event is not None), None)
     assert first is not None
     assert first.event is not None
@@ -254,8 +256,8 @@ def _place(event: Event | None) -> str:
 
 
 def load_matrices(events: Sequence[tuple[Any, ...]]) -> list[list[int]]:
-    """("ldmatrix", site, row, trans) of each thread → its 8 elements, two of each of four matrices; or 16 bytes where
-    a row has 16."""
+    """Turn ("ldmatrix", site, row, trans) of each thread into its 8 elements, two of each of four matrices.
+    Where a row has 16 bytes, into 16 bytes."""
     rows = [event[2] for event in events]
     trans, size = bool(events[0][3]), len(rows[0]) // 8
     found: list[list[int]] = []

@@ -26,8 +26,8 @@ class RaceError(LoweringError):
 
 
 class Moment:
-    """The thread that runs, and its phase, which is an interval between barriers of one block.
-    Phases are counted on from block to block, so one number, `stamp`, says which thread made an access and when.
+    """The running thread and its phase, an interval between barriers of one block.
+    Phases are counted on from block to block. One number, `stamp`, therefore says which thread made an access and when.
     `first` is the first number of the block, `start` that of the phase."""
 
     __slots__ = ("first", "stamp", "start")
@@ -154,7 +154,7 @@ class SharedView:
         return before
 
     def cast(self, code: str) -> SharedView:
-        """The same bytes in another format. Races are looked for among accesses of one format."""
+        """The same bytes in another format. Races are only looked for among accesses of one format."""
         found = self._other_formats.get(code)
         if found is None:
             data = self._data.cast("B").cast(code)

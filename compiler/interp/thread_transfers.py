@@ -1,11 +1,10 @@
-"""Copies and products that go on by themselves while a block is interpreted: tensor memory copies, barriers in memory,
-warpgroup products (see `compiler.tir.intrin.ptx_warpgroup`).
+"""Model asynchronous copies and products of a block: tensor memory copies, barriers in memory, and warpgroup products.
 
-A copy arrives as late as it may: when its barrier's phase ends. A product reads at once and is done as late as it may:
-when it is waited for. Which of two things comes first is known by clocks. A warp's clock counts its arrivals, a barrier
-passes on the clocks of those who arrived, and who waits learns them. What is read before it is known to have arrived is
-a race, and so is what is overwritten before it is known to have been read. That this order of threads would get away
-with it changes nothing.
+`compiler.tir.intrin.ptx_warpgroup` has the instructions. A copy arrives as late as it may: when its barrier's phase
+ends. A product reads at once and ends as late as it may: when it is waited for. Vector clocks say which of two events
+comes first. A warp's clock counts its arrivals. A barrier passes on the clocks of the threads that arrived, and waiting
+threads learn them. A race is a read before the data is known to have arrived, or a write over data that is not known to
+have been read. That this run's order of threads would hide the race changes nothing.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ class Transfers:
         barrier.end_if_complete()
 
     def has_waited(self, thread: Any, barrier: Barrier, parity: int) -> bool:
-        """Whether the phase is over; then the thread knows what those knew who arrived."""
+        """Whether the phase is over. If so, the thread learns the clocks of those that arrived."""
         if not barrier.is_over(parity):
             return False
         _learn(self._clock(thread), barrier.clock)

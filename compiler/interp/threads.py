@@ -1,7 +1,7 @@
 """Running a function with bound loops as a GPU would, to find races: the check of schedules where no GPU is.
 
-Every outermost loop that is bound to a thread axis is a kernel. Its threads are run in lock step, a block after the
-other. Memory that they share is watched (see `thread_memory`), barriers and warp exchanges must be reached by all (see
+Every outermost loop that is bound to a thread axis is a kernel. Its threads run in lock step, one block after another.
+Shared memory is watched (see `thread_memory`). All threads must reach barriers and warp exchanges (see
 `thread_blocks`). The rest is the interpreter's: bounds, rounding, poisoned memory.
 """
 

@@ -91,8 +91,8 @@ class Symbol(Node):
         return ()
 
     def introduces(self) -> tuple[Symbol, ...]:
-        """Return the symbols, such as sizes of a shape, that this one defines along with itself.
-        Those that are known already are not among them."""
+        """Return the symbols that this one defines along with itself, such as sizes of a shape.
+        Symbols that are known already are left out."""
         return ()
 
 

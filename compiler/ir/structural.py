@@ -61,8 +61,11 @@ def _key(key: Any) -> Any:
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A 64-bit hash, equal for structurally equal nodes; the same in every process unless free variables,
-    which are told apart by identity, take part without `map_free_vars`."""
+    """A 64-bit hash, equal for structurally equal nodes and the same in every process.
+
+    It differs between processes only if free variables take part without `map_free_vars`, because identity tells them
+    apart.
+    """
     tokens: list[str] = []
     _Tokens(tokens, map_free_vars).add(node)
     digest = hashlib.sha256("\x1f".join(tokens).encode()).digest()
@@ -110,7 +113,8 @@ class _Matcher:
         return same
 
     def _note(self, left: tuple[_Step, ...], right: tuple[_Step, ...], a: Any, b: Any) -> None:
-        """Keep the difference between `a` and `b`, found after these steps from here, if it is the first."""
+        """Keep the difference between `a` and `b`, unless one was kept before.
+        The steps lead from here to it."""
         if self.difference is None:
             self.difference = ObjectPathPair(_path((*self._path, *left)), _path((*self._path, *right))), a, b
 
@@ -293,7 +297,7 @@ class _Tokens:
         return self._numbers.setdefault(node, len(self._numbers))
 
     def _use(self, symbol: Symbol, *, defined: bool = False) -> None:
-        """A symbol where it is used, or where one with parts is defined: it is spelled out the first time."""
+        """Write a symbol at a use. One with parts of its own is spelled out the first time."""
         parts, known = symbol.parts(), symbol in self._numbers
         if parts and known:
             self._out.append(f"{type(symbol).__name__.lower()}#{self._numbers[symbol]}")

@@ -157,8 +157,8 @@ _kept: ContextVar[dict[str, Any] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keeping() -> Iterator[dict[str, Any]]:
-    """Texts printed inside may leave out what is too large for text, such as an array.
-    Gives what they left out."""
+    """Let the texts printed inside leave out values that are too large, such as an array.
+    Yields what they left out."""
     kept: dict[str, Any] = {}
     token = _kept.set(kept)
     try:
@@ -168,8 +168,8 @@ def keeping() -> Iterator[dict[str, Any]]:
 
 
 def keep(value: Any) -> str | None:
-    """Keep `value` beside the text, and give the expression that stands for it.
-    None where nothing is kept."""
+    """Keep `value` beside the text.
+    Returns the expression that stands for it; None if nothing is kept."""
     kept = _kept.get()
     if kept is None:
         return None

@@ -43,9 +43,9 @@ _STRING = r"(\"(?:\\.|[^\"\\])*\")"
 
 
 def arranged(text: str, options: TextOptions, texts: Sequence[str] = (), notes: Sequence[tuple[str, str]] = ()) -> str:
-    """`text` as the options have it.
+    """Lay out `text` as the options say.
 
-    `texts` are those of the nodes to underline, `notes` those of nodes with the comments to put beside them.
+    `texts` are those of the nodes to underline. `notes` are those of nodes to annotate, with the comments.
     """
     lines = text.splitlines()
     for shown, note in notes:

@@ -1,4 +1,6 @@
-"""Walking and rebuilding trees of any dialect. All recursion over IR goes through `map_children` and `children`.
+"""Walking and rebuilding trees of any dialect.
+
+All recursion over IR goes through `map_children` and `children`.
 
 `map_children(node, f)` rebuilds a node from `f(child)` and returns the same object when no child changed,
 so an untouched subtree costs no allocation and stays identical.
@@ -149,8 +151,9 @@ def walk(node: Node) -> Iterator[Node]:
 
 def transform(node: NodeT, pre: Callable[[Node], Node | None] | None = None,
               post: Callable[[Node], Node | None] | None = None) -> Node:  # fmt: skip
-    """Rebuild bottom-up. `pre(node)` may return a replacement, which is not descended into; `post(node)`
-    sees each rebuilt node and may replace it. None means: keep."""
+    """Rebuild bottom-up.
+    `pre(node)` may return a replacement, whose children are not visited. `post(node)` sees each rebuilt node and may
+    replace it. None means: keep."""
 
     def go(current: Node) -> Node:
         if pre is not None and (early := pre(current)) is not None:

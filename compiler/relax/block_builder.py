@@ -229,7 +229,8 @@ class BlockBuilder:
         return gvar
 
     def _hashes(self, kind: type[BaseFunc]) -> dict[int, list[GlobalVar]]:
-        """The functions of a class by their hashes. To hash kernels takes long, and passes often add only others."""
+        """The functions of a class by their hashes.
+        To hash kernels takes long, and passes often add only others."""
         table = self._by_hash.get(kind)
         if table is None:
             table = self._by_hash[kind] = {}

@@ -1,14 +1,10 @@
-"""Visiting and rewriting graphs by the kind of node: subclasses override what they are about.
+"""Visit and rewrite graphs by the kind of node: a subclass overrides the methods of the kinds it is about.
 
     @visitor
     class CountCalls(PyExprVisitor):
         def visit_call_(self, op): ...
 
-    @mutator
-    class ReluToGelu(PyExprMutator):
-        def visit_call_(self, op):
-            op = self.visit_expr_post_order(op)
-            ...
+A method of a subclass calls `super().visit_call_(op)` to do what the base class does: visit the node's children.
 
 A method of a subclass calls `super().visit_call_(op)` for what the base class does: going on into what it is made of.
 """
@@ -104,7 +100,8 @@ def _checked(cls: ClassT, base: type, what: str) -> ClassT:
 
 
 class ExprFunctor:
-    """Base of functions over expressions that go by the kind of node. Each kind has a method to override."""
+    """Base of functions over expressions that differ by the kind of node.
+    Each kind has a method to override."""
 
     def visit_expr(self, expr: RelaxExpr) -> Any:
         """The value for `expr`: what the method of its kind gives."""
@@ -120,7 +117,7 @@ class ExprFunctor:
 
 
 class PyExprVisitor:
-    """Walks a graph. Without overrides it visits everything there is, in the order of evaluation."""
+    """Walks a graph. Without overrides it visits every node, in the order of evaluation."""
 
     # ---------------------------------------------------------------------------- dispatch
 
@@ -241,9 +238,9 @@ class PyExprVisitor:
 
 
 class PyExprMutator:
-    """Rewrites a graph. Without overrides it gives back the very same one; what changes is in normal form.
+    """Rewrites a graph. Without overrides it returns the same graph; what changes is in normal form.
 
-    `builder_` emits what a method wants bound before the binding at hand.
+    `builder_` emits what a method wants bound before the current binding.
     """
 
     def __init__(self, mod: IRModule | None = None) -> None:
@@ -426,7 +423,7 @@ class PyExprMutator:
     # --------------------------------------------------------------------------------- tools
 
     def visit_expr_post_order(self, expr: RelaxExpr) -> Any:
-        """Rewrite what `expr` is made of, and bring it into normal form.
+        """Rewrite the children of `expr`, and bring it into normal form.
         No override is called for `expr` itself."""
         base: Callable[[PyExprMutator, Any], Any] = getattr(PyExprMutator, _method(expr))
         return self.builder_.normalize(base(self, expr))

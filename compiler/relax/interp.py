@@ -2,7 +2,7 @@
 
 Operators run through their te forms and the interpreter of TensorIR. Arrays are numpy's, tuples are tuples, shapes
 tuples of ints, scalars numbers. Every array that enters a function or passes a match_cast is checked against its
-StructInfo, and every value an operator gives against what was known of it.
+StructInfo. So is every value that an operator gives.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Interpreter:
     Kernels made from te forms are cached by operator and argument shapes."""
 
     def __init__(self, module: IRModule | None = None, kernels: dict[tuple[Any, ...], Any] | None = None) -> None:
-        """Run functions of `module`. Interpreters that are given one dictionary of `kernels` keep them together."""
+        """Run functions of `module`.
+        Interpreters that are given the same dictionary of `kernels` share it."""
         self._module = module
         self._kernels: dict[tuple[Any, ...], Any] = {} if kernels is None else kernels
 
@@ -203,7 +204,8 @@ class _Frame:
     # ------------------------------------------------------------------------------- checks
 
     def bind(self, info: StructInfo, value: Value, what: str, learn: bool = False) -> None:
-        """Check that `value` is an `info`; with `learn`, only take the values of dimensions that stand alone."""
+        """Check that `value` is an `info`.
+        With `learn`, only learn the values of dimensions that stand alone."""
         match info:
             case TensorStructInfo():
                 self._bind_tensor(info, value, what, learn)
@@ -279,7 +281,7 @@ class _Frame:
         raise LoweringError(f"{operator.name} cannot be run here: {operator.te.reason}{at(call.span)}")
 
     def _legalized(self, legalize: Callable[[Any, Call], RelaxExpr], call: Call, args: Sequence[Value]) -> Value:
-        """The value of what the operator becomes, in a function of its own with known shapes."""
+        """The value of the operator's replacement, in a function of its own with known shapes."""
         builder = BlockBuilder()
         exprs = [_stand_in(arg) for arg in args]
         params = list(dict.fromkeys(var for expr in exprs for var in _stand_in_vars(expr)))
@@ -309,7 +311,7 @@ class _Frame:
         self._machine.run_kernel(func, *args)
 
     def outputs(self, call: Call) -> tuple[list[Array], bool]:
-        """New arrays for the results that a call says it has, and whether they are a tuple."""
+        """Allocate the results that a call declares, and tell whether they are a tuple."""
         (info,) = call.sinfo_args
         several = isinstance(info, TupleStructInfo)
         found = []
@@ -443,7 +445,7 @@ def _signature(value: Value) -> Any:
 
 
 def _stand_in(value: Value) -> Any:
-    """An expression of the kind of a value: a variable for an array, else a constant."""
+    """An expression that stands for a value: a variable for an array, else a constant."""
     if isinstance(value, np.ndarray | np.generic):
         return Var("x", TensorStructInfo(np.shape(value), str(np.asarray(value).dtype)))  # type: ignore[arg-type]
     if isinstance(value, tuple):

@@ -71,7 +71,7 @@ class Normalizer:
 
     def normal(self, expr: Any) -> Any:
         """`expr` with arguments that are leaves, and with StructInfo.
-        Raises IRError where it does not fit together."""
+        Raises IRError where they do not fit."""
         rule = _RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr)
@@ -102,7 +102,7 @@ class Normalizer:
         return self._builder.emit_argument(expr, normal)
 
     def _settle(self, expr: Any) -> None:
-        """Emit what is nested in `expr`, innermost first, so that no depth is too much."""
+        """Emit what is nested in `expr`, innermost first, so that any depth works."""
         stack: list[tuple[Any, bool]] = [(expr, False)]
         while stack:
             current, ready = stack.pop()
@@ -200,7 +200,7 @@ class Normalizer:
         return expr
 
     def scoped(self, seq: SeqExpr) -> SeqExpr:
-        """A sequence in a scope of its own: what it returns is said in terms of the dimensions outside."""
+        """A sequence in a scope of its own. Its result is described in terms of the outer dimensions."""
         known = self._builder.symbols
         self._builder.begin_scope(None)
         try:
@@ -214,7 +214,8 @@ class Normalizer:
         return found
 
     def sequence(self, seq: SeqExpr) -> SeqExpr:
-        """A sequence with its blocks in normal form; what its body needs is bound in a block at the end."""
+        """A sequence with its blocks in normal form.
+        What its body needs is bound in a block at the end."""
         blocks: list[BindingBlock] = []
         same = True
         for block in seq.blocks:

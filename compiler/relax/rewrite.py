@@ -1,4 +1,4 @@
-"""Changing a dataflow block binding by binding; what it was made of stays as it was."""
+"""Change a dataflow block binding by binding; the original stays as it was."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class DataflowBlockRewrite:
     """
 
     def __init__(self, dfb: DataflowBlock, root_fn: Function) -> None:
-        """A rewriter of `dfb`, a block of the function `root_fn`. Raises IRError where it is none of it."""
+        """A rewriter of `dfb`, a block of the function `root_fn`.
+        Raises IRError if it is no block of it."""
         if not isinstance(root_fn, Function) or root_fn.body is None:
             raise IRError(f"root_fn is {root_fn!r} ({type(root_fn).__name__}), no function with a body{here()}")
         if not any(block is dfb for block in root_fn.body.blocks):
@@ -52,7 +53,8 @@ class DataflowBlockRewrite:
         self._count = 0
 
     def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
-        """Have every use of `old_var`, in the block and after it, be one of `new_var`; the definition stays."""
+        """Replace every use of `old_var`, in the block and after it, by `new_var`.
+        The definition stays."""
         for var in (old_var, new_var):
             if not isinstance(var, Var):
                 raise IRError(f"replace_all_uses is given {describe(var)}, no variable{here()}")
@@ -100,7 +102,7 @@ class DataflowBlockRewrite:
         self._set(DataflowBlock(tuple(kept), self._block.span))
 
     def remove_all_unused(self) -> None:
-        """Remove every binding of the block that nothing uses, those that only unused ones used, too."""
+        """Remove every binding of the block that nothing uses, or only removed bindings use."""
         used = {node for node in self._outside() if isinstance(node, Var)}
         kept: list[Binding] = []
         for binding in reversed(self._block.bindings):

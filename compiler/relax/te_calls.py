@@ -1,4 +1,7 @@
-"""Kernels made of te functions: what a graph passes becomes te tensors, what comes back a call of the kernel."""
+"""Make kernels of te functions.
+
+A graph's values become te tensors, and the result a call of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,8 @@ def make_kernel(
 ) -> TeKernel:
     """The kernel that computes `func(*args, **kwargs)`, tensors given as expressions of known StructInfo.
 
-    Known dimensions are constants of the kernel. Variables become its own: one that is a dimension of an argument
-    is read from there, any other is a scalar argument. Raises IRError for an argument that te cannot take.
+    Known dimensions are constants of the kernel. Variables become its own. A variable that is a dimension of an
+    argument is read from there; any other is a scalar argument. Raises IRError for an argument that te cannot take.
     """
     inputs = _Inputs()
     te_args = [inputs.convert(arg) for arg in args]
@@ -92,7 +95,7 @@ def tensors_of(args: Sequence[RelaxExpr]) -> tuple[RelaxExpr, ...]:
 def kernel_key(args: Sequence[RelaxExpr], attrs: Mapping[str, Any]) -> Hashable | None:
     """Return what a kernel made with `args` and `attrs` depends on: shapes, element types, scalars.
 
-    Equal keys make equal kernels. None where no key can be told.
+    Equal keys make equal kernels. None if no key can be told.
     """
     try:
         key = (tuple(map(_key, args)), tuple([(name, _key(value)) for name, value in attrs.items()]))
@@ -146,7 +149,7 @@ def _info_key(info: StructInfo | None) -> Hashable:
 
 
 class _Inputs:
-    """The tensors and variables of a kernel, and what of the graph they stand for."""
+    """The tensors and variables of a kernel, and the graph's values that they stand for."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
@@ -217,7 +220,7 @@ class _Inputs:
 
 
 def _own_output(out: Any, name: str) -> Tensor:
-    """A result that the kernel computes: one that is an argument itself is copied."""
+    """A result that the kernel computes. A result that is an argument itself is copied."""
     if not isinstance(out, Tensor):
         raise IRError(f"the te function {name} must return tensors, got {out!r} ({type(out).__name__})")
     if isinstance(out.op, PlaceholderOp):

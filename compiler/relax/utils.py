@@ -15,7 +15,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def copy_with_new_vars(func: Function) -> Function:
-    """A copy of `func` that shares no variable with it, and no dimension that it gives a value to."""
+    """Copy `func` with new variables, and new dimensions where it gives them a value."""
     infos = [param.struct_info for param in func.params]
     infos += [node.struct_info for node in walk(func) if isinstance(node, MatchCast)]
     symbols: dict[n.Var, PrimExpr] = {}

@@ -1,7 +1,7 @@
-"""The dialects that a text may be written in: for each its prefix, its decorators of functions, and its expressions.
+"""The dialects of texts: for each its prefix, its decorators of functions, and its expressions.
 
-A dialect registers itself when the module that reads it is imported. Those that come with the compiler are loaded by
-name when a text first uses their prefix, so that programs without texts do not load them.
+A dialect registers itself when the module that reads it is imported. The compiler's own dialects are loaded by name
+when a text first uses their prefix, so programs without texts do not load them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Metadata beside texts of other versions: `metadata = tvm.ir.load_json("...")`.
 
 Two forms of JSON are read. The older one has "root" and "nodes", each with text for its fields, and arrays in
-"b64ndarrays". The newer one has "root_index" and "nodes", each with "type" and "data". Of either, the root is a map
-from names of classes to lists of nodes. A dialect says what nodes of its classes are (`register_metadata`).
+"b64ndarrays". The newer one has "root_index" and "nodes", each with "type" and "data". In both, the root maps names of
+classes to lists of nodes. A dialect registers how its classes' nodes are read (`register_metadata`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def register_metadata(name: str, made: Callable[[Array, str], Any]) -> None:
 
 
 def read_metadata(text: str) -> dict[str, list[Any]]:
-    """The nodes by name of their class; None for those of a class that nothing was registered for.
+    """The nodes by name of their class; None for classes that nothing was registered for.
 
     Raises IRError for any other text.
     """

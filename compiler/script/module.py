@@ -118,7 +118,7 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
 def _imported(source: Source, node: ast.ImportFrom) -> dict[str, Any]:
     """`from tvm.script import tir as T` names the dialect; what else programs of this kind import gives nothing.
 
-    Any other import is refused.
+    Imports of modules that such programs do not use are refused.
     """
     if node.module is not None and node.module not in _MODULES and node.module.partition(".")[0] in _PACKAGES:
         return {}

@@ -1,7 +1,7 @@
-"""Python expressions of a text as values: what all dialects share.
+"""Evaluate Python expressions of a text: what all dialects share.
 
-A subclass reads the text of one dialect. It overrides the methods under "what a dialect decides"; everything made of
-constants only is computed here.
+A subclass reads the text of one dialect. It overrides the methods under "what a dialect decides". Expressions of
+constants are computed here.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class SizeName:
 class ModuleName:
     """The module being read: `Module.f(x)` and `cls.f(x)` call its function f.
 
-    `signatures`: what each function's dialect says of it before it is read. `global_infos`: what the module holds
-    beside its functions, as far as it was read. `made`: kernels that its functions make as they are read.
+    `signatures` has what each function's dialect knows of it before it is read. `global_infos` is what the module holds
+    beside its functions, as far as it was read. `made` has kernels that its functions make while they are read.
     """
 
     signatures: Mapping[str, Any]
@@ -70,7 +70,7 @@ class ModuleName:
 
 
 class Parser:
-    """Reads one definition: where it stands, the names it knows, and the values of its expressions."""
+    """Reads one definition. It has the place, the known names, and the values of expressions."""
 
     SPACE: ClassVar[str] = "ir"
     """The dialect that `call` looks for."""
@@ -154,7 +154,7 @@ class Parser:
     # --------------------------------------------------------------------- what a dialect decides
 
     def plain(self, value: Any) -> Any:
-        """Return the integer that a constant of the dialect holds; anything else comes back unchanged."""
+        """Return the integer of a constant of the dialect; anything else unchanged."""
         return value
 
     def unary(self, node: ast.UnaryOp, operand: Any) -> Any:
@@ -224,7 +224,7 @@ class Parser:
         raise self.unknown(node, "there is no name", node.id, self.scope.names())
 
     def _size(self, node: ast.AST, name: SizeName) -> Any:
-        """The variable of the function that is read for a size that is named outside of it."""
+        """The variable, in the function being read, for a size that is named outside of it."""
         found = self.size(node, name.name)
         self.scope.define_outermost(name.name, found)
         return found
@@ -272,9 +272,10 @@ class Parser:
             self.fail(node, f"{ast.unparse(node.func)}: {error}")
 
     def _may_call(self, node: ast.expr, callee: Any) -> bool:
-        """Whether calling does no more than build IR or compute a constant: a dialect's own names, a few builtins,
-        functions of the module being read, and what the dialect says. A decorated function is code of the running
-        program: it may also call the program's other functions, which get IR and give some."""
+        """Whether a call only builds IR or computes a constant.
+        This holds for a dialect's own names, a few builtins, functions of the module being read, and what the dialect
+        allows. A decorated function is code of the running program. It may also call the program's other functions,
+        which take and return IR."""
         if self.member(node) is not None or self.source.of_program:
             return callable(callee)
         if isinstance(node, ast.Name):

@@ -1,6 +1,6 @@
 """IR in a file: JSON around TVMScript text, so that reading it runs nothing and old files stay readable.
 
-What is too large for a text, such as an array, stands beside it, encoded by its dialect.
+Objects that are too large for a text, such as an array, stand beside it, encoded by their dialect.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _codecs: dict[str, _Codec] = {}
 def register_kept(kind: str, cls: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
     """Save objects of a class that texts leave out (`compiler.ir.text.keep`).
 
-    `kind` begins with the dialect's name and a dot. `encode` gives what JSON holds. `decode` makes an equal object
-    of it; it raises ValueError for anything else.
+    `kind` begins with the dialect's name and a dot. `encode` gives JSON data. `decode` makes an equal object of that;
+    it raises ValueError for other data.
     """
     _codecs[kind] = _Codec(cls, encode, decode)
 
@@ -68,7 +68,8 @@ def save_json(node: BaseFunc | IRModule) -> str:
 
 
 def load_json(text: str) -> BaseFunc | IRModule:
-    """Return what `save_json` made `text` of. Raises IRError for anything else; nothing in it is executed."""
+    """Return the object that `save_json` wrote as `text`.
+    Raises IRError for anything else; nothing in it is executed."""
     if not isinstance(text, str) or len(text) > _MAX_BYTES:
         raise IRError("load_json needs text of at most 64 MiB")
     try:

@@ -1,4 +1,4 @@
-"""The answers of targets, under Apache TVM's names, that follow from their kind and their options alone."""
+"""The answers of targets, under Apache TVM's names, that follow from kind and options alone."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ T = TypeVar("T")
 
 
 class BackendTable(Generic[T]):
-    """One row a target kind: a backend, or where it is ("package.module:NAME"). Installed distributions add rows.
+    """One row a target kind: a backend, or where it is ("package.module:NAME").
 
-    A backend that is given by its place is imported when it is first asked for. So a process pays only for those it
-    uses, and the table's own file imports none of them.
+    Installed distributions add rows.
+
+    A backend given by its place is imported when it is first asked for. So a process only pays for the backends it
+    uses, and the table's own file imports none.
     """
 
     def __init__(self, rows: Mapping[str, str], group: str) -> None:

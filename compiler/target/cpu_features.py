@@ -237,7 +237,9 @@ _OTHER = _Family((), {}, {})
 
 
 def architecture(triple: str | None) -> str:
-    """The family a triple belongs to: x86_64, i386, aarch64, arm, riscv64, or its own first word.
+    """The architecture family of a triple: x86_64, i386, aarch64, arm, riscv64, or its own first word.
+
+    None means this machine.
 
     None means this machine.
     """
@@ -254,7 +256,7 @@ def architecture(triple: str | None) -> str:
 
 
 def known_features(arch: str) -> frozenset[str]:
-    """The features tracked for an architecture, those that only come with another one included."""
+    """The features tracked for an architecture, including those that only come with another one."""
     implies = _FAMILIES.get(arch, _OTHER).implies
     return frozenset(implies).union(*implies.values())
 
@@ -298,7 +300,7 @@ def _disable(features: set[str], name: str, implies: dict[str, tuple[str, ...]])
 
 def multiplies_pairs_fast(cpu: str, features: frozenset[str]) -> bool:
     """Return whether bfloat16 products in pairs (`vdpbf16ps`) are faster than as float32.
-    Where there are tiles for them, too, a kernel for pairs is what runs on a system that forbids tiles."""
+    On a CPU with tiles the answer is yes, because kernels for pairs run on systems that forbid tiles."""
     return "avx512bf16" in features and (cpu not in _SLOW_BFLOAT16 or "amx-bf16" in features)
 
 

@@ -2,8 +2,8 @@
 
 A distribution names them in its pyproject.toml, one group a table. Every process that has it on its path knows them:
 
-    [project.entry-points."tunefarm.device_backends"]
-    toy = "toy_backend.device:BACKEND"
+Groups are read when a name is looked up that no row of ours has, or when all names are listed. A row's object is
+imported at its first use. A name of ours is never replaced.
 
 Groups are read when a name is looked up that no row of ours has, or all names are listed. What a row stands for is
 imported when it is first used. A name of ours is never replaced.
@@ -41,7 +41,7 @@ def rows() -> Rows:
 
 
 def use_rows(given: Rows | None) -> None:
-    """Set what `rows` would read, such as a parent process's rows, which is quicker.
+    """Set what `rows` would read, for example a parent process's rows, to save time.
     None: read them again when needed."""
     global _rows
     _rows = given
@@ -54,9 +54,9 @@ def names(group: str) -> tuple[str, ...]:
 
 
 def load(group: str, name: str) -> Any:
-    """Return what a group's name stands for, None where the group has no such name.
+    """Return the object of a group's name; None if the group has no such name.
 
-    Raises TargetError, the same each time, for one that cannot be imported: it names the distribution.
+    If it cannot be imported, raises the same TargetError each time, which names the distribution.
     """
     row = rows().get(group, {}).get(name)
     if row is None:

@@ -1,4 +1,4 @@
-"""Functions that do something else for another target: `@generic_func`, chosen by the current target's keys."""
+"""Functions with other implementations for other targets: `@generic_func`, chosen by the current target's keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compiler.target.target import Target
 
 class GenericFunc:
     """A function with one implementation for each key.
-    A call uses the implementation for the first of the current target's keys that has one, else the default."""
+    A call uses the first of the current target's keys that has an implementation, else the default."""
 
     def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
         self.name = name
@@ -21,8 +21,7 @@ class GenericFunc:
         self._by_key: dict[str, Callable[..., Any]] = {}
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
-        """Set the function for all other targets.
-        Raises TargetError when there is one that may not be replaced."""
+        """Set the default function. Raises TargetError if there is one that may not be replaced."""
         if self._default is not None and not allow_override:
             raise TargetError(f"{self.name} already has a default", hint="pass allow_override=True to replace it")
         self._default = func
@@ -66,9 +65,8 @@ def get_native_generic_func(name: str) -> GenericFunc:
 
 
 def generic_func(fdefault: Callable[..., Any]) -> Any:
-    """Make a function generic.
-    The result has `register(key or keys, func=None, override=False)`, also a decorator, and `fdefault`, the function
-    it was made of."""
+    """Make a function generic; it is the default, `fdefault`.
+    The result has `register(key or keys, func=None, override=False)`, which is also a decorator."""
     return _wrapped(GenericFunc(fdefault.__name__, fdefault), fdefault)
 
 

@@ -92,9 +92,9 @@ class Kind:
     """A target kind: its default keys, the runtime device type, and its own options with their types.
 
     `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `machine`: the options
-    that say which machine is meant. Defaults of a GPU's target: `warp_size` threads run in step, and a block has
-    `block_threads` at most. `is_lent_by_number`: a server lends one such device, by its number, beside the processor.
-    `limits`: other defaults.
+    that name the machine. Defaults of a GPU's target: `warp_size` threads run in step, and a block has at most
+    `block_threads`. `is_lent_by_number`: a server lends one such device, by its number, beside the processor. `limits`:
+    other defaults.
     """
 
     keys: tuple[str, ...]
@@ -284,7 +284,8 @@ def _checked_mattr(where: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
-    """Drop what a later word overrides. Sorted when only "+" occurs; a mixture's order has a meaning."""
+    """Drop words that a later word overrides.
+    Words with "+" only are sorted; the order of a mixture matters."""
     last: dict[str, str] = {}
     for name in names:
         last.pop(name[1:], None)
@@ -294,7 +295,7 @@ def merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def filled(given: Mapping[str, OptionValue], machine: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Return the options given, and those of a machine that they leave open.
+    """Return the given options, with those of a machine filled in.
     Features are those of both, the given ones last."""
     options = {**machine, **given}
     if merged := merge_mattr(name for of in (machine, given) for name in _features(of)):

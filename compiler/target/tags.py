@@ -36,7 +36,7 @@ _FEW_REGISTERS = ("sm_20", "sm_21", "sm_53", "sm_62")
 
 
 def _nvidia(arch: str, host: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An NVIDIA GPU, with the shared memory that a block has without asking for more."""
+    """An NVIDIA GPU, with the shared memory that a block has by default."""
     data: dict[str, Any] = {
         "kind": "cuda",
         "arch": arch,
@@ -99,7 +99,8 @@ def list_tags() -> Mapping[str, Mapping[str, Any]]:
 
 
 def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> None:
-    """Give a target, as data with "kind", a name with a "/". Raises TargetError when the name is taken or no name."""
+    """Give a target, as data with "kind", a name with a "/".
+    Raises TargetError when the name is taken or no name."""
     if "/" not in name or name != name.strip() or name.startswith(("-", "{")):
         raise TargetError(f"{name!r} is no tag", hint='a tag looks like "maker/machine"')
     if name in _tags and not override:
@@ -110,9 +111,10 @@ def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -
 
 
 def expand_tag(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Data whose kind is a tag, or that has a tag and no kind, with the tag's options beneath those given.
+    """Resolve data whose kind is a tag, or that has a tag and no kind.
+    The given options override the tag's.
 
-    Other data comes back as it is.
+    Other data comes back unchanged.
     """
     name = data.get("kind", data.get("tag"))
     if not isinstance(name, str) or name not in _tags:

@@ -116,7 +116,7 @@ class Target:
     # -- options ---------------------------------------------------------------------------------
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The options by name: those given, and what its kind has where it does not say.
+        """The options by name: the given ones and the kind's defaults.
         The devices of a composite target are targets. `keys` and `tag` are properties instead."""
         kind = known_kind(self.kind)
         limits: dict[str, OptionValue] = dict(kind.limits)
@@ -174,7 +174,7 @@ class Target:
 
     @property
     def supports_integer_dot_product(self) -> bool:
-        """Whether a GPU has sums of products of bytes: those of NVIDIA have from sm_61 on."""
+        """Whether a GPU has dot products of bytes. NVIDIA's have them from sm_61 on."""
         said = self.get("supports_integer_dot_product")
         return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.gpu_arch) >= 61
 
@@ -240,12 +240,11 @@ class Target:
         return vector_registers(architecture(self.triple), self.features)
 
     def resolved(self) -> Target:
-        """This target with what is missing filled in from this machine, where it means this machine.
+        """This target with missing options filled in from this machine, if it means this machine.
 
-        An llvm target without a triple, or with this machine's, gets the triple. Without `mcpu` (or with
-        "native", or this CPU's own name) it also gets the CPU and how its features differ from the
-        name's. A `mattr` that was given is kept and applied last. Other targets come back unchanged
-        except for their host.
+        An llvm target without a triple, or with this machine's, gets the triple. Without `mcpu` (or with "native", or
+        this CPU's own name) it also gets the CPU and how its features differ from the name's. A given `mattr` is kept
+        and applied last. Other targets come back unchanged except for their host.
         """
         host = self.host.resolved() if self.host is not None else None
         if not known_kind(self.kind).is_native or not _is_native(self.triple):
@@ -306,7 +305,8 @@ class Target:
     # -- the current target ----------------------------------------------------------------------
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The innermost `with target:` around the caller; TargetError when there is none and one must be."""
+        """The innermost `with target:` around the caller.
+        Without one returns None, or raises TargetError unless `allow_none`."""
         stack = _stack.get()
         if stack:
             return stack[-1]
@@ -316,7 +316,8 @@ class Target:
 
     @staticmethod
     def current_or_default() -> Target:
-        """The innermost `with target:` around the caller; outside of any, "llvm": this machine's CPU, left open."""
+        """The innermost `with target:` around the caller.
+        Without one, "llvm": this machine's CPU, left open."""
         current = Target.current()
         return Target("llvm") if current is None else current
 
@@ -368,7 +369,7 @@ class Target:
     def canon_target_map_and_host(
         target_map: Mapping[Any, Any], target_host: TargetLike | None = None
     ) -> tuple[dict[Target, Any], Target | None]:
-        """A mapping of targets to something with Targets as its keys, each with the host inside; and the host."""
+        """Make the keys of a mapping Targets, each with the host inside; return it and the host."""
         host = Target.canon_target(target_host)
         found = {Target(target, host=host): value for target, value in target_map.items()}
         return found, host if host is not None else next((t.host for t in found if t.host is not None), None)
@@ -388,7 +389,7 @@ _device_reader: Callable[[Any], Target] | None = None
 
 def read_devices_with(reader: Callable[[Any], Target]) -> None:
     """Let `Target.from_device` ask `reader`.
-    The runtime calls this: it knows devices, and targets do not know it."""
+    The runtime calls this, because it knows devices and targets do not."""
     global _device_reader
     _device_reader = reader
 

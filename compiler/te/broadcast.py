@@ -76,7 +76,8 @@ def _floating(x: Any, y: Any) -> tuple[PrimExpr, PrimExpr] | None:
 
 
 def _floor_divide(x: Any, y: Any) -> PrimExpr:
-    """Divide rounding down. For floats the quotient is computed from what `_floor_mod` leaves, as in numpy."""
+    """Divide rounding down.
+    The quotient of floats is computed from the remainder of `_floor_mod`, as in numpy."""
     floats = _floating(x, y)
     if floats is None:
         return ops.floordiv(x, y)

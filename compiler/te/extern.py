@@ -177,7 +177,8 @@ def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]
 
 
 def _check_buffers(op: ExternOp) -> None:
-    """The body uses no other buffers, writes no input, and writes each output unless it calls functions of others."""
+    """Check the body: it uses no other buffers, writes no input, and writes each output unless it calls external
+    functions."""
     known = {*op.in_buffers, *op.out_buffers, *op.temporaries}
     written: set[n.Buffer] = set()
     for node in walk(op.body):

@@ -1,8 +1,8 @@
 """Gradients of tensors: reverse mode over te operations.
 
-The adjoint of a tensor holds, for each of its elements, how much the head changes with it. An operation that reads
-`T[f(axes)]` adds to the adjoint of T at t the sum over all axes with f(axes) = t. The equations are solved for axes
-where an index has one with a factor of 1 or -1, so what is summed over are the axes that are left.
+The adjoint of a tensor holds, for each of its elements, how much the head changes with it. Consider an operation that
+reads `T[f(axes)]`. It adds to the adjoint of T at t the sum over all axes with f(axes) = t. An equation is solved for
+an axis if an index has it with a factor of 1 or -1. The sum then runs over the remaining axes.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _reaching(order: Sequence[Operation], wanted: Sequence[Tensor]) -> set[Tenso
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A place where an operation reads a tensor, and how much the head changes with what is read there."""
+    """A read of a tensor by an operation, and how much the head changes with the read value."""
 
     load: n.ProducerLoad
     slope: PrimExpr
@@ -287,7 +287,7 @@ def _gathered(op: ComputeOp, use: _Use, lead: Sequence[n.Var], prefix: Sequence[
 def _solved(
     axes: Sequence[n.IterVar], indices: Sequence[PrimExpr], place: Sequence[n.Var]
 ) -> tuple[dict[n.Var, PrimExpr], list[PrimExpr], list[n.IterVar]]:
-    """The axes for which `indices` equal `place`: some as expressions of the others, the conditions, and the others."""
+    """Solve `indices` = `place` for axes: some as expressions of the others, the conditions, and the others."""
     values: dict[n.Var, PrimExpr] = {}
     conditions: list[PrimExpr] = []
     left = list(axes)

@@ -91,7 +91,7 @@ def compute(
 
 
 def _short_call(fcompute: Callable[..., Any], dims: Sequence[PrimExpr]) -> tuple[IntrinCall, list[Var]] | None:
-    """The intrinsic that a function of fewer axes than there are calls, and those axes; None for another function."""
+    """The intrinsic that a function of leading axes calls, and those axes; None for another function."""
     parameters = list(inspect.signature(fcompute).parameters.values())
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if len(parameters) >= len(dims) or any(p.kind not in plain for p in parameters):

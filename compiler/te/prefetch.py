@@ -1,4 +1,4 @@
-"""Statements that ask memory for what a later iteration of a loop will read."""
+"""Statements that prefetch what a later iteration of a loop will read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CACHE_LINE = 64  # bytes: what one prefetch fetches
 
 
 def fetch_ahead(path: tree.Path, buffer: n.Buffer, offset: int) -> Stmt | None:
-    """Prefetches of what the loop of `path` will read of `buffer` `offset` iterations later.
-    If the loop does not read `buffer` but computes a tensor of its shape, the places that it will write are fetched.
-    None if neither is so. A line of the cache is fetched once; nothing outside the buffer is."""
+    """Prefetch what the loop of `path` will read of `buffer` `offset` iterations later.
+    A loop that does not read `buffer`, but computes a tensor of its shape, prefetches the places that it will write.
+    None if neither holds. A cache line is fetched once; nothing outside the buffer is."""
     loop = loop_at(path)
     read = [
         access(region, realize, tree.loops_around(loop, realize)[1:])

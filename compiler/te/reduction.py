@@ -50,7 +50,7 @@ def _documented(expr: Any, axis: Any, where: Any = None, init: Any = None, *args
 
 
 class Reducer:
-    """The result of `comm_reducer`: called with an expression (or a tuple of them) and the axes."""
+    """The result of `comm_reducer`. It is called with an expression (or a tuple of them) and the axes."""
 
     def __init__(self, fcombine: Combine, fidentity: Identity, name: str) -> None:
         self._combine = fcombine

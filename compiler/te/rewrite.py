@@ -53,8 +53,9 @@ def identity_copy(tensor: Tensor, name: str) -> ComputeOp:
 
 
 def through_cache(op: ComputeOp, name: str) -> tuple[ComputeOp, ComputeOp]:
-    """(cache, copy): `cache` computes what `op` did, over new data axes named `i.c` and the same
-    reduction axes; `copy` has `op`'s name and data axes and reads the cache."""
+    """Return (cache, copy).
+    `cache` computes what `op` did, over new data axes named `i.c` and the same reduction axes. `copy` has `op`'s name
+    and data axes and reads the cache."""
     axes = tuple(IterVar(axis.dom, Var(f"{axis.var.name}.c", axis.dtype), axis.iter_type) for axis in op.axes)
     renamed = {old.var: new.var for old, new in zip(op.axes, axes)}
     body = tuple(substitute(expr, renamed) for expr in op.body)

@@ -28,8 +28,8 @@ from compiler.tir.nodes import IterType, IterVar, ProducerLoad, Range, Var
 class ScanOp(Operation):
     """Row t of each state, computed from its earlier rows for each t of `scan_axis`.
 
-    `init` are the first rows. `spatial_axis_` are the axes of the other dimensions, of all states in turn: the axes of
-    the updates, which have the loops, are what a schedule splits.
+    `init` are the first rows. `spatial_axis_` are the axes of the other dimensions, of all states in turn. They are the
+    axes of the updates, which have loops, so a schedule splits these.
     """
 
     scan_axis: IterVar = field(default_factory=lambda: IterVar(None, Var("scan.idx"), IterType.ORDERED))
@@ -64,7 +64,7 @@ class ScanOp(Operation):
         )  # fmt: skip
 
     def body(self) -> list[Operation]:
-        """Return what is computed for each t: the updates, and all they need of the states.
+        """Return what is computed for each t: the updates, and everything they need of the states.
         Producers come before consumers."""
         states = [t.op for t in self.state_placeholder]
         found = between([t.op for t in self.update], states, include_inputs=False)

@@ -14,7 +14,7 @@ _current: ContextVar[str] = ContextVar("tag", default="")
 
 
 class TagScope:
-    """Stages computed inside a `with` block have a tag; a function that it decorates is such a block."""
+    """Tag the stages computed inside a `with` block, or inside a decorated function."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag

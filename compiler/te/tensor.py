@@ -89,7 +89,7 @@ class Tensor(TensorOps, Node):
 class TensorSlice(ExprOps):
     """A tensor with its first indices given: `A[i]` of a matrix, to be completed as `A[i][j]`.
 
-    Or a region of it, for a tensor intrinsic: `A[i, 0:4]`.
+    It is also a region of a tensor, for a tensor intrinsic: `A[i, 0:4]`.
     """
 
     tensor: Tensor

@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a small computation, and the statement that does it on a device."""
+"""Tensor intrinsics: a small computation, and the statement that performs it on a device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from compiler.tir.nodes import PrimExpr, Stmt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
-    """`body` computes all of `op` from `inputs`, whose elements are in `buffers` (inputs, then outputs).
-    Of a reduction, `reduce_init` sets the outputs to the unit and `reduce_update` adds to them, where they are
-    given. `temporaries` are buffers that the statements use besides."""
+    """`body` computes all of `op` from `inputs`.
+    Their elements are in `buffers` (inputs, then outputs). For a reduction, `reduce_init` sets the outputs to the unit
+    and `reduce_update` adds to them, if they are given. `temporaries` are buffers that the statements use besides."""
 
     name: str
     op: ComputeOp
@@ -49,7 +49,7 @@ class TensorIntrin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntrinCall:
-    """A call of an intrinsic: what a `te.compute` function returns whose elements the intrinsic computes."""
+    """A call of an intrinsic, which computes the elements. The function of a `te.compute` returns it."""
 
     intrin: TensorIntrin
     args: tuple[Any, ...]
@@ -67,7 +67,7 @@ def decl_tensor_intrin(
     """Declare that `fcompute(ins, outs)` does what `op` computes, for `Stage.tensorize`.
 
     `ins` and `outs` are buffers of the inputs and outputs of `op`, made with `default_buffer_params`, or those that
-    `binds` gives. `fcompute` takes `scalar_params`, variables that `op` uses, third where they are given. It gives a
+    `binds` gives. If `scalar_params` are given, variables that `op` uses, `fcompute` gets them third. It returns a
     statement, mostly made with `tir.ir_builder`, or a tuple (body, reduce_init, reduce_update) of which each may be
     None. Raises IRError, with the user's line, when `op` is no compute or the result is no statement.
     """

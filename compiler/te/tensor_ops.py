@@ -1,6 +1,6 @@
 """The arithmetic operators of whole tensors: `A + B` is the broadcasting add.
 
-What builds the results (`compiler.te.broadcast`) comes after tensors, so it registers itself here with `operator`.
+`compiler.te.broadcast`, which builds the results, comes after tensors and registers itself here with `operator`.
 """
 
 from __future__ import annotations

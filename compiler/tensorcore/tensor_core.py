@@ -1,5 +1,7 @@
-"""Matrix products on NVIDIA's tensor cores (sm_80 and later), written as a kernel: `mma.sync` with operands through
-`ldmatrix` from shared memory, which `cp.async` fills some steps ahead."""
+"""Matrix products on NVIDIA's tensor cores (sm_80 and later), written as whole kernels.
+
+They use `mma.sync` with operands through `ldmatrix` from shared memory, which `cp.async` fills some steps ahead.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,10 @@ def dense(
     transposed: bool = True,
     out_dtype: str | None = None,
 ) -> n.PrimFunc:
-    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`. X and W "float16" or "bfloat16", the
-    sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums int32.
+    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
+
+    X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums
+    int32.
 
     The function is lowered; its parameters are X, W, C. Sizes need not be multiples of the tile's. Raises IRError for a
     tile that is none.

@@ -80,7 +80,8 @@ def _dtypes(left: str, right: str, total: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A block: what it stores for each value of its axes, those of extent 1 left out. `reduced`: axes of its sum."""
+    """A block: what it stores for each value of its axes, those of extent 1 left out.
+    `reduced`: axes of its sum."""
 
     axes: Group
     reduced: Group

@@ -1,6 +1,7 @@
-"""Matrix products on Hopper's tensor cores (sm_90a), written as a kernel. One thread lets the tensor memory accelerator
-fill a ring of stages in shared memory, and warpgroups multiply what has arrived (`wgmma`). Barriers in memory say which
-stages are full and which are empty.
+"""Matrix products on Hopper's tensor cores (sm_90a), written as a kernel.
+
+One thread lets the tensor memory accelerator fill a ring of stages in shared memory, and warpgroups multiply what has
+arrived (`wgmma`). Barriers in memory say which stages are full and which are empty.
 
 A block makes one tile of results after the other; while its warpgroups store one, the next one's stages fill.
 """
@@ -153,8 +154,9 @@ def dense(
     transposed: bool = True,
     out_dtype: str | None = None,
 ) -> n.PrimFunc:
-    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`. X and W "float16" or "bfloat16", the
-    sums float32, C `out_dtype`, rounded once. Tiles may reach over the edges.
+    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
+
+    X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once. Tiles may reach over the edges.
 
     The function is lowered; its parameters are X, W, C. Raises IRError for sizes or a tile that cannot be.
     """

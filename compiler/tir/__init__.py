@@ -1,4 +1,7 @@
-"""TensorIR: loops, blocks and scalar arithmetic over buffers. Loading it makes its operators and its text known."""
+"""TensorIR: loops, blocks and scalar arithmetic over buffers.
+
+Loading it makes its operators and its text known.
+"""
 
 from compiler.tir import ops
 from compiler.tir.intrin import intrin

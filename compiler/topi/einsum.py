@@ -50,7 +50,8 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
 
 
 def _read(subscripts: str, operands: tuple[Tensor, ...]) -> tuple[list[list[str]], list[str]]:
-    """The name of each dimension of each operand, and of the result. Those that "..." stands for are digits."""
+    """The name of each dimension of each operand, and of the result.
+    Those that "..." stands for are digits."""
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     parts = left.split(",")
     fits = len(parts) == len(operands) and bool(operands)

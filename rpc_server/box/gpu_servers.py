@@ -1,5 +1,8 @@
-"""A device server for each GPU of a box under one process. One that ends is started again, later each time that it ends
-soon; a GPU that cannot be lent does not keep the others from it."""
+"""A device server for each GPU of a box under one process.
+
+One that ends is started again, later each time that it ends soon; a GPU that cannot be lent does not keep the others
+from it.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +94,9 @@ class Backoff:
 
 @dataclass(slots=True)
 class _Child:
-    """A server and its process, when it has one. `port` is 0 before it has listened; the ones after it ask for the
-    same. `trouble` is why the last one did not come to listen."""
+    """A server and its process, when it has one.
+    `port` is 0 before it has listened; the ones after it ask for the same. `trouble` is why the last one did not come
+    to listen."""
 
     options: ServerOptions
     port: int = 0

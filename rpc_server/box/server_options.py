@@ -1,4 +1,7 @@
-"""Options of a device box's server. Importing it costs little: it is for processes that only start one."""
+"""Options of a device box's server.
+
+Importing it costs little: it is for processes that only start one.
+"""
 
 from __future__ import annotations
 

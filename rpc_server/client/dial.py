@@ -127,7 +127,8 @@ def _through_relay(address: str, port: int, given: str, deadline: float, route: 
 
 
 def _to_key(address: str, port: int, deadline: float, route: Route) -> Line:
-    """Go through a relay to the box that serves the key, once one is there. Raises PassRefused and _Unusable."""
+    """Go through a relay to the box that serves the key, once one is there.
+    Raises PassRefused and _Unusable."""
     given = pass_of_key(route.key).text
     while True:
         try:
@@ -169,7 +170,8 @@ def _connect(line: Line, address: str, port: int) -> Line:
 
 
 def _finish(line: Line, deadline: float, route: Route, greeting: list[Buffer] | None) -> Line:
-    """Send the greeting, if that is not done, and wait until both sides speak the protocol. Raises _Unusable."""
+    """Send the greeting, if that is not done, and wait until both sides speak the protocol.
+    Raises _Unusable."""
     try:
         if greeting is not None:
             send_frames(line.socket, greeting)

@@ -1,4 +1,6 @@
-"""Functions that programs try a server with: `rpc.test.addone` and a few more. Importing this module registers them.
+"""Functions that programs try a server with: `rpc.test.addone` and a few more.
+
+Importing this module registers them.
 
 An executor imports it when the first of them is asked for.
 """

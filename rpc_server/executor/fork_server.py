@@ -54,7 +54,8 @@ def main(text: str) -> int:
 
 
 def _start(control: socket.socket, settings: ExecutorSettings, given: list[int]) -> int:
-    """Fork a warden and hand it to the supervisor, which adopts orphans. Returns its number; 0: there is none."""
+    """Fork a warden and hand it to the supervisor, which adopts orphans.
+    Returns its number; 0: there is none."""
     told, tell = os.pipe()
     try:
         between = os.fork()

@@ -308,7 +308,8 @@ class _WarmUp:
 
 
 def _hold_back(settings: ExecutorSettings) -> None:
-    """Refuse this process what its isolation level refuses. What the kernel lacks, the server logged at its start."""
+    """Refuse this process what its isolation level refuses.
+    What the kernel lacks, the server logged at its start."""
     match settings.isolation:
         case Level.FULL:
             with contextlib.suppress(OSError):

@@ -174,7 +174,8 @@ class ExecutorSession:
             ) from None
 
     def _call(self, request: Call) -> Returned | ModuleLoaded | MachineReturned:
-        """Call a function. What it returns travels, but arrays, functions and modules stay here, under a handle."""
+        """Call a function.
+        What it returns travels, but arrays, functions and modules stay here, under a handle."""
         function: Callable[..., Any]
         if request.module is None:
             function = _global_function(request.function)

@@ -1,4 +1,7 @@
-"""One trial on the box: load, compare with the reference, time. Failures come back as results, not exceptions."""
+"""One trial on the box: load, compare with the reference, time.
+
+Failures come back as results, not exceptions.
+"""
 
 from __future__ import annotations
 
@@ -295,7 +298,8 @@ class _Samples:
         return spent
 
     def _undisturbed(self, number: int, timed: Callable[[int], int]) -> int:
-        """Nanoseconds of so many calls. What speaks against the kernel is taken again where it may not be its own."""
+        """Nanoseconds of so many calls.
+        What speaks against the kernel is taken again where it may not be its own."""
         least = 0
         for _ in range(_TRIES):
             before = _interruptions()
@@ -315,9 +319,8 @@ class _Samples:
 
 
 def _is_sample(once: float, options: EvaluatorOptions) -> bool:
-    """Whether the first call, `once` seconds, is all that is asked for. Beside so long a call the pages and caches that
-    only a first one has to fill do not count.
-    """
+    """Whether the first call, `once` seconds, is all that is asked for.
+    Beside so long a call the pages and caches that only a first one has to fill do not count."""
     wanted = max(options.repeat, options.max_repeat) == options.number == 1 and not options.flush_cache
     return wanted and 0 < _LONG * options.min_repeat_ms <= once * 1e3
 

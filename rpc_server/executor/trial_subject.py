@@ -33,8 +33,8 @@ class Subject:
     Methods raise KernelError or DeviceError when the function fails."""
 
     def __init__(self, function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()) -> None:
-        """The arguments at the positions `cold` are not in the caches of a CPU in timed calls. Raises DeviceError when
-        the device does not take the function."""
+        """The arguments at the positions `cold` are not in the caches of a CPU in timed calls.
+        Raises DeviceError when the device does not take the function."""
         self._place = place
         with ending_if_lost(place):
             self._bound: BoundCall = function.bind(tuple(arguments), place)

@@ -1,4 +1,6 @@
-"""The leases a box honours. A thread that talks to the tracker writes them; the supervisor's loop obeys them.
+"""The leases a box honours.
+
+A thread that talks to the tracker writes them; the supervisor's loop obeys them.
 
 Times are this process's `time.monotonic()` seconds, so a clock jump on the box or the tracker ends no lease:
 whoever calls `grant` turns the tracker's time-to-live into a local expiry.
@@ -17,8 +19,8 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class BoxLease:
-    """`expires`: monotonic seconds. `holder` is the public key of the only client that may use it; "": whoever has the
-    token."""
+    """`expires`: monotonic seconds.
+    `holder` is the public key of the only client that may use it; "": whoever has the token."""
 
     lease_id: str
     token: str

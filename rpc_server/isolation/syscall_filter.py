@@ -145,8 +145,8 @@ def _families(sockets: Sockets) -> list[bytes]:
 
 
 def _only_for(number: int, code: list[bytes]) -> list[bytes]:
-    """Run `code`, which ends with a return, for one system call only, and leave it out for others. The accumulator must
-    hold the call's number; it still does where `code` was left out."""
+    """Run `code`, which ends with a return, for one system call only, and leave it out for others.
+    The accumulator must hold the call's number; it still does where `code` was left out."""
     return [_op(_EQUAL, number, 0, len(code)), *code]
 
 

@@ -1,4 +1,6 @@
-"""The process that looks at one GPU: `python -m rpc_server.machine.gpu_probe SETTINGS`. Prints a `Probed` as JSON.
+"""The process that looks at one GPU: `python -m rpc_server.machine.gpu_probe SETTINGS`.
+
+Prints a `Probed` as JSON.
 
 It runs a chain of multiplications and additions in every thread of a grid that fills the device, whose results are
 known exactly, and copies memory there and back. Any fault, an earlier one that still lingers too, shows as an error.

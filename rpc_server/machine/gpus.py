@@ -22,8 +22,9 @@ _INSTANCE = re.compile(r"^\s+MIG .*\(UUID: (MIG-[\w/-]+)\)")
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """The facts of a GPU. `arch` such as "sm_90"; `memory` in bytes, clocks in kHz, `driver` its CUDA version. The
-    temperature (°C) is that of the moment; None where NVML does not tell it."""
+    """The facts of a GPU.
+    `arch` such as "sm_90"; `memory` in bytes, clocks in kHz, `driver` its CUDA version. The temperature (°C) is that of
+    the moment; None where NVML does not tell it."""
 
     uuid: str
     name: str

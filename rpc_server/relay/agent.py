@@ -75,8 +75,8 @@ class LineState(msgspec.Struct, frozen=True):
 
 
 class _Dial:
-    """A connection to the relay's port, until its greeting is there. `then` gets the socket, which it owns, and the
-    greeting, or None and what is wrong."""
+    """A connection to the relay's port, until its greeting is there.
+    `then` gets the socket, which it owns, and the greeting, or None and what is wrong."""
 
     def __init__(
         self,

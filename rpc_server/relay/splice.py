@@ -173,7 +173,8 @@ class Splice:
             self._rest()
 
     def _end(self, way: _Way) -> None:
-        """Close both sockets: the one that `way` reads has ended. What was read goes out first, if there is time."""
+        """Close both sockets: the one that `way` reads has ended.
+        What was read goes out first, if there is time."""
         if way.backlog is None or way.sink not in self._wanted or self._last is not None:
             self.close()
             return

@@ -129,7 +129,8 @@ class KeyRing:
         return principal
 
     def revoke(self, who: str) -> list[Principal]:
-        """Remove a key, every key of a name, or with "@GROUP" of a group. Raises KeyFileError when there is none."""
+        """Remove a key, every key of a name, or with "@GROUP" of a group.
+        Raises KeyFileError when there is none."""
         with self._changing():
             entries = self.authorized()
             gone = [p for p in entries.values() if who in (p.public, p.name) or (p.group and who == f"@{p.group}")]

@@ -1,5 +1,6 @@
-"""The closed set of messages between a client, a box's supervisor and its executors. What the last two say to each
-other alone is in private_messages.py.
+"""The closed set of messages between a client, a box's supervisor and its executors.
+
+What the last two say to each other alone is in private_messages.py.
 
 A request names who handles it by its class: a `BoxRequest` the supervisor, an `ExecutorRequest` the
 session's executor. Memory handles are chosen by the client (so an allocation need not be waited for), module
@@ -247,7 +248,8 @@ class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
 
 
 class OpenMachine(ExecutorRequest, frozen=True, tag="open_machine"):
-    """Make a virtual machine of a loaded model. `memory`: how memory is kept on all devices, "" for the default."""
+    """Make a virtual machine of a loaded model.
+    `memory`: how memory is kept on all devices, "" for the default."""
 
     module: Handle
     devices: Devices = (("cpu", 0),)
@@ -292,8 +294,8 @@ class Done(Reply, frozen=True, tag="done"):
 
 
 class SessionOpened(Reply, frozen=True, tag="opened"):
-    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not. `secret` is
-    for `CancelCalls`."""
+    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not.
+    `secret` is for `CancelCalls`."""
 
     session: Count
     box: Label

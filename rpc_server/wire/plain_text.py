@@ -1,4 +1,6 @@
-"""Text of others made harmless for terminals and logs. Only this module does it, and it is called where text comes in.
+"""Text of others made harmless for terminals and logs.
+
+Only this module does it, and it is called where text comes in.
 
 A device's name, a reason or an error is whatever its sender wrote. Control characters could move a terminal's cursor,
 change its title or forge a line of a log. They are shown as escapes: `\\x1b[31m`.

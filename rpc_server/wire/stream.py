@@ -83,8 +83,8 @@ def stream_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class _Buffers:
-    """Memory for big messages. A buffer without views is used again: clearing a fresh MiB takes as long as reading
-    one."""
+    """Memory for big messages.
+    A buffer without views is used again: clearing a fresh MiB takes as long as reading one."""
 
     def __init__(self) -> None:
         self._kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
@@ -102,7 +102,8 @@ class _Buffers:
 
 
 def _looked_at(buffer: bytearray) -> bool:
-    """Whether there are views of the buffer. Then its size cannot be changed, which is how this is found out."""
+    """Whether there are views of the buffer.
+    Then its size cannot be changed, which is how this is found out."""
     try:
         buffer.append(0)
     except BufferError:

@@ -1,4 +1,7 @@
-"""The entry point of the `tunefarm` command. It imports nothing before Ctrl-C and SIGTERM end it as it should."""
+"""The entry point of the `tunefarm` command.
+
+It imports nothing before Ctrl-C and SIGTERM end it as it should.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Telling of alerts: in the log, to a web hook, to a command. Addresses of web hooks are in no message."""
+"""Telling of alerts: in the log, to a web hook, to a command.
+
+Addresses of web hooks are in no message.
+"""
 
 from __future__ import annotations
 

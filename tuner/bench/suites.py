@@ -50,7 +50,8 @@ def _suite(name: str, summary: str, *kernels: str, config: Config = "best") -> S
 
 
 def _resnet50() -> list[str]:
-    """The distinct convolutions of ResNet-50 (He et al. 2015), batch 1: N, C, H, W, K, R, S, stride, padding."""
+    """The distinct convolutions of ResNet-50 (He et al.
+    2015), batch 1: N, C, H, W, K, R, S, stride, padding."""
     layers = [(3, 224, 64, 7, 2, 3)]
     channels, size = 64, 56
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):

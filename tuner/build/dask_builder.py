@@ -114,7 +114,8 @@ class DaskBuilder:
 
 
 def _way(address: str, insecure: bool) -> tuple[str, str]:
-    """(HOST:PORT, protocol). Raises TuningError for another machine's scheduler that need not prove who it is."""
+    """(HOST:PORT, protocol).
+    Raises TuningError for another machine's scheduler that need not prove who it is."""
     if address.startswith(TLS):
         return address.removeprefix(TLS), "tls"
     place = address.removeprefix(SCHEME)

@@ -124,8 +124,9 @@ def _give_way(niceness: int) -> None:
 
 
 def _lower_session(niceness: int) -> None:
-    """Set the nice value of the session's group. The system takes one such change in a tenth of a second from all
-    users together; refused otherwise, or without autogroups, all stays as it is."""
+    """Set the nice value of the session's group.
+    The system takes one such change in a tenth of a second from all users together; refused otherwise, or without
+    autogroups, all stays as it is."""
     while True:
         try:
             _AUTOGROUP.write_text(str(niceness))
@@ -213,8 +214,9 @@ class _BuildTimeout(Exception):
 
 
 class _TimeLimit:
-    """Raise _BuildTimeout in this (main) thread after `seconds`. What it stood in line for a core does not count:
-    builds have the lowest priority, and how busy others keep the machine says nothing of the candidate."""
+    """Raise _BuildTimeout in this (main) thread after `seconds`.
+    What it stood in line for a core does not count: builds have the lowest priority, and how busy others keep the
+    machine says nothing of the candidate."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,5 +1,7 @@
-"""A device server of this process's own, on this machine. Importing it costs little: what starts one has not done much
-else yet."""
+"""A device server of this process's own, on this machine.
+
+Importing it costs little: what starts one has not done much else yet.
+"""
 
 from __future__ import annotations
 

@@ -88,8 +88,9 @@ def local_target() -> str:
 
 
 class _Session:
-    """A device session over RPC. `release` gets what went wrong with the device, or "". `is_wanted` says whether others
-    should have a turn with the device."""
+    """A device session over RPC.
+    `release` gets what went wrong with the device, or "". `is_wanted` says whether others should have a turn with the
+    device."""
 
     def __init__(
         self,
@@ -235,8 +236,9 @@ class LocalFleet(DirectFleet):
         return super().open(slot, wait_s)
 
     def _keep_running(self) -> None:
-        """Start the server again if it was killed. Raises ServerStartError when it does not come up, or when it has
-        been started so often that it would end again."""
+        """Start the server again if it was killed.
+        Raises ServerStartError when it does not come up, or when it has been started so often that it would end
+        again."""
         with self._starting:
             if self._closed or self._server.is_alive:
                 return
@@ -372,8 +374,9 @@ class TrackerFleet:
         return [device for device in found if self._class.name in ("", device.fingerprint)]
 
     def _request(self) -> str:
-        """The expression to lease by. Once the class is known it is narrowed to what the class says of a device, so
-        that the tracker does not offer others."""
+        """The expression to lease by.
+        Once the class is known it is narrowed to what the class says of a device, so that the tracker does not offer
+        others."""
         if not self._class.name:
             return self._expr
         model = next((d for d in self._in_service()), None)

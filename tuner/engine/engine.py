@@ -291,8 +291,9 @@ class EngineRun:
                 return None
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
-        """Carry out commands. First comes what keeps devices and builders busy. Then the search is asked for more,
-        which may take time. Then trials and claims go to the store in one transaction, and its answers lead to more."""
+        """Carry out commands.
+        First comes what keeps devices and builders busy. Then the search is asked for more, which may take time. Then
+        trials and claims go to the store in one transaction, and its answers lead to more."""
         left = self._hand_out(commands) + self._hand_out(self._state.go_on())
         while left:
             trials: list[ev.RecordTrial] = []

@@ -350,8 +350,8 @@ class EngineState:
         return commands
 
     def _feed(self, slot: int, at_hand: bool, takes_turns: bool) -> list[ev.Command]:
-        """Give a slot what it can measure; `at_hand`: for when it is through with what it measures now. To have one at
-        hand beside an idle slot is no gain, but no other slot may have what belongs to the finals."""
+        """Give a slot what it can measure; `at_hand`: for when it is through with what it measures now.
+        To have one at hand beside an idle slot is no gain, but no other slot may have what belongs to the finals."""
         scarce = at_hand and self.jobs.to_come < len(self.jobs.slots)
 
         def may_have(ready: Ready) -> bool:

@@ -19,8 +19,8 @@ _RECENT = 0.2  # weight of the newest trial in the running mean of what trials t
 
 @dataclass(frozen=True)
 class Plan:
-    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at
-    most `threads`."""
+    """How a task is searched.
+    `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at most `threads`."""
 
     strategy: SearchStrategy
     weight: float = 1.0

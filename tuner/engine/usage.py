@@ -1,5 +1,7 @@
-"""How long devices were held and how long they measured, by name, and when anything was done at all. Pure: times are
-given."""
+"""How long devices were held and how long they measured, by name, and when anything was done at all.
+
+Pure: times are given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A family: a function at many sizes. Most are named workloads whose sizes are partly symbols, "dense:M,3072,768"."""
+"""A family: a function at many sizes.
+
+Most are named workloads whose sizes are partly symbols, "dense:M,3072,768".
+"""
 
 from __future__ import annotations
 

@@ -169,7 +169,9 @@ def _one(text: str) -> tuple[tuple[str, ...], list[Size]]:
 
 
 def parse_traffic(text: str, symbols: Sequence[str], where: str = "traffic") -> dict[Size, float]:
-    """How often each size is asked for, from CSV: a column a symbol and one called "count". Rows of one size add up.
+    """How often each size is asked for, from CSV: a column a symbol and one called "count".
+
+    Rows of one size add up.
 
     Raises FamilyError naming the line.
     """

@@ -87,7 +87,8 @@ _HINT = "nothing of the file was stored; files of records are made by `tunefarm 
 
 
 class _Bounded:
-    """Reads lines of at most `most` bytes in all: a little gzip can unpack to no end. Raises InvalidRecord for more."""
+    """Reads lines of at most `most` bytes in all: a little gzip can unpack to no end.
+    Raises InvalidRecord for more."""
 
     def __init__(self, file: gzip.GzipFile, most: int, path: Path) -> None:
         self._file, self._left, self._path = file, most, path

@@ -138,7 +138,8 @@ class CSource:
             raise _cannot_run(words[0], error) from None
 
     def _compiler(self, target: Target) -> list[str]:
-        """The compiler's command for the target's CPU. Raises KernelCompileError if it takes none of its names."""
+        """The compiler's command for the target's CPU.
+        Raises KernelCompileError if it takes none of its names."""
         words = shlex.split(self.compiler)
         if "{mcpu}" not in self.compiler:
             return words

@@ -20,8 +20,9 @@ from tuner.kernels.kernel import Kernel, kernel_search
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """A kernel of your own at many sizes: `at` gives the kernel for sizes by name, `{"N": 4096}`. A config has to mean
-    the same at each: the spaces have the same parameters, and the sizes may be parameters of one value."""
+    """A kernel of your own at many sizes: `at` gives the kernel for sizes by name, `{"N": 4096}`.
+    A config has to mean the same at each: the spaces have the same parameters, and the sizes may be parameters of one
+    value."""
 
     name: str
     at: Callable[[Mapping[str, int]], Kernel]

@@ -439,8 +439,8 @@ def _named(module: ModuleType) -> dict[str, Kernel | PrimFunc | HandSchedules]:
 
 @lru_cache(maxsize=32)
 def _module(path: str, digest: str) -> ModuleType:
-    """The file run as a module, with its folder to import from. Raises SpecError when it is another file by now, or
-    fails."""
+    """The file run as a module, with its folder to import from.
+    Raises SpecError when it is another file by now, or fails."""
     if _digest(_text(Path(path), "build")) != digest:
         raise SpecError(f"{path} has changed since the run began")
     name = f"_tunefarm_{digest[:16]}"

@@ -54,7 +54,9 @@ def model_progress(
 
 
 def _tasks(run: Run, tuned: bool, searched: Sequence[Improvement] = ()) -> list[WeightedKernel]:
-    """The run's tasks as they were, or as a build takes them by now. Families' come last, and are no model's.
+    """The run's tasks as they were, or as a build takes them by now.
+
+    Families' come last, and are no model's.
 
     What was `searched` counts beside the finals' result, so that a time does not rise while the run goes on.
     """

@@ -1,4 +1,7 @@
-"""A tuning job in TOML: what to tune, kernels of one's own in C, and how the run goes. No file is read here."""
+"""A tuning job in TOML: what to tune, kernels of one's own in C, and how the run goes.
+
+No file is read here.
+"""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def group_of(workload: str, func: n.PrimFunc, target: Target, costs: Mapping[str
 
 
 def _sketches(costs: Mapping[str, float]) -> Iterator[tuple[Sketch, list[tuple[int, ...]], list[float]]]:
-    """The sketches that traces are points of, with the points and costs of each. Reading a trace's steps takes long, so
-    it is done once for all that differ only in their decisions."""
+    """The sketches that traces are points of, with the points and costs of each.
+    Reading a trace's steps takes long, so it is done once for all that differ only in their decisions."""
     found: defaultdict[str, list[tuple[tuple[int, ...], float]]] = defaultdict(list)
     for text, cost in costs.items():
         steps, decisions = _parted(text)

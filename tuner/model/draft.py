@@ -1,4 +1,6 @@
-"""An analytic draft of how fast candidates are: a roofline over what their features say. Higher is better.
+"""An analytic draft of how fast candidates are: a roofline over what their features say.
+
+Higher is better.
 
 The time an operation takes is the larger of two, plus copies and loop overhead, over how evenly the threads are loaded.
 One is what the arithmetic takes, held up by too few accumulators, operand loads, spills, lanes and tails that are not

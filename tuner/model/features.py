@@ -139,9 +139,10 @@ class _Population:
         return [np.minimum(t, axis.extent) for t, axis in zip(tile, self.nest.axes)]
 
     def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
-        """Bytes of the buffer that a tile touches, in whole cache lines. What it has whole of the last dimensions is
-        one piece, as filters of 1×1 and rows of an image are. Where vectors are shorter than lines, each row of the
-        last dimension counts as lines of its own, as when the draft's numbers for such machines were chosen."""
+        """Bytes of the buffer that a tile touches, in whole cache lines.
+        What it has whole of the last dimensions is one piece, as filters of 1×1 and rows of an image are. Where vectors
+        are shorter than lines, each row of the last dimension counts as lines of its own, as when the draft's numbers
+        for such machines were chosen."""
         sizes = self._spans(access, tile)
         if not sizes:
             return self._all(LINE_BYTES)
@@ -223,8 +224,8 @@ class _Population:
         }
 
     def _operands(self, start: int, along: set[int | None], steps: Floats) -> dict[str, Floats]:
-        """How the body's operands are loaded: along vectors, one value for all lanes, or gathered. Vectors of every
-        second element count as those along them, but for the loads they take."""
+        """How the body's operands are loaded: along vectors, one value for all lanes, or gathered.
+        Vectors of every second element count as those along them, but for the loads they take."""
         loads, kinds = self._all(0.0), {"contiguous": 0, "broadcast": 0, "strided": 0}
         for access in self.nest.accesses:
             kind = _walk_of(access, along)
@@ -270,9 +271,10 @@ class _Population:
         return [access for access in given if _walk_of(access, along) == "contiguous"]
 
     def _in_place(self, start: int, along: set[int | None]) -> dict[str, Floats]:
-        """Return what the draft asks of such operands beside their runs. "crowded": how many times more of the runs,
-        rows that are a power of two apart, than lines find room in the second-level cache, a logarithm. "ragged":
-        whether their rows begin inside of lines, so that vectors cross them."""
+        """Return what the draft asks of such operands beside their runs.
+        "crowded": how many times more of the runs, rows that are a power of two apart, than lines find room in the
+        second-level cache, a logarithm. "ragged": whether their rows begin inside of lines, so that vectors cross
+        them."""
         crowded, ragged = np.ones(self.count), 0.0
         way = self.machine.l2_bytes // _WAYS
         for access in self._read_in_place(along):
@@ -400,8 +402,8 @@ class _Population:
         return np.maximum(0.0, moved / self._ops - self._traffic(self.machine.l2_bytes))
 
     def _traffic(self, size: int) -> Floats:
-        """Bytes an operation that come from beyond a cache of `size` bytes. The outermost tile that fits is loaded anew
-        each time, except what the loop around it leaves in place."""
+        """Bytes an operation that come from beyond a cache of `size` bytes.
+        The outermost tile that fits is loaded anew each time, except what the loop around it leaves in place."""
         moved = self._moved(len(self.nest.loops))
         fits = np.ones(self.count, bool)
         for depth in range(len(self.nest.loops), -1, -1):
@@ -445,9 +447,10 @@ class _Population:
 
 
 def _held(share: Floats) -> Floats:
-    """The part of a working set that stays in a cache of which it takes `share`. Pages lie anywhere, so a set of lines
-    is used by a Poisson number of them. A set with more of them than ways loads all of them again in each turn (R. E.
-    Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed Caches", ACM TOCS 10(4), 1992)."""
+    """The part of a working set that stays in a cache of which it takes `share`.
+    Pages lie anywhere, so a set of lines is used by a Poisson number of them. A set with more of them than ways loads
+    all of them again in each turn (R. E. Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed
+    Caches", ACM TOCS 10(4), 1992)."""
     expected = np.minimum(share, 2.0) * _WAYS
     term = np.exp(-expected)
     total = term

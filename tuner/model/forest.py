@@ -120,7 +120,8 @@ def _numbers(facts: dict[str, str], name: str, count: int) -> Floats:
 
 
 def _depth(left: Ints, right: Ints, leaves: int) -> int:
-    """How deep the tree is. Raises ValueError unless every node but the first is the child of one before it."""
+    """How deep the tree is.
+    Raises ValueError unless every node but the first is the child of one before it."""
     depth = np.zeros(len(left), np.int64)
     reached = np.zeros(len(left), bool)
     reached[0] = True

@@ -121,8 +121,8 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRunTask:
-    """`budget` is how many search trials the task may use. `baseline` names what it is compared with; "" for the
-    function as written."""
+    """`budget` is how many search trials the task may use.
+    `baseline` names what it is compared with; "" for the function as written."""
 
     workload_id: int
     target_id: int

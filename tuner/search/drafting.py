@@ -99,8 +99,8 @@ class _Shared:
             return None
 
     def _finish(self, helpers: int) -> None:
-        """Draft what helpers have not begun, then wait for what they are at. From one that has not answered yet nothing
-        is expected: it may only be starting."""
+        """Draft what helpers have not begun, then wait for what they are at.
+        From one that has not answered yet nothing is expected: it may only be starting."""
         pending = [at for at, future in list(self._given.items()) if not future.done()]
         most = helpers if self._answered else 0
         while len(pending) > most:

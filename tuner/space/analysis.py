@@ -156,7 +156,7 @@ def epilogue_of(func: n.PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]
 
 
 def _long(info: BlockInfo, dims: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
-    """The axes in each dimension, those of one iteration left out: their index may be written 0. Dimensions that one
-    axis is spread over, as pixels are over the rows of an image, count as one."""
+    """The axes in each dimension, those of one iteration left out: their index may be written 0.
+    Dimensions that one axis is spread over, as pixels are over the rows of an image, count as one."""
     long = [frozenset(a for a in dim if info.axes[a].extent > 1) for dim in dims]
     return tuple(axes for axes, _ in itertools.groupby(long))

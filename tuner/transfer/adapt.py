@@ -93,7 +93,8 @@ class Adapter:
 
 @dataclass(frozen=True)
 class _Point:
-    """A point of a sketch as a trace. `carried_out`: the sketch was made with these decisions, so they are legal."""
+    """A point of a sketch as a trace.
+    `carried_out`: the sketch was made with these decisions, so they are legal."""
 
     trace: Trace
     carried_out: bool

@@ -101,7 +101,8 @@ class RequestGuard:
 
 
 class _Body:
-    """A request's body as it is taken: so many bytes at most, in time. `left_over`: some of it was not taken."""
+    """A request's body as it is taken: so many bytes at most, in time.
+    `left_over`: some of it was not taken."""
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         self._receive = receive

@@ -61,7 +61,7 @@ def amx_product(g: Gen, call: n.Call) -> str:
 
 
 def ask_for_tiles(g: Gen) -> None:
-    """Make the kernel return NO_TILES where the system does not let this process use the unit."""
+    """Make the kernel return NO_TILES if the system does not let this process use the unit."""
     g.module.declare("@tunefarm_tiles", "i32 @tunefarm_tiles() nounwind")
     granted = g.w.inline("call i32 @tunefarm_tiles()")
     g.w.fail_unless(g.w.inline(f"icmp ne i32 {granted}, 0"), str(NO_TILES))
@@ -74,8 +74,10 @@ def uses_tiles(body: n.Stmt) -> bool:
 
 @stores("tir.x86_amx_kept")
 def _kept(g: Gen, call: n.Call, place: str) -> None:
-    """Write a tile to memory by the instruction for it: what then reads parts of the tile finds them there. Vectors
-    that were parts of a tile in a register would spill all of it, also where it was summed."""
+    """Write a tile to memory by the tile instruction, so that reads of its parts find them there.
+
+    As vectors, parts of a tile register would make LLVM spill the whole tile.
+    """
     symbol = "@llvm.x86.tilestored64.internal"
     g.module.declare(symbol, f"void {symbol}(i16, i16, ptr, i64, x86_amx)")
     tile = _tile(g, call.args[0])
@@ -84,7 +86,8 @@ def _kept(g: Gen, call: n.Call, place: str) -> None:
 
 @stores("tir.x86_amx_turned")
 def _turned(g: Gen, call: n.Call, place: str) -> None:
-    """Write 16 vectors of 32-bit words turned: in four steps, each of which exchanges quarters of 2 × 2 blocks."""
+    """Write 16 vectors of 32-bit words transposed.
+    It takes four steps; each exchanges quarters of 2 × 2 blocks."""
     kind = f"<{TILE} x i32>"
     rows = [g.w.inline(f"bitcast {llvm_type(x.dtype)} {g.value(x)} to {kind}") for x in call.args]
     for step in (1, 2, 4, 8):
@@ -119,7 +122,8 @@ def _operand(g: Gen, vector: n.PrimExpr) -> str:
 
 
 def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
-    """The tile whose rows lie `stride` bytes apart, from the vector `first` on; loaded once between stores."""
+    """The tile whose rows lie `stride` bytes apart, beginning at vector `first`.
+    It is loaded once between stores."""
     assert isinstance(first, n.BufferLoad)
     assert isinstance(first.indices[0], n.Ramp)
     symbol = "@llvm.x86.tileloadd64.internal"
@@ -129,7 +133,8 @@ def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
 
 
 def _distance(g: Gen, rows: Sequence[n.PrimExpr]) -> int:
-    """The bytes between neighbours of `rows`. Raises CodegenError where they differ, or are no rows of one buffer."""
+    """The bytes between neighbouring `rows`.
+    Raises CodegenError if they differ, or are no rows of one buffer."""
     forms = []
     for row in rows:
         match row:

@@ -1,4 +1,9 @@
-"""Whether LLVM knows a CPU and its features by the names given. It aborts the process for an unknown CPU."""
+"""Ask LLVM whether it knows a CPU and its features.
+
+A child process asks, because LLVM aborts the process for an unknown CPU.
+
+It aborts the process for an unknown CPU.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +29,10 @@ llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features
 
 
 def check_names(target: Target, triple: str) -> None:
-    """Raises TargetError, naming what comes close, for a CPU or feature LLVM does not know for `triple`.
+    """Raise TargetError for a CPU or feature that LLVM does not know for `triple`.
 
-    Names in our tables are accepted at once. Others are tried in a child process, once each.
+    The error names what comes close. Names in our tables are accepted at once. Others are tried in a child process,
+    once each.
     """
     arch = architecture(triple)
     cpu = target.mcpu

@@ -1,4 +1,6 @@
-"""One entry for several kernels, as LLVM IR text: it looks at the sizes of a call and jumps to the kernel for them.
+"""One entry for several kernels, as LLVM IR text.
+
+It looks at the sizes of a call and jumps to the kernel for them.
 
 Kernels are reached by their packed entries with the caller's own array of slots, so nothing is copied. Sizes are the
 slots behind the arguments; kernels made for constant sizes do not look at those.
@@ -28,8 +30,8 @@ def dispatch_text(
 ) -> str:
     """LLVM IR of the entry `symbol` and its packed form over the kernels with these symbols.
 
-    `sizes` are the names and dtypes of the slots behind the arguments; the rule's symbols are among them. A pick that
-    is no kernel's place returns NO_KERNEL. Raises CodegenError for a rule over something else.
+    `sizes` are the names and dtypes of the slots behind the arguments; the rule's symbols are among them. The entry
+    returns NO_KERNEL if the rule picks a place where no kernel is. Raises CodegenError for a rule over something else.
     """
     names = [name for name, _ in sizes]
     if missing := [name for name in rule.symbols if name not in names]:

@@ -1,6 +1,6 @@
 """Integer division that never faults, whatever the operands.
 
-CPUs trap, and LLVM leaves undefined, what is divided by zero, and the least integer by -1. Here a quotient or
+CPUs trap on a division by zero and on the least integer by -1, and LLVM leaves both undefined. Here a quotient or
 remainder by 0 is 0, and the least integer by -1 wraps to itself.
 """
 
@@ -42,7 +42,7 @@ def _usual_divisor(g: Gen, element: str, lanes: int, b: str, signed: bool) -> tu
 
 
 def _floored(g: Gen, ty: str, lanes: int, a: str, b: str, quotient: bool) -> str:
-    """The truncated result, one down where the remainder is not 0 and has not the divisor's sign."""
+    """The truncated result, less one if the remainder is not 0 and differs in sign from the divisor."""
     w, mask, zero = g.w, vector_of("i1", lanes), "0" if lanes == 1 else "zeroinitializer"
     remainder = w.value(f"srem {ty} {a}, {b}", a, b)
     mixed = w.value(f"xor {ty} {remainder}, {b}", remainder, b)

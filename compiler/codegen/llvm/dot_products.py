@@ -40,8 +40,8 @@ class DotProduct:
 
 
 def _avx512(feature: str, *others: str) -> dict[int, tuple[frozenset[str], ...]]:
-    """The features that a CPU must have, one of several sets, by the number of sums. 16 need AVX-512. Fewer need its
-    shorter vectors, or one of the features `others`."""
+    """The features that a CPU must have, one of several sets, by the number of sums.
+    16 need AVX-512. Fewer need its shorter vectors, or one of the features `others`."""
     short = (*(frozenset({other}) for other in others), frozenset({feature, "avx512vl"}))
     return {4: short, 8: short, 16: (frozenset({feature}),)}
 

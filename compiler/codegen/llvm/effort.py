@@ -1,8 +1,8 @@
 """How much of LLVM a function needs.
 
-Where the schedule already made vectors and register tiles, and addresses were hoisted as they were written, LLVM
-only has to turn local arrays into registers. A scalar innermost loop gains from its loop vectorizer, and a loop
-that accumulates into memory from having the accumulator moved to a register.
+Most schedules already make vectors and register tiles, and addresses are hoisted as they are written. Then LLVM only
+has to turn local arrays into registers. Two kinds of loops gain from more: a scalar innermost loop from the loop
+vectorizer, and a loop that accumulates into memory from an accumulator in a register.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def effort_for(func: n.PrimFunc) -> Effort:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Stores, of an element or a vector, by estimate, and how many of them are code that LLVM could make faster."""
+    """An estimate of the stores, of elements or vectors, and of how many LLVM could make faster."""
 
     stores: float = 0.0
     improvable: float = 0.0
@@ -75,7 +75,7 @@ class _Work:
 
 
 def _work(stmt: Stmt, local: set[n.Var], loop: n.For | None) -> _Work:
-    """The work of `stmt`; `loop` is the loop around it that stays a loop, when it may be an innermost one."""
+    """The work of `stmt`. `loop` is the innermost loop around it that stays a loop."""
     match stmt:
         case n.BufferStore():
             return _Work(1.0, 1.0 if loop is not None and _is_improvable(stmt, local, loop) else 0.0)

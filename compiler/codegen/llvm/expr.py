@@ -179,7 +179,11 @@ def _extreme(g: Gen, expr: n.BinaryOp) -> str:
 
 
 def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number: bool) -> str:
-    """Return b if it is beyond a, NaN if b is NaN, else a. So NaN stays on either side. `is_number`: b is not NaN.
+    """Return b if it is beyond a, NaN if b is NaN, else a. A NaN of either side therefore stays.
+
+    `is_number`: b is not NaN.
+
+    So NaN stays on either side. `is_number`: b is not NaN.
 
     On a CPU that NaN is a constant of its own. If it were b, LLVM would merge both tests into one choice, and would not
     use the machine's maximum or minimum.

@@ -60,8 +60,8 @@ class CodegenOptions:
 
 class ModuleText:
     """The functions and declarations of one LLVM module.
-    `symbols`: what functions are called, by their names. Those in `elsewhere` are in another module, those in
-    `shared` are called from one."""
+    `symbols` gives each function's linker symbol by its name. Functions in `elsewhere` are defined in another module;
+    those in `shared` are called from another one."""
 
     def __init__(
         self,

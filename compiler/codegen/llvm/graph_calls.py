@@ -1,6 +1,6 @@
 """Calls in functions made of whole graphs: kernels beside them, and the addresses of the model's constants.
 
-A check that fails ends the function with a code from FIRST_CHECK on; a kernel that fails, with the kernel's code.
+The function ends with a code from FIRST_CHECK on if a check fails, and with the kernel's code if a kernel fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def function_call(g: Gen, call: n.Call) -> str:
 
 
 def _argument(g: Gen, arg: n.PrimExpr) -> str:
-    """An argument's value. Addresses are computed where they are used: hundreds kept all along would be spilled."""
+    """The value of an argument.
+    Addresses are computed at each use, because hundreds of live ones would be spilled."""
     match arg:
         case n.Call(op=op, args=(_, n.Var() as base, n.IntImm(value=offset), *_)) if _is(op, "tir.tvm_access_ptr"):
             return g.w.inline(f"getelementptr i8, ptr {g.value(base)}, i64 {offset}") if offset else g.value(base)
@@ -111,7 +112,7 @@ out:
 
 
 def _reserve(g: Gen, call: n.Call) -> str:
-    """Memory that grows by doubling, so that an array which grows in a loop is seldom moved."""
+    """Memory that doubles when it grows, so that a growing array is seldom moved."""
     cell, nbytes = call.args
     module = g.module
     if _RESERVE not in module.defined:

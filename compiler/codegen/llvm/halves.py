@@ -1,6 +1,6 @@
 """float16 to float32 and back in integer operations, for machines without the conversions.
 
-LLVM would call a compiler's support library, which a process that only loads our code may not have.
+LLVM would call a compiler's support library instead. A process that only loads our code may not have it.
 """
 
 from __future__ import annotations

@@ -156,8 +156,9 @@ def _is_positive(g: Gen, expr: PrimExpr) -> bool:
 
 
 def _divide_in_32_bits(g: Gen, kind: type[n.BinaryOp], a: str, b: int) -> Operand:
-    """a divided by b, both known to be natural numbers of 31 bits. A GPU computes with 32 bits. A 64-bit division by a
-    constant needs the high half of a product, which takes it several instructions."""
+    """a divided by b, both known to be natural numbers of 31 bits.
+    A GPU computes with 32 bits. A 64-bit division by a constant needs the high half of a product, which takes it
+    several instructions."""
     w = g.w
     if b & (b - 1) == 0:
         return _divide_by_constant(g, kind, a, b, natural=True)  # a shift or a mask

@@ -82,7 +82,8 @@ def _several(g: Gen, call: n.Call) -> str:
 
 @_for(*NAMES)
 def _math(g: Gen, call: n.Call) -> str:
-    """Our own vector code, in float32 for the 16-bit floats; the C library's where there is none."""
+    """Vector code of our own, computed in float32 for the 16-bit floats.
+    Functions without such code call the C library."""
     name = _name(call)
     if name in OF_SMALL and _is_small(call.args[0]):
         name = OF_SMALL[name]
@@ -95,7 +96,7 @@ def _math(g: Gen, call: n.Call) -> str:
 
 
 def _is_small(expr: n.PrimExpr) -> bool:
-    """Whether `expr` is `min(_, c)` with a number c <= SMALL, so that it is NaN or at most that."""
+    """Whether `expr` is `min(_, c)` with a number c <= SMALL. It is then NaN or at most c."""
     limit = expr.b if isinstance(expr, n.Min) else expr
     limit = limit.value if isinstance(limit, n.Broadcast) else limit
     return isinstance(limit, n.FloatImm) and limit.value <= SMALL
@@ -168,7 +169,8 @@ def _bits(g: Gen, call: n.Call) -> str:
 
 @_for("shift_left", "shift_right")
 def _shift(g: Gen, call: n.Call) -> str:
-    """A count that is negative or has no bit left behind shifts every bit out, which LLVM leaves undefined."""
+    """Shift by any count.
+    A negative count, or one beyond the width, shifts every bit out; LLVM leaves those undefined."""
     a, b = (g.value(x) for x in call.args)
     dtype = call.dtype
     ty, bits, lanes = llvm_type(dtype), bits_of(dtype), lanes_of(dtype)
@@ -208,7 +210,7 @@ def _ldexp(g: Gen, call: n.Call) -> str:
 
 @_for("nextafter")
 def _nextafter(g: Gen, call: n.Call) -> str:
-    """Add 1 to the bits, or subtract it; from 0 step to the least denormal."""
+    """Return the next float: add 1 to the bits or subtract it; from 0 step to the least denormal."""
     dtype, (x, y) = call.dtype, (g.value(a) for a in call.args)
     w, lanes, ty = g.w, lanes_of(dtype), llvm_type(dtype)
     integer = with_lanes(f"int{bits_of(dtype)}", lanes)
@@ -324,7 +326,7 @@ def _extern(g: Gen, call: n.Call) -> str:
 
 @_for("call_llvm_intrin", "call_llvm_pure_intrin")
 def _llvm_intrinsic(g: Gen, call: n.Call) -> str:
-    """An intrinsic by LLVM's name; the overload is that of the result, unless the name spells one."""
+    """An intrinsic by LLVM's name. It is overloaded by the result's type, unless the name spells one."""
     name, *args = call.args
     assert isinstance(name, n.StringImm)
     result, types = llvm_type(call.dtype), [llvm_type(a.dtype) for a in args]

@@ -83,7 +83,7 @@ def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> st
 
 def optimised_assembly(text: str, triple: str, cpu: str) -> str:
     """Optimise IR text in full and return the assembly.
-    It may be for a machine that is no target by itself, such as a GPU architecture."""
+    The machine may be one that is no target by itself, such as a GPU architecture."""
     with _lock:
         machine = _machine_for(triple, cpu)
         module = _parsed(text, machine)

@@ -19,6 +19,9 @@ _MAX_ALIGN = 64
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
     """Return the pointer to element `position` behind `base`, and what its address is a multiple of.
 
+    The terms are added outermost loop first, each level's sum at that level. A known offset comes last, so unrolled
+    copies of an access differ in that constant only.
+
     The terms are added outermost loop first, each level's sum at that level; a known offset comes last, so the
     unrolled copies of an access differ in that constant only.
     """
@@ -120,7 +123,10 @@ def _boolean(g: Gen, value: str, dtype: str) -> str:
 
 
 def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -> str:
-    """The lanes' addresses differ by constants: one scalar load a lane, or for every second element two vectors."""
+    """Load lanes whose addresses differ by constants.
+
+    It takes one scalar load a lane, or two vectors for every second element.
+    """
     assert isinstance(position.stride, n.IntImm)
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
     start, align = address(g, memory.pointer, position.base, element, size)
@@ -142,8 +148,8 @@ def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -
 
 
 def _every_second(g: Gen, memory: KernelStorage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
-    """Two vectors that overlap in one element, so that nothing before the first lane or behind the last is touched,
-    and a shuffle of them."""
+    """Load two vectors that overlap in one element, and shuffle them.
+    Nothing before the first lane or behind the last is touched."""
     low = _read(g, memory, start, vector, align)
     middle = g.w.value(f"getelementptr i8, ptr {start}, i64 {(lanes - 1) * size}", start)
     high = _read(g, memory, middle, vector, size)
@@ -153,7 +159,7 @@ def _every_second(g: Gen, memory: KernelStorage, start: str, align: int, vector:
 
 
 def _is_every_second(position: PrimExpr, size: int) -> bool:
-    """Whether every second element of a row is read, of elements that a shuffle of vectors picks at once."""
+    """Whether a row is read at every second element, which a shuffle of two vectors picks at once."""
     return isinstance(position, n.Ramp) and ops.as_int(position.stride) == 2 and size >= 4
 
 
@@ -166,8 +172,10 @@ def _first_lanes(predicate: PrimExpr | None) -> int | None:
 
 
 def _first_of_every_second(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
-    """The first `count` lanes of every second element: two vectors that follow each other, of which nothing behind the
-    last element is touched, and a shuffle of them. The other lanes hold anything."""
+    """Load the first `count` lanes of every second element, as a shuffle of two adjacent vectors.
+
+    Nothing behind the last element is touched. The other lanes hold anything.
+    """
     size, lanes, vector = element_bytes(dtype), position.lanes, memory_type(dtype)
     start, align = address(g, memory.pointer, position.base, memory_type(element_of(dtype)), size)
     name = f"@llvm.masked.load.{_suffix(vector)}.p0"
@@ -255,7 +263,7 @@ def _guarded_load(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str,
 
 
 def _inside(g: Gen, memory: KernelStorage, position: n.Ramp) -> bool:
-    """Whether all lanes lie within private memory, so that lanes masked off may be touched too."""
+    """Whether all lanes lie within private memory. Masked lanes may then be touched too."""
     if not memory.private or memory.elements is None:
         return False
     low, high = g.forms.bounds(position.base)

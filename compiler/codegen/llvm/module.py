@@ -47,8 +47,8 @@ def llvm_text(
     shared: Set[str] = frozenset(),
 ) -> str:
     """LLVM IR of lowered functions by symbol, for one module.
-    `symbols` are those of the functions that are called, by their names in the IR. Those that are not in `functions`
-    are in a module that this one is linked with. `shared` are the symbols that such a module calls. Raises
+    `symbols` are the linker symbols of the functions that are called, by their names in the IR. Functions missing in
+    `functions` are in a module that this one is linked with. `shared` are the symbols that such a module calls. Raises
     CodegenError where there is no code for a construct."""
     elsewhere = frozenset((symbols or {}).values()) - functions.keys()
     module = ModuleText(options, symbols, elsewhere, shared)
@@ -78,8 +78,10 @@ def _kernel_parameters(func: n.PrimFunc) -> list[LLVMParameter]:
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
-    """Return the data variables of the buffers that `func` stores to, or passes on to be written.
-    They are passed to a call that has effects, or as an address."""
+    """Return the data variables of the buffers that `func` writes.
+
+    It writes those that it stores to, and those whose address it passes to a call with effects.
+    """
     found: set[n.Var] = set()
     for node in walk(func.body):
         match node:

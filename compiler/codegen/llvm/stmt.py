@@ -242,7 +242,9 @@ def _product(g: Gen, a: Operand, b: Operand) -> Operand:
 
 
 def _heap(g: Gen, count: Operand, size: int) -> str:
-    """Memory taken at the function's entry, where its size is known by then, and given back at its exit.
+    """Memory taken at the function's entry and given back at its exit, if the size is known by then.
+
+    A temporary inside a loop is thus allocated once, not in each iteration.
 
     A temporary inside a loop is thus allocated once, not once an iteration.
     """

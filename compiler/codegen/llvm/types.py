@@ -14,8 +14,10 @@ _FLOATS = {("float", 16): "half", ("float", 32): "float", ("float", 64): "double
 
 @lru_cache(maxsize=512)
 def llvm_type(dtype: str) -> str:
-    """The type of a value of `dtype`: "float32x8" → "<8 x float>". Bool is i1, handle is ptr, bfloat16 its bits
-    (LLVM calls a library even to choose between two values of its own bfloat).
+    """The type of a value of `dtype`: "float32x8" → "<8 x float>".
+
+    Bool is i1, handle is ptr, bfloat16 its bits (LLVM calls a library even to choose between two values of its own
+    bfloat).
 
     Raises CodegenError for a dtype no register holds (int1, int4).
     """

@@ -32,7 +32,8 @@ def choose(g: Gen, test: str, lanes: int, ty: str, a: str, b: str) -> str:
 
 
 def float_op(g: Gen, op: str, dtype: str, a: str, b: str) -> str:
-    """`op` (fadd, fsub, ...) on two floats; the 16-bit floats are computed in float32 and rounded once."""
+    """Apply `op` (fadd, fsub, ...) to two floats.
+    The 16-bit floats are computed in float32 and rounded once."""
     flags = g.module.options.fast_math
     if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
@@ -65,7 +66,7 @@ def unary_float(g: Gen, name: str, dtype: str, a: str) -> str:
 
 
 def compare(g: Gen, relation: str, dtype: str, a: str, b: str) -> str:
-    """`relation` ("lt", "eq", ...) of two values of `dtype`, as i1 (in each lane)."""
+    """Compare two values of `dtype` by `relation` ("lt", "eq", ...): an i1 in each lane."""
     if is_float(dtype):
         if bits_of(dtype) == 16:
             wide = with_lanes("float32", lanes_of(dtype))
@@ -135,7 +136,8 @@ def _from_float(g: Gen, value: str, source: str, target: str) -> str:
 
 
 def _to_narrow_integers(g: Gen, value: str, lanes: int, target: str) -> str:
-    """float32 to integers of 8 or 16 bits by way of 32 bits. LLVM converts each lane by itself where it saturates."""
+    """float32 to integers of 8 or 16 bits by way of 32 bits.
+    LLVM converts each lane by itself where it saturates."""
     w, single, whole, bits = g.w, vector_of("float", lanes), vector_of("i32", lanes), bits_of(target)
     signed = code_of(target) == "int"
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
@@ -151,8 +153,10 @@ def _to_narrow_integers(g: Gen, value: str, lanes: int, target: str) -> str:
 
 
 def _to_odd_single(g: Gen, value: str, lanes: int) -> str:
-    """Convert float64 to float32, rounding inexact results to odd: rounding those again gives the same as rounding
-    once.
+    """Convert float64 to float32, rounding inexact results to odd.
+    Rounding those again gives the same as rounding once.
+
+    It serves float64 to float16, for which LLVM calls a library that not every machine has.
 
     LLVM calls a library for float64 to float16 that not every machine has.
     """

@@ -1,17 +1,17 @@
-"""Floats that are rounded and limited to whole numbers become integers in one instruction, as quantisation asks for.
+"""Round floats that are limited to whole numbers in one instruction, as quantisation needs it.
 
     uint8(max(min(nearbyint(x) + z, 255), 0))    →    trunc(lrint(min(max(x, 0 - z), 255 - z)) + z)
 
-Limits between which `x` stays before it is rounded leave nothing for a conversion to check. The integer is also at hand
-where it is used at once: `int32(uint8(…))` narrows and widens nothing.
+`x` is limited before it is rounded, so a conversion has nothing left to check. A use of the integer, as
+`int32(uint8(…))`, narrows and widens nothing.
 
 `x = a / c` with a known `c` is no division. 1 / c is the sum of two floats, `high` and the far smaller `low`, and
 
     fma(a, high, a * low)
 
 is a / c but for, at times, its last bit. N. Brisebarre, J.-M. Muller, S. K. Raina, "Accelerating Correctly Rounded
-Floating-Point Division When the Divisor Is Known in Advance", 2004. Both grow with `a`. So they round to the same
-integers for each `a` if they do for those next to where the integer changes: `quotient` tries these.
+Floating-Point Division When the Divisor Is Known in Advance", 2004. Both grow with `a`. It is therefore enough that
+they round alike for the values of `a` next to where the integer changes; `quotient` tries these.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def narrowed(g: Gen, found: Rounded) -> str:
 
 
 def _limited(g: Gen, value: str, lanes: int, least: float, most: float) -> str:
-    """Return `value` between two numbers; `least` if it is NaN. Both choices are instructions of their own."""
+    """Limit `value` to two numbers, by an instruction each; NaN becomes `least`."""
     ty = llvm_type(with_lanes("float32", lanes))
     for relation, bound in (("ogt", _number(least, lanes)), ("olt", _number(most, lanes))):
         inside = g.w.value(f"fcmp {relation} {ty} {value}, {bound}", value)
@@ -137,7 +137,7 @@ def _whole(expr: PrimExpr) -> int | None:
 
 @dataclass(frozen=True)
 class Quotient:
-    """Division by a number: multiply by `high` and `low`, what is limited to `least` and `most`."""
+    """Divide by a number: multiply by `high` and `low`, after limiting the value to `least` and `most`."""
 
     high: float
     low: float
@@ -160,10 +160,8 @@ def _division(g: Gen, value: PrimExpr, low: int, high: int) -> _Division | None:
 
 @lru_cache(maxsize=1024)
 def quotient(divisor: float, low: int, high: int) -> Quotient | None:
-    """Return how to divide float32 numbers by `divisor`; None if that is not as good as a division.
-
-    It is if all quotients are rounded to the same integers from `low` to `high`.
-    """
+    """Return how to divide float32 numbers by `divisor`.
+    None if some quotient from `low` to `high` would be rounded to another integer than a division gives."""
     if not 1e-30 < divisor < 1e30 or high <= low or high - low > _MOST:
         return None
     by = np.float32(divisor)
@@ -183,7 +181,8 @@ def quotient(divisor: float, low: int, high: int) -> Quotient | None:
 
 
 def _fused(a: NDArray[np.float32], b: np.float32, c: NDArray[np.float32]) -> NDArray[np.float32]:
-    """a * b + c, rounded once. The sum of float64 is rounded to odd, so that rounding it again does no harm."""
+    """Return a * b + c, rounded once.
+    The sum of float64 is rounded to odd, so that rounding it again does no harm."""
     product, other = a.astype(np.float64) * np.float64(b), c.astype(np.float64)
     total = product + other
     back = total - product

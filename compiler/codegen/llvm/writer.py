@@ -1,4 +1,4 @@
-"""Writing one LLVM function as text, with invariant values hoisted and repeated ones shared on the way.
+"""Write one LLVM function as text, hoisting invariant values and sharing repeated ones.
 
 A *level* is a place where loop-invariant values are defined: level 0 is the function's entry, and each loop
 adds one whose definitions stand at the top of its body. A value without side effects goes to the level
@@ -215,7 +215,7 @@ class FunctionWriter:
         return lines
 
     def _entry(self) -> list[str]:
-        """The end of the entry block: take heap memory, go on where there was enough."""
+        """End the entry block: take heap memory, and go on if there was enough."""
         if not self.heap:
             return ["  br label %start"]
         lines = list(self._heap_calls)
@@ -229,8 +229,9 @@ class FunctionWriter:
 
 
 def _how_often(low: Operand, high: Operand) -> str:
-    """Tells LLVM how often a loop goes round, where that is known. Else it takes any loop for one of about 30
-    iterations: the code of an edge, in one loop more, would get the registers, and whole tiles' sums the stack."""
+    """Tell LLVM how often a loop runs, where that is known.
+    LLVM otherwise assumes about 30 iterations. The code of an edge, in one more loop, would then get the registers, and
+    the sums of whole tiles the stack."""
     if type(low) is not int or type(high) is not int or not 1 < high - low <= _MOST_WEIGHT:
         return ""
     return f', !prof !{{!"branch_weights", i32 {high - low - 1}, i32 1}}'

@@ -24,7 +24,7 @@ def acos(m: MathBody, x: str) -> str:
 
 
 def _half_angle(m: MathBody, x: str) -> tuple[str, str]:
-    """Whether |x| > 1/2, and asin |x|, or then asin sqrt((1 - |x|) / 2); NaN where |x| > 1."""
+    """Return whether |x| > 1/2, and asin |x| or, if so, asin sqrt((1 - |x|) / 2). NaN where |x| > 1."""
     size = m.fabs(x)
     far = m.test("ogt", size, 0.5)
     square = m.choose(far, m.mul(m.sub(1.0, size), 0.5), m.mul(x, x))

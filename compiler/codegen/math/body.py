@@ -1,8 +1,8 @@
 """Writing the body of a math function: LLVM vector code for one float dtype and number of lanes.
 
-A function is made once for a module and inlined at each call, so a kernel that uses `exp` in sixteen unrolled
-places writes its polynomial once. Scalar and vector code come from the same definition: every lane gets the same
-bits. Nothing here carries fast-math flags, since the reductions rely on the order that is written.
+A function is made once for a module and inlined at each call. A kernel that uses `exp` in sixteen unrolled places
+writes its polynomial once. Scalar and vector code come from the same definition, so every lane gets the same bits.
+Nothing here carries fast-math flags, since the reductions rely on the order that is written.
 """
 
 from __future__ import annotations

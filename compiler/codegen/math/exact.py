@@ -1,5 +1,8 @@
-"""fmod, ldexp, hypot: of float32 computed in float64, where the steps are exact; of float64 with powers of two that
-keep all steps in range."""
+"""fmod, ldexp and hypot.
+
+Those of float32 are computed in float64, where the steps are exact; those of float64 use powers of two that keep all
+steps in range.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ _QUOTIENT_BITS = 28  # times the 24 of a divisor: a product that float64 holds
 
 
 def ldexp(m: MathBody, x: str, power: str) -> str:
-    """x 2^power, rounded once.
-    `power` is an integer as a float. Its conversion rounds only numbers that are far out of range."""
+    """Return x 2^power, rounded once.
+    `power` is an integer held as a float. Its conversion rounds only numbers that are far out of range."""
     d = m.at("float64")
     limited = m.at_least(m.at_most(power, 300.0), -300.0)
     _, exponent = d.nearest(_wide(m, d, limited))
@@ -21,7 +24,7 @@ def ldexp(m: MathBody, x: str, power: str) -> str:
 
 def hypot(m: MathBody, x: str, y: str) -> str:
     """Square without overflow or underflow.
-    The result is infinite if either is, whether or not the other is NaN."""
+    The result is infinite if either operand is, even if the other is NaN."""
     d = m.at("float64")
     a, b = _wide(m, d, x), _wide(m, d, y)
     length = _narrow(m, d, d.call("sqrt", d.fma(a, a, d.mul(b, b))))
@@ -48,8 +51,8 @@ def _factor(m: MathBody, power: str) -> str:
 
 
 def hypot64(m: MathBody, x: str, y: str) -> str:
-    """sqrt(x² + y²) of numbers brought near 1 where squares would overflow or vanish.
-    Infinite where either is, NaN or not the other."""
+    """Return sqrt(x² + y²), bringing the numbers near 1 where squares would overflow or vanish.
+    It is infinite if either is, even if the other is NaN."""
     a, b = m.fabs(x), m.fabs(y)
     larger = m.choose(m.test("ogt", a, b), a, b)
     huge, tiny = m.test("ogt", larger, 2.0**500), m.test("olt", larger, 2.0**-450)
@@ -63,7 +66,7 @@ def hypot64(m: MathBody, x: str, y: str) -> str:
 
 def fmod(m: MathBody, x: str, y: str) -> str:
     """Subtract multiples of |y| from |x|.
-    Each has a quotient of few bits, so nothing is rounded; mostly one step is enough."""
+    Each quotient has few bits, so nothing is rounded. One step is mostly enough."""
     d = m.at("float64")
     size, divisor = m.fabs(x), m.fabs(y)
     finite = m.test("olt", size, math.inf)

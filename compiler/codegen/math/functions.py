@@ -1,4 +1,7 @@
-"""Which intrinsics have code of their own, and their functions in a module. docs/intrinsics.md states their errors."""
+"""Which intrinsics have code of their own, and their functions in a module.
+
+docs/intrinsics.md states their errors.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,8 @@ _BY_DTYPE: dict[int, dict[str, Define]] = {
 
 
 def math_call(g: Gen, name: str, dtype: str, args: list[str]) -> str | None:
-    """`name` of float32 or float64 operands by our own code, or None where there is none for `dtype`."""
+    """Compute `name` of float32 or float64 operands by our own code.
+    None if there is none for `dtype`."""
     define = _BY_DTYPE[bits_of(dtype)].get(name)
     if define is None:
         return None

@@ -18,7 +18,8 @@ def _split(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def _to_float(m: MathBody, exponent: str) -> str:
-    """A small integer as a float; 64-bit ones by the bits, which not every machine converts in vectors."""
+    """Convert a small integer to a float.
+    64-bit ones go by their bits, because not every machine converts them in vectors."""
     if m.bits == 32:
         return m.emit(f"sitofp {m.whole} {exponent} to {m.type}")
     magic = 1.5 * 2.0**m.mantissa
@@ -53,7 +54,7 @@ def _rest(m: MathBody, f: str) -> str:
 
 
 def _sum(m: MathBody, e: str, f: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
-    """e * step + log(1 + f) * scale; both numbers come as a leading part and the rest."""
+    """Return e * step + log(1 + f) * scale. Both numbers come as a leading part and the rest."""
     if scale == (1.0, 0.0):
         return m.fma(e, step[0], m.add(f, m.fma(e, step[1], _rest(m, f))))
     if m.bits == 32:
@@ -73,16 +74,17 @@ def _finish(m: MathBody, x: str, result: str) -> str:
 
 
 def _logarithm(m: MathBody, x: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
-    """The sum of the parts of x. In float32 the parts carry the special values, so that most vectors need only one
-    test. In float64 a step's second part may be negative, and infinity less infinity is no number."""
+    """Return the sum of the parts of x.
+    In float32 the parts carry the special values, so that most vectors need only one test. In float64 a step's second
+    part may be negative, and infinity less infinity is no number."""
     if m.bits == 32:
         return _sum(m, *_parts(m, x), scale, step)
     return _finish(m, x, _sum(m, *normal(m, x), scale, step))
 
 
 def _parts(m: MathBody, x: str) -> tuple[str, str]:
-    """(e, f) of any x: e is infinite or NaN where the logarithm is, f is never. Vectors with a number that is not
-    positive and normal take a separate path."""
+    """Return (e, f) of any x: e is infinite or NaN where the logarithm is, f is never.
+    Vectors with a number that is not positive and normal take a separate path."""
     exponent, bits = _split(m, x)
     e, f = _to_float(m, exponent), m.sub(m.from_bits(bits), 1.0)
     low, high = m.test("ult", x, 2.0 ** (1 - m.bias)), m.test("oeq", x, math.inf)
@@ -111,7 +113,8 @@ def log10(m: MathBody, x: str) -> str:
 
 
 def log1p(m: MathBody, x: str) -> str:
-    """e comes from 1 + x as rounded; f = 2^-e x + (2^-e - 1) has what that lost."""
+    """Return (e, f) of 1 + x.
+    e comes from 1 + x as rounded; f = 2^-e x + (2^-e - 1) has what that lost."""
     u = m.add(x, 1.0)
     exponent, bits = _split(m, u)
     direct = m.sub(m.from_bits(bits), 1.0)
@@ -123,7 +126,8 @@ def log1p(m: MathBody, x: str) -> str:
 
 
 def power(m: MathBody, x: str, y: str) -> str:
-    """float32 x^y as 2^(y log2 |x|) in binary64, then C's rules for what is not a positive number."""
+    """Return float32 x^y as 2^(y log2 |x|) in binary64.
+    C's rules then apply to what is not a positive number."""
     d = m.at("float64")
     base = d.emit(f"fpext {m.type} {m.fabs(x)} to {d.type}")
     exponent, bits = _split(d, base)

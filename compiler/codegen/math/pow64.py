@@ -69,7 +69,7 @@ def _times(m: MathBody, a: Pair, b: Pair) -> Pair:
 
 
 def _sum(m: MathBody, a: str, b: str) -> Pair:
-    """a + b as rounded, and what that lost; |a| >= |b| or a = 0."""
+    """Return a + b as rounded, and what that lost; |a| >= |b| or a = 0."""
     total = m.add(a, b)
     return total, m.add(m.sub(a, total), b)
 

@@ -70,7 +70,7 @@ def _reduced(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def _far(m: MathBody, d: MathBody, x: str) -> tuple[str, str]:
-    """The reduction of |x| >= 2^20: x = M 2^k with M < 2^24, times 96 bits of 2/pi from bit k on, modulo 4."""
+    """Reduce |x| >= 2^20: x = M 2^k with M < 2^24, times 96 bits of 2/pi from bit k on, modulo 4."""
     words = [(t.TWO_OVER_PI >> (192 - 64 * i)) & (1 << 64) - 1 for i in range(4)]
     bits = m.to_bits(m.fabs(x))
     where = m.ints("sub", m.ints("lshr", bits, 23), 150 - 6)  # k + 6: eight zeros stand first, and two bits are kept

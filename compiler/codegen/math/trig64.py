@@ -1,7 +1,7 @@
 """sin, cos and tan of float64: x = q pi/2 + r, r in two parts, and polynomials of r.
 
-q pi/2 is subtracted with pi/2 in four parts, of which q times the first three is exact (Cody and Waite); what each
-difference rounds is kept (Knuth's TwoSum). From 2^20 on the C library is called, for all lanes where it is for one.
+q pi/2 is subtracted with pi/2 in four parts, of which q times the first three is exact (Cody and Waite). What each
+difference rounds away is kept (Knuth's TwoSum). From 2^20 on the C library is called, for all lanes if one needs it.
 """
 
 from __future__ import annotations

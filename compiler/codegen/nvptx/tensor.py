@@ -58,8 +58,8 @@ def ldmatrix(g: Gen, call: n.Call) -> str:
 
 
 def cp_async(g: Gen, call: n.Call) -> str:
-    """cp.async; 16 bytes go around the first-level cache.
-    Under a predicate none or all of them are read, and the rest is zeros."""
+    """Copy by cp.async; copies of 16 bytes bypass the first-level cache.
+    A false predicate reads nothing and writes zeros."""
     size = ops.as_int(call.args[4])
     assert size in COPY_BYTES
     element = (memory_type(call.dtype), element_bytes(call.dtype))

@@ -59,7 +59,7 @@ def emit_bound(g: Gen, var: n.Var, low: n.PrimExpr, extent: n.PrimExpr, tag: str
 
 def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: int) -> KernelStorage:
     """Memory of the block: static while it is little, else a part of the one dynamic piece.
-    (A larger piece than 48 KiB is given on request only, at the launch.)"""
+    (The launch must ask for more than 48 KiB.)"""
     device = g.module.options.device
     assert device is not None
     if type(count) is not int:

@@ -62,7 +62,7 @@ def _count(call: n.Call) -> tuple[str, int | None]:
 
 
 def mbarrier_wait(g: Gen, call: n.Call) -> str:
-    """Try until it is so; the hardware lets a thread sleep for a while in each try."""
+    """Try until it succeeds. The hardware lets a thread sleep for a while in each try."""
     w = g.w
     name = "mbarrier.try.wait.parity.scope.cta.space.cta"
     barrier, parity = _barrier(g, call), _number(g, call.args[2])
@@ -97,7 +97,7 @@ def copy_tile(g: Gen, call: n.Call) -> str:
 
 
 def _descriptor(g: Gen, data: PrimExpr, offset: PrimExpr, leading: int) -> str:
-    """Return the descriptor of a swizzled tile: its address, and how far apart its parts are."""
+    """Return the descriptor of a swizzled tile: its address, and the distance between its parts."""
     address = g.w.inline(f"ptrtoint {SHARED} {_shared(g, data, offset, 'i16', 2)} to i32")
     units = g.w.inline(f"lshr i32 {address}, 4")
     units = g.w.inline(f"and i32 {units}, 16383")
@@ -112,7 +112,8 @@ def _sums(g: Gen, data: PrimExpr, offset: PrimExpr, count: int) -> list[str]:
 
 
 def _update(g: Gen, text: str, places: list[str], more: list[tuple[str, str, str]]) -> None:
-    """Inline assembly that changes registers in place: `$0` and on. `more` are (constraint, type, operand)."""
+    """Inline assembly that changes registers in place: `$0` and on.
+    `more` are (constraint, type, operand)."""
     before = nvvm.load(g, "float", places)
     constraints = ["=f"] * len(places) + [str(i) for i in range(len(places))] + [kind for kind, _, _ in more]
     given = ", ".join([*(f"float {x}" for x in before), *(f"{ty} {x}" for _, ty, x in more)])
@@ -139,7 +140,7 @@ def product(g: Gen, call: n.Call) -> str:
 
 
 def wait_group(g: Gen, call: n.Call) -> str:
-    """Wait for groups. Sums that are given come out of the wait, so that no use of them goes before it."""
+    """Wait for groups. The wait returns the given sums, so that no use of them goes before it."""
     num, count = ops.as_int(call.args[0]), ops.as_int(call.args[3])
     if not count:
         g.w.effect(nvvm.call(g, "wgmma.wait_group.sync.aligned", "void", ("i64", num)))

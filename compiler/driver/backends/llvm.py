@@ -70,7 +70,7 @@ class LLVMBackend(Backend):
         return Artifact(str(target), tuple(sorted(target.features)), lowered.entries, blobs, lowered.meta)
 
     def build(self, lowered: Lowered) -> BuiltModule:
-        """Build a module. One that cannot run here, or not yet, can still be saved and exported."""
+        """Build a module. It can be saved and exported even if it cannot run here."""
         artifact, effort = self.generate(lowered, KEPT_BY_BUILDS), _effort(lowered)
         try:
             return BuiltModule(artifact, load_code(artifact), effort)
@@ -83,8 +83,8 @@ def _names(lowered: Lowered) -> dict[str, str]:
 
 
 def _texts(lowered: Lowered) -> list[tuple[str, Effort]]:
-    """The module's functions as LLVM modules, one for each effort: one function that needs LLVM's full pipeline is no
-    reason to run it for all."""
+    """Split the module's functions into LLVM modules, one for each effort.
+    Thus one function that needs LLVM's full pipeline does not run it for all."""
     symbols, options = _names(lowered), options_for(lowered.target)
     funcs = {name.name_hint: func for name, func in n.prim_funcs(lowered.module).items()}
     parts = by_effort(funcs)

@@ -46,7 +46,7 @@ class InterpretedFunction(PackedFunc):
 
 
 def _plain(arg: Any) -> Any:
-    """An array's own memory as a numpy array, which the interpreter writes to; a number as it is."""
+    """Return an array's own memory as a numpy array, which the interpreter writes to; a number as it is."""
     return np.asarray(arg) if isinstance(arg, NDArray) else arg
 
 
@@ -99,8 +99,8 @@ class InterpretedModule(Module):
         return self.get_source("tir")
 
     def save(self, file_name: str, fmt: str = "") -> None:
-        """Write the functions' text. Raises ArtifactError for another format: there is no machine code to load
-        elsewhere."""
+        """Write the functions' text.
+        Raises ArtifactError for another format, because there is no machine code to load elsewhere."""
         wanted = (fmt or Path(file_name).suffix.removeprefix(".")).lower()
         if wanted != "tir":
             raise ArtifactError(
@@ -111,7 +111,7 @@ class InterpretedModule(Module):
 
 
 class StackVMBackend(Backend):
-    """No code at all: lowered functions run in the interpreter, in the process that built them."""
+    """A backend without code: lowered functions run in the interpreter, in the process that built them."""
 
     def prepare(self, module: IRModule) -> IRModule:
         """Return `module` as it is: nothing is gained by packing operands ahead."""

@@ -1,8 +1,8 @@
 """Reading a hybrid function: Python's statements as statements of TensorIR.
 
-The body of the function never runs. Its arguments are buffers, lists of buffers, expressions and numbers.
-A name that is assigned once, before its uses, is a constant or a `let`. Any other name of a number is a buffer of
-one element. Buffers are allocated around the innermost loop whose iterations run side by side, else around all.
+The body of the function never runs. Its arguments are buffers, lists of buffers, expressions and numbers. A name that
+is assigned once, before its uses, is a constant or a `let`. Any other name of a number is a buffer of one element.
+Buffers are allocated around the innermost parallel or thread loop, else around all loops.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ class Reader(TirParser):
             self._new_cell(node, name, value)
 
     def _is_let(self, name: str) -> bool:
-        """Whether every use of a name stands behind the statement at hand, in the same list of statements."""
+        """Whether every use of a name comes after the current statement, in the same list of statements."""
 
         def uses(nodes: Sequence[ast.AST]) -> int:
             found = (item for node in nodes for item in ast.walk(node) if isinstance(item, ast.Name))

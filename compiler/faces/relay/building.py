@@ -131,9 +131,9 @@ def build(
 ) -> GraphExecutorFactoryModule:
     """Compile a module of Relay or relax, or a function of Relay, for `graph_executor.GraphModule`.
 
-    `params`: weights of "main" by name. `target`: a target, or a dict with one. `executor`, `runtime`,
-    `target_host` and the pools of memory are accepted for compatibility with TVM and change nothing. Raises IRError,
-    InputError, LoweringError, CodegenError.
+    `params`: weights of "main" by name. `target`: a target, or a dict with one. `executor`, `runtime`, `target_host`
+    and the pools of memory are ignored; they are accepted for compatibility with TVM. Raises IRError, InputError,
+    LoweringError, CodegenError.
     """
     given = dict(params or {})
     names = _names(ir_mod)
@@ -169,7 +169,7 @@ def _target(target: Any) -> Any:
 
 
 class Executor:
-    """An executor of TVM by name. Networks run on tunefarm's machine, whatever is named here."""
+    """An executor of TVM by name. The name is ignored: networks run on tunefarm's own machine."""
 
     def __init__(self, name: str = "graph", options: Mapping[str, Any] | None = None) -> None:
         if name not in ("graph", "aot"):

@@ -25,7 +25,7 @@ def from_onnx(
     """Import an ONNX model as a relax module for `relay.build`, and its weights by name.
 
     `model`: a ModelProto, its bytes, or the path of a file. `shape`, `dtype`: those of inputs. With `freeze_params`
-    weights are constants of the module, and there are none to give. `convert_config` is accepted for
+    weights are constants of the module, and the second result is empty. `convert_config` is ignored; it is accepted for
     compatibility with TVM. Raises what `relax.frontend.onnx.from_onnx` raises.
     """
     from compiler.frontend.onnx import from_onnx as convert  # loads onnx

@@ -1,4 +1,7 @@
-"""Expressions of Relay. They are trees as they were written; what they compute is said by their translation."""
+"""Expressions of Relay.
+
+They are trees as they were written; what they compute is said by their translation.
+"""
 
 from __future__ import annotations
 

@@ -39,10 +39,8 @@ OPERATORS: dict[str, RelayOperator] = {}
 
 
 def operator(name: str, results: int | Callable[..., int | None] | None = None) -> Callable[[Body], Body]:
-    """Enter the operator `name` in the table. `results`: how many values it gives, where that is a tuple.
-
-    It may be a function of the operator's attributes.
-    """
+    """Enter the operator `name` in the table.
+    `results` is the number of values of an operator that gives a tuple, or a function of the operator's attributes."""
 
     def enter(body: Body) -> Body:
         signature = inspect.signature(body)
@@ -84,7 +82,7 @@ def _fixed(count: int | None, **attrs: Any) -> int | None:
 
 
 def _check_gap(name: str, inputs: Sequence[str], given: dict[str, Any]) -> None:
-    """An argument that may be left out is left out only together with those behind it."""
+    """Check that a call leaves out optional arguments only from the end."""
     missing = [key for key in inputs if given[key] is None]
     if missing and any(given[key] is not None for key in inputs[inputs.index(missing[0]) :]):
         raise ArgumentError(f"relay.{name}: {missing[0]} is left out, and what comes behind it is not")

@@ -26,8 +26,8 @@ Known = MutableMapping[int, Any]
 def to_relax(mod: IRModule | Expr, params: Mapping[str, Any] | None = None) -> IRModule:
     """A Relay module, or an expression as its function "main", as a relax module.
 
-    `params`: values of parameters of "main" by name, which become constants. Raises IRError and ArgumentError, which
-    name the operator.
+    `params`: values of parameters of "main" by name, which become constants. Raises IRError or ArgumentError, each
+    naming the operator.
     """
     module = mod if isinstance(mod, IRModule) else IRModule({"main": mod.as_function()})
     made = BlockBuilder(IRModule({}, module.attrs))
@@ -72,7 +72,7 @@ class _Translation:
             self._builder.emit_func_output(result)
 
     def _value(self, expr: Any, known: Known) -> Any:
-        """Return what `expr` becomes, its parts first. Nothing here recurses but functions and branches."""
+        """Return what `expr` becomes, its parts first. Only functions and branches recurse."""
         while isinstance(expr, Let):
             known[id(expr.var)] = self._local(expr, known) if isinstance(expr.value, Function) else self._emit(
                 self._value(expr.value, known), expr.var.name_hint

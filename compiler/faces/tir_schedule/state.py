@@ -91,11 +91,11 @@ class ScheduleState:
         tgt_stmt: n.Block | n.BlockRealize | n.For,
         block_sref_reuse: Mapping[n.Block, n.Block] | None = None,
     ) -> None:
-        """Put `tgt_stmt` in the place of a block or loop. Places of blocks that keep their names stay, so
-        `block_sref_reuse` is accepted and ignored.
+        """Put `tgt_stmt` in the place of a block or loop.
+        Places of blocks that keep their names stay, so `block_sref_reuse` is ignored.
 
-        Raises ScheduleError for the state of a schedule, for another kind of statement than the one that is there, and
-        for a function that is not well formed then.
+        Raises ScheduleError for the state of a schedule, for another kind of statement, and for a function that is no
+        longer well formed.
         """
         if not self._is_own:
             raise ScheduleError(

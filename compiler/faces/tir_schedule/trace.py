@@ -160,9 +160,9 @@ class Trace(core.Trace):
     def apply_to_schedule(
         self, sch: core.Scheduled, remove_postproc: bool = False, decision_provider: _Provider | None = None
     ) -> None:
-        """Take these steps on `sch`.
-        `decision_provider(inst, inputs, attrs, decision)` gives the decisions, where there is one. Raises
-        ScheduleError for a step that is illegal there."""
+        """Apply these steps to `sch`.
+        `decision_provider(inst, inputs, attrs, decision)`, if given, gives the decisions. Raises ScheduleError for an
+        illegal step."""
         trace: core.Trace = self.simplified(remove_postproc=True) if remove_postproc else self
         if decision_provider is not None:
             trace = Trace(steps=trace.steps, decisions=list(_provided(trace, decision_provider)))

@@ -24,7 +24,7 @@ _T = TensorProto
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
     """A float of few bits.
-    A `finite` one has no infinity. An `unsigned_zero` one has no -0: those bits are its NaN."""
+    A `finite` one has no infinity. An `unsigned_zero` one has no -0; those bits are its NaN."""
 
     bits: int
     exponent: int

@@ -15,14 +15,14 @@ class OnnxImportError(CompileError, ValueError):
 
 
 class OnnxFileError(OnnxImportError):
-    """A file that is no model, is too large or too deep, or names data outside of its folder."""
+    """A file that is no model, is too large or too deep, or refers to data outside its folder."""
 
     kind = "onnx_file"
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedNode:
-    """A node whose operator the importer does not have. `reason` is "" where it is simply unknown."""
+    """A node whose operator the importer does not have. `reason` is "" for an unknown operator."""
 
     operator: str
     domain: str

@@ -1,4 +1,7 @@
-"""Values that are computed while a model is imported: shapes, and what programs compute of them.
+"""Compute values while a model is imported: shapes, and what programs compute of them.
+
+A small tensor of integers is known as numbers and as scalar expressions over the model's dimensions. numpy moves both
+alike, as elements of an array of objects. Operators that are not in the table are computed when the program runs.
 
 A small tensor of integers is known as numbers and as scalar expressions over the model's dimensions; numpy moves both
 alike, as elements of an array of objects. What is not in the table is computed when the program runs.
@@ -48,7 +51,7 @@ def fold(*names: str) -> Callable[[Fold], Fold]:
 
 
 def folded(node: Node) -> list[TensorValue] | None:
-    """The results of a node whose inputs are known; None where they are not, or are large."""
+    """The results of a node whose inputs are known. None if they are not, or are large."""
     rule = FOLDS.get(node.op) if node.domain == "" else None
     if rule is None:
         return None

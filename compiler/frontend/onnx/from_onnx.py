@@ -92,7 +92,7 @@ def import_model(
     keep_params_in_input: bool = False,
     sanitize_input_names: bool = True,
 ) -> ImportedModel:
-    """`from_onnx`, with what tells how to call the module.
+    """Convert as `from_onnx` does; return also what tells how to call the module.
 
     `values` are inputs whose values are fixed: arrays, None, or lists of arrays for sequences.
     """

@@ -112,7 +112,8 @@ class GraphBuilder:
     # ------------------------------------------------------------------------------ values
 
     def expr(self, value: TensorValue) -> RelaxExpr:
-        """The expression of a value; one that is only known becomes a constant, or a kernel over dimensions."""
+        """The expression of a value.
+        A value that is only known becomes a constant, or a kernel over dimensions."""
         if value.expr is None and value.deferred is not None:
             value.expr = value.deferred.make()
         if value.expr is None:
@@ -144,8 +145,8 @@ class GraphBuilder:
         return self.te(from_dimensions, flat, name="dimensions")
 
     def value(self, expr: RelaxExpr, elem: int | None = None, wants: Iterable[str] = ()) -> TensorValue:
-        """The value of an expression, which is emitted if it is a call.
-        `elem`: its ONNX type, else by its dtype."""
+        """Hold an expression as a value; a call is emitted.
+        `elem` is its ONNX type, by default that of its dtype."""
         if not isinstance(expr, Var | Constant):
             expr = self.emit(expr)
         info = info_of(expr)
@@ -206,7 +207,7 @@ class GraphBuilder:
         return None if None in found else found  # type: ignore[return-value]
 
     def named_shape(self, expr: RelaxExpr) -> Var | RelaxExpr:
-        """The tensor with a name for each dimension that is not known; its rank must be known."""
+        """Return the tensor with a name for each unknown dimension. Its rank must be known."""
         info = self.info(expr)
         if info.dims is not None:
             return expr
@@ -243,13 +244,14 @@ class GraphBuilder:
         return [float(item) for item in value.array.reshape(-1)]
 
     def known_ints(self, value: TensorValue) -> list[Dim] | None:
-        """The integers of a tensor as far as they are known over dimensions; None where they are not."""
+        """The integers of a tensor as expressions over dimensions; None where they are not known."""
         if value.array is None:
             return None
         return [simple(item) for item in value.array.reshape(-1)]
 
     def sizes_at_run_time(self, vector: RelaxExpr, count: int) -> list[PrimExpr]:
-        """Names for the integers (none of them negative) of a vector that is computed when the program runs."""
+        """Name the integers of a vector that is computed when the program runs.
+        None of them may be negative."""
         info = self.info(vector)
         if info.dtype != "int64":
             vector = self.emit(op.astype(vector, "int64"))

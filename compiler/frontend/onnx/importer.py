@@ -1,4 +1,4 @@
-"""The walk over a model's graphs: names become values, nodes what their converters make of them."""
+"""The walk over a model's graphs: names become values, and converters turn nodes into results."""
 
 from __future__ import annotations
 

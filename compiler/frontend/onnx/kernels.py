@@ -1,4 +1,4 @@
-"""Kernels that only ONNX's operators need, as te functions."""
+"""Return a node of a function with the attributes of the call put in for references to them, in its graphs too."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def max_pool_places(
     x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int],
     sizes: Sequence[Any], order: int,
 ) -> list[Tensor]:  # fmt: skip
-    """The largest element of each window and its place in the flat tensor; `order` 1 counts columns first."""
+    """Return the largest element of each window and its place in the flat tensor.
+    `order` 1 counts columns first."""
     shape = (*x.shape[:2], *sizes)
 
     def body(ins: Any, outs: Any) -> Stmt:
@@ -104,7 +105,7 @@ def max_pool_places(
 
 
 def unpooled(x: Tensor, places: Tensor, own: Sequence[Any], sizes: Sequence[Any]) -> Tensor:
-    """Elements at their places in a flat tensor of shape `own`, which is laid into one of shape `sizes`."""
+    """Return elements at their places in a flat tensor of shape `own`, laid into one of shape `sizes`."""
 
     def body(ins: Any, outs: Any) -> Stmt:
         ib = create()
@@ -205,7 +206,7 @@ def distinct(x: Tensor, ordered: bool) -> list[Tensor]:
         total[0] = ops.const(0, "int64")
 
         def compare(a: Any, b: Any) -> None:
-            """-1, 0 or 1 in `order`, as row `a` is before, equal to or after row `b`."""
+            """Compare rows: -1, 0 or 1 in `order`, as row `a` comes before, equals or comes after row `b`."""
             order[0] = ops.const(0, "int64")
             with ib.for_range(ops.const(0, "int64"), int64(width), "j") as j:
                 with ib.if_scope(ops.logical_and(ops.equal(order[0], int64(0)), ops.less(given[a, j], given[b, j]))):

@@ -1,6 +1,6 @@
-"""Models and their tensors as they are read: from a file or a proto, data beside the file, all within limits.
+"""Read models and their tensors, from a file or a proto, within limits.
 
-A model may be anybody's: what it says of sizes, paths and nesting is checked before it is used.
+A model may come from anybody, so sizes, paths and nesting are checked before they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node of a model as converters see it: attributes as Python values, inputs as values."""
+"""A node of a model as converters see it: its attributes as Python values, its inputs as values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _A = AttributeProto
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One use of an operator. `opset` is the version of its domain that holds where it stands."""
+    """One use of an operator. `opset` is the version of its domain that is in force there."""
 
     proto: NodeProto
     op: str

@@ -76,7 +76,7 @@ def as_int(flag: PrimExpr) -> PrimExpr:
 
 
 class AxesLast:
-    """A tensor with the dimensions that a vector of axes names put last, and what brings them back.
+    """Move the dimensions that a vector of axes names to the end; return also what brings them back.
 
     `moved` is the tensor; its first `kept` dimensions are the others. `sizes` are the dimensions of the tensor as it
     was, with 1 for those named.
@@ -153,7 +153,7 @@ def strided(x: Tensor, shape: Sequence[PrimExpr], strides: Sequence[PrimExpr]) -
 def sizes_by(
     g: GraphBuilder, function: Callable[..., Sequence[PrimExpr]], count: int, *args: object, name: str
 ) -> list[PrimExpr]:
-    """Names for `count` sizes that `function` computes from tensors and dimensions, in a kernel."""
+    """Name `count` sizes that `function` computes from tensors and dimensions, in a kernel."""
 
     def kernel(*given: object) -> Tensor:
         return vector_of(list(function(*given)), name)
@@ -162,10 +162,10 @@ def sizes_by(
 
 
 def fitting_sizes(g: GraphBuilder, vector: RelaxExpr, count: int, size: PrimExpr, *, whole: bool) -> list[PrimExpr]:
-    """Names for the sizes of `count` parts of a dimension that a vector tells.
+    """Name the sizes of the `count` parts of a dimension, which a vector gives.
 
-    A part below 0 or too large becomes -1, which is an error when the program runs. With `whole`, all of them do if
-    their sum is not the dimension.
+    A part below 0 or too large becomes -1, which is an error when the program runs. With `whole`, all parts become -1
+    if their sum is not the dimension.
     """
 
     def fitting(dims: Sequence[PrimExpr], parts: Tensor) -> list[PrimExpr]:

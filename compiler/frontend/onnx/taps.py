@@ -1,4 +1,4 @@
-"""Tensors of an ONNX model as its results, to find the first operator that gives something else."""
+"""Turn inner tensors of an ONNX model into results, to find the first operator that differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Tap:
 
 
 class TappedModel:
-    """A model that is cut at will. `taps` are the tensors of its main graph, in order of computation.
+    """A model that may be cut anywhere.
+    `taps` are the tensors of its main graph, in order of computation.
 
     External data is read into it. Raises OnnxFileError.
     """

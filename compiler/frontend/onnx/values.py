@@ -19,9 +19,9 @@ from compiler.tir.nodes import PrimExpr
 class TensorValue:
     """A tensor: an expression of the graph, elements that are known now, or both.
 
-    `array` holds the elements as the graph stores them; of dtype object, it holds integers and scalar expressions over
-    the model's dimensions. `expr` is made when it is first wanted, from `array` or by `deferred`. `wants` are the
-    inputs whose values would make the elements known. `integers` are what a tensor of floats was dequantised from.
+    `array` holds the elements as the graph stores them. With dtype object, it holds integers and scalar expressions
+    over the model's dimensions. `expr` is made at its first use, from `array` or by `deferred`. `wants` are the inputs
+    whose values would make the elements known. `integers` are those from which a tensor of floats was dequantised.
     """
 
     dtype: str
@@ -49,7 +49,7 @@ class Deferred:
 @dataclass(slots=True, eq=False)
 class Quantized:
     """Integers that stand for (data - zero) * scale.
-    A vector of scales lies along `axis`; None: there is one scale."""
+    A vector of scales lies along `axis`; with None there is one scale."""
 
     data: TensorValue
     scale: TensorValue
@@ -59,7 +59,7 @@ class Quantized:
 
 @dataclass(slots=True, eq=False)
 class Sums:
-    """int32 sums of products that stand for total * scale; scales that differ lie along `axis`."""
+    """int32 sums of products that stand for total * scale. Scales that differ lie along `axis`."""
 
     total: RelaxExpr
     scale: RelaxExpr

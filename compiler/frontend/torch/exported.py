@@ -68,8 +68,8 @@ def from_exported_file(path: Path) -> IRModule:
 
 
 def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Writes]:
-    """Return the program with writes resolved and with operators that have a converter.
-    Where an operator has none, an error is raised."""
+    """Return the program with writes resolved, and with operators that have a converter.
+    Operators without one raise an error."""
     writes = plan_writes(program.graph)
     if writes is None:
         program, writes = program.run_decompositions({}), {}
@@ -101,7 +101,8 @@ class ProgramImport:
     def __init__(
         self, program: Any, writes: Writes, own: Mapping[str, Own], keep: bool, name_inputs: str | None = None
     ) -> None:
-        """`name_inputs`: what inputs are called, {} being their number; None keeps the program's names."""
+        """Return the importer.
+        `name_inputs` gives inputs' names, {} standing for their number; None keeps the program's names."""
         self.program = program
         self.writes = writes
         self.keep = keep

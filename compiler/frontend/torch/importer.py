@@ -211,7 +211,7 @@ class GraphImporter:
         return tuple(result) if isinstance(result, list) else result
 
     def _stand_in(self, fake: Any) -> Any:
-        """A value of the kind that a refused node would have had, so that the rest can be looked at."""
+        """Return a stand-in for a refused node's value, so that the rest can be checked."""
         if isinstance(fake, list | tuple):
             return tuple(map(self._stand_in, fake))
         if hasattr(fake, "dtype") and hasattr(fake, "shape"):

@@ -55,8 +55,8 @@ def _save(program: Any, path: Path) -> None:
 
 
 def _torchvision() -> Any:
-    """Import torchvision, even a build for CUDA beside torch for CPUs. Its own operators do not load then; no model
-    exported here needs them, but the import asks for two."""
+    """Import torchvision, also a build for CUDA beside torch for CPUs.
+    Its own operators do not load then. No model exported here needs them, but the import asks for two."""
     try:
         try:
             import torchvision

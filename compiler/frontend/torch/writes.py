@@ -26,7 +26,7 @@ class RenamedNodes:
 
 @dataclass(frozen=True, slots=True)
 class WrittenThrough:
-    """The nodes `names`, of which `view` is a view, get the view's new value in its place."""
+    """Give the nodes `names`, from which `view` was made, the view's new value."""
 
     view: Any
     names: Sequence[Any]
@@ -82,8 +82,8 @@ def writes_of(node: Any) -> list[Any]:
 def plan_writes(graph: Any) -> Writes | None:
     """Return what the in-place nodes of a graph change.
 
-    None where that is not plain (a parameter or an input is written, or what may share memory or not). Torch's
-    functionalisation has to resolve those, which takes seconds for a large model.
+    None if that is not clear: a parameter or an input is written, or tensors may or may not share memory. Torch's
+    functionalisation then resolves the writes, which takes seconds for a large model.
     """
     order = {node: index for index, node in enumerate(graph.nodes)}
     if not any(node.op == "call_function" and writes_of(node) for node in graph.nodes):

@@ -1,4 +1,7 @@
-"""The options a pass context takes: their names, types and checks. Each is declared beside the pass that reads it."""
+"""The options a pass context takes: their names, types and checks.
+
+Each is declared beside the pass that reads it.
+"""
 
 from __future__ import annotations
 

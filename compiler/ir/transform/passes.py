@@ -36,7 +36,7 @@ class PassInfo:
 
 
 class Pass(ABC):
-    """Something that takes a module and gives one; the module it was given is left as it is."""
+    """A function from module to module. The module that it is given stays as it is."""
 
     info: PassInfo
 

@@ -14,7 +14,7 @@ _LIKELY = Op.get("tir.likely")
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """Split `condition` into the parts that it is the conjunction of.
+    """Split `condition` into the parts of its conjunction.
     Hints, and constants that are true, are left out."""
     match condition:
         case n.And():

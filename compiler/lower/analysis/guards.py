@@ -139,9 +139,9 @@ def conditions_in(stmt: Stmt) -> list[tuple[PrimExpr, bool]]:
 
 
 def tail_values(guard: Guard, forms: LinearForms) -> list[int] | None:
-    """The values of the outer sum for which the guard holds for some inner values but not for all.
+    """The value of the outer sum for which the guard holds for some inner values but not for all.
 
-    Returns at most one value; None where there may be more.
+    It is in a list, which is empty without such a value; None if there may be more than one.
     """
     if not guard.outer:
         return None

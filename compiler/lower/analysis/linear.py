@@ -54,8 +54,8 @@ class LinearForms:
     def is_index(self, expr: PrimExpr) -> bool:
         """Whether `expr` is arithmetic on loop variables and scalars only, and cannot overflow its dtype.
 
-        Such an expression has the same value when computed in 64 bits. Where the range of a variable is not
-        known (a symbolic extent) index arithmetic is taken not to overflow, as TVM does.
+        Such an expression has the same value when computed in 64 bits. Index arithmetic over a variable of unknown
+        range (a symbolic extent) is taken not to overflow, as in TVM.
         """
         found = self._is_index.get(id(expr))
         if found is None:

@@ -1,4 +1,4 @@
-"""Rows of a buffer are set apart where a block asks for it, so that they start where the memory likes them to.
+"""Pad the rows of a buffer where a block asks for it, so that they start at aligned addresses.
 
     block B, annotated buffer_dim_align [(0, 0, 8, 1)]
     alloc B[21, 18]                               →   alloc B[21, 18], strides [25, 1]

@@ -1,4 +1,6 @@
-"""Which loops may have a temporary of their own in each iteration: those that carry no value of it to a later one.
+"""Find the loops that may have a temporary of their own in each iteration.
+
+A loop that carries a value of the temporary to a later iteration may not.
 
     for i: t[i] = ...                        carries: an iteration reads what the one before wrote
            f[i] = t[i - 1]
@@ -91,7 +93,8 @@ class CarriedValues:
     # ------------------------------------------------------------------------- elements of its own
 
     def _is_apart(self, buffer: n.Buffer, loop: n.For, accesses: list[_Access]) -> bool:
-        """Whether no two iterations of `loop` touch the same element, within one iteration of the loops around it."""
+        """Whether no two iterations of `loop` touch the same element.
+        The loops around it stay in one iteration."""
         return any(self._is_apart_along(dim, buffer, loop, accesses) for dim in range(len(buffer.shape)))
 
     def _is_apart_along(self, dim: int, buffer: n.Buffer, loop: n.For, accesses: list[_Access]) -> bool:
@@ -138,7 +141,7 @@ class CarriedValues:
         return all(any(self._covers(buffer, loop, write, read) for write in writes) for read in reads)
 
     def _covers(self, buffer: n.Buffer, loop: n.For, write: _Access, read: _Access) -> bool:
-        """Whether `write` has written all that `read` reads by then, in the same iteration of `loop`."""
+        """Whether `write` has already written all that `read` reads, in the same iteration of `loop`."""
         pairs = enumerate(zip(write.path, read.path))
         same = next((depth for depth, (ours, theirs) in pairs if ours is not theirs), None)
         if same is None:
@@ -341,7 +344,8 @@ class _Collector:
         self._blocks.pop()
 
     def _declared(self, buffer: n.Buffer, block: n.Block, path: Path, values: Values, parts: tuple[bool, ...]) -> None:
-        """Take what `block` says that it reads and writes of a buffer: of its elements it does not tell which."""
+        """Take the regions of a buffer that `block` declares.
+        They do not tell which elements are touched."""
         for part in parts:
             for region in block.writes if part else block.reads:
                 if region.buffer is buffer:
@@ -392,7 +396,7 @@ def _is_over_rows(indices: tuple[PrimExpr, ...], buffer: n.Buffer) -> bool:
 
 
 def _is_fixed(expr: PrimExpr) -> bool:
-    """Whether `expr` has one value while its variables have theirs: it reads no memory."""
+    """Whether `expr` depends on its variables only: it reads no memory."""
     for node in walk(expr):
         if isinstance(node, n.BufferLoad | n.ProducerLoad):
             return False

@@ -5,10 +5,10 @@
       for j in 4, k: B[i*4 + j, k] = ...      →      for j in 4, k: B[j, k] = ...
       for j in 4, k: C[...] = B[i*4 + j, k]          for j in 4, k: C[...] = B[j, k]
 
-So a packed panel is contiguous and a register tile is a small array with indices of its own. Rows of a register tile
-are whole vectors, though the last lanes may lie over the edge. Memory that threads share
-keeps what any of them touches, although it is allocated in their loops. The region is
-taken without regard to conditions: it may hang over the original's edge, where nothing is ever touched.
+A packed panel is then contiguous, and a register tile is a small array with indices of its own. Rows of a register tile
+are whole vectors, though the last lanes may lie over the edge. Shared memory keeps what any thread touches, although it
+is allocated in their loops. The region disregards conditions. It may reach over the original's edge, where nothing is
+ever touched.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:
 
 
 def _vector_dims(buffer: n.Buffer, use: _Uses) -> int:
-    """How many dimensions, counted from the last, vectors reach over that are longer than a row: a tensor intrinsic
-    reads several rows at once. Vectors within rows are intervals like any other."""
+    """Return how many of the last dimensions vectors reach over that are longer than a row.
+    A tensor intrinsic reads several rows at once. Vectors within rows are intervals like any other."""
     lanes = max((lanes_of(index.dtype) for indices, _ in use.accesses for index in indices), default=1)
     dims = 0
     while lanes > 1 and dims < len(buffer.shape):
@@ -136,7 +136,7 @@ def _vector_dims(buffer: n.Buffer, use: _Uses) -> int:
 
 
 def _interval(dim: int, use: _Uses, analyzer: Analyzer) -> tuple[PrimExpr, int] | None:
-    """The start and the length of what is touched along one dimension; None when that is not known."""
+    """Return the start and length of what is touched along one dimension; None if that is not known."""
     low: PrimExpr | None = None
     high: PrimExpr | None = None
     for indices, loops in use.accesses:

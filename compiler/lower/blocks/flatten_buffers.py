@@ -88,8 +88,8 @@ def _times(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a buffer's elements are: the position of the first behind the data pointer, how far apart neighbours are
-    along each dimension, and whether positions go beyond int32."""
+    """Where a buffer's elements are.
+    It has the first element's position, the steps along each dimension, and whether positions go beyond int32."""
 
     first: PrimExpr
     strides: tuple[PrimExpr, ...]

@@ -1,4 +1,4 @@
-"""Temporaries that are kept where the result will be: no memory of their own, and fewer lines in the near caches.
+"""Keep temporaries in the place of the result, without memory of their own and in fewer cache lines.
 
     alloc T[8, 64]                                    for j: C[i, j] = exp(A[i, j])
     for j: T[i, j] = exp(A[i, j])                     for j: sum += C[i, j]
@@ -6,10 +6,10 @@
     for j: C[i, j] = T[i, j] / sum      (in place)
 
 A loop annotated with `in_place` asks for it. It is done only where nothing can go wrong. The loop stores one of the
-function's own buffers, which nobody else touches, each element from the same element of a temporary of the same shape.
-The temporary is made in one statement, of just those elements, and not used after the loop. Memory of GPUs has kinds:
-in functions with bound loops the annotation says nothing. Temporaries are allocated where they live by now, and have
-not shrunk yet.
+function's own buffers, which nobody else touches. Each element comes from the same element of a temporary of the same
+shape. One statement makes those elements of the temporary, and nothing uses it after the loop. Functions with bound
+loops ignore the annotation, because memory of GPUs has kinds. Temporaries are allocated where they live by now, and
+have not shrunk yet.
 """
 
 from __future__ import annotations
@@ -161,8 +161,7 @@ def _alike(a: n.Buffer, b: n.Buffer) -> bool:
 
 
 def _box(indices: Sequence[PrimExpr], loops: Sequence[n.For]) -> Box | None:
-    """Return the box of which each element is touched once while `loops` run; None if there is none, or none is
-    found."""
+    """Return the box of which each element is touched once while `loops` run; None if none is found."""
     variables, found = [loop.loop_var for loop in loops], list[tuple[PrimExpr, int]]()
     steps: set[int] = set()
     for index in indices:

@@ -1,4 +1,4 @@
-"""Buffers kept twice, so that one half is filled for the next iteration while the other is read.
+"""Keep buffers twice: one half is filled for the next iteration while the other is read.
 
     for k in 8:                               alloc B[2, 4]
       alloc B[4]                              fill B[0] for k = 0
@@ -6,9 +6,10 @@
       ... = B[...]                              if k + 1 < 8: fill B[(k + 1) % 2] for k + 1
                                                 ... = B[k % 2, ...]
 
-Done for a buffer whose block asks for it (annotation `double_buffer_scope`, the position among what it writes). What
-fills it must stand right in the loop that the buffer lives for, and hang on nothing that the rest of an iteration
-writes. Elsewhere there is nothing to fetch ahead, and the buffer stays as it is.
+This is done for a buffer whose block asks for it (annotation `double_buffer_scope`, its position among the written
+buffers). The statement that fills it must stand right in the loop that the buffer lives for. It must not depend on
+anything that the rest of an iteration writes. Elsewhere the buffer stays as it is, because nothing can be fetched
+ahead.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def inject_double_buffer(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """An iteration of a loop: the buffers that live for it, and its statements, of which those from `first` to `last`
-    fill the buffer `doubled`."""
+    """An iteration of a loop.
+    It has the buffers that live for it and its statements; those from `first` to `last` fill the buffer `doubled`."""
 
     allocations: tuple[n.Allocate, ...]
     statements: tuple[Stmt, ...]
@@ -121,7 +122,7 @@ def _opened(body: Stmt) -> tuple[tuple[n.Allocate, ...], tuple[Stmt, ...]]:
 
 
 def _parts(loop: n.For, data: n.Var) -> _Parts | None:
-    """Return what fills the buffer of `data` and what does not; None where it cannot be done ahead."""
+    """Split off what fills the buffer of `data`. None if it cannot be filled ahead."""
     allocations, statements = _opened(loop.body)
     writing = [at for at, stmt in enumerate(statements) if data in _stored([stmt])]
     if not writing or len(writing) != writing[-1] - writing[0] + 1 or len(writing) == len(statements):

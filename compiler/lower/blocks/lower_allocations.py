@@ -34,7 +34,7 @@ def lower_allocations(func: n.PrimFunc) -> n.PrimFunc:
 
 
 def _extents(buffer: n.Buffer) -> tuple[PrimExpr, ...]:
-    """The buffer's shape; of one with strides, how far apart its first and its last element are."""
+    """The buffer's shape. For a buffer with strides, the distance from its first to its last element."""
     if not buffer.strides:
         return buffer.shape
     span: PrimExpr = ops.const(1)

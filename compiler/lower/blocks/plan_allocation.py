@@ -31,7 +31,7 @@ STORE_AT = "store_at"  # a loop's annotation: the names of buffers that live for
 def plan_allocation(func: n.PrimFunc) -> n.PrimFunc:
     """Move each allocation to the innermost block around all uses of the buffer.
 
-    It becomes an allocating block of its own, as far inward as is right.
+    It becomes an allocating block of its own, as far inward as carried values allow.
     """
     finder = _Finder()
     finder.visit(func.body, ())
@@ -124,7 +124,7 @@ class _Finder:
 
 
 def _until_held(loops: Loops, buffer: n.Buffer) -> Loops:
-    """The loops down to the one that is to hold `buffer`, all of them when none is."""
+    """The loops down to the one that holds `buffer`; all of them when none does."""
     for depth, loop in enumerate(loops, 1):
         if buffer.name in loop.annotations.get(STORE_AT, ()):
             return loops[:depth]

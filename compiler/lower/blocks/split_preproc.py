@@ -59,7 +59,8 @@ def with_prepacked(module: IRModule, *, calling: bool = False) -> IRModule:
 def _calling(
     func: n.PrimFunc, before: n.PrimFunc, after: n.PrimFunc, pack: GlobalVar, packed: GlobalVar
 ) -> n.PrimFunc:  # fmt: skip
-    """`func` as a call of `pack` on memory of its own, then of `packed`. `before` and `after` are what these do."""
+    """`func` as a call of `pack` on memory of its own, then of `packed`.
+    `before` and `after` are what these do."""
     own = {param: func.buffer_map[param].data if param in func.buffer_map else param for param in func.params}
     made = [before.buffer_map[param] for param in before.params if param not in own]
     taken = {param: after.buffer_map[param].data for param in after.params if param not in own}

@@ -1,11 +1,11 @@
-"""Stores that copy from global to shared memory become `cp.async` where a pipeline lets them go on by themselves.
+"""Replace stores that copy from global to shared memory by `cp.async`, where a pipeline lets them run asynchronously.
 
     attr async_scope:                             for i in 4:
       for i in 4:                            →      ptx_cp_async(S, tx*4 + i*128, A, ..., 16)
         S[ramp(tx*4 + i*128)] = A[ramp(...)]
 
-Elements that are zero under a condition, as those of padding are, are not read then. What cannot be copied so, such as
-elements that are converted on the way or lie apart, is stored as it was.
+Elements that are zero under a condition, as those of padding are, are then not read. Stores that cannot be copied so
+stay, such as those of elements that are converted or lie apart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Barriers where a thread needs what another thread of its block wrote, or overwrites what another still reads.
+"""Put barriers where a thread needs what another thread of its block wrote, or overwrites what another still reads.
 
     for k in 16:                                   for k in 16:
       S[tx] = A[k*32 + tx]                           barrier
@@ -6,10 +6,10 @@
                                                      barrier
                                                      for j in 32: acc += S[j]
 
-Statements are taken in order with the accesses since the last barrier. A barrier goes in front of the first that may
-meet one of them in another thread; in a loop also with those of its iteration before. Under a condition that differs
-between threads no barrier may stand, so the whole of such a statement is taken as one. A copy that goes on by itself
-overwrites from where it begins, and can be read behind a barrier after the wait for it.
+Statements are taken in order with the accesses since the last barrier. A barrier goes before the first statement that
+may conflict with one of them in another thread. In a loop, accesses of the iteration before count too. No barrier may
+stand under a condition that differs between threads, so such a statement is treated as one access. An asynchronous copy
+overwrites from where it begins. It can be read behind a barrier after the wait for it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def inject_barriers(func: n.PrimFunc, *, storage_scope: str = "shared") -> n.Pri
 
 @dataclass(slots=True)
 class _Open:
-    """Accesses: `head` before the first barrier, `tail` since the last one. `closed`: a barrier stands on
-    every way through them; `holds_barrier`: on some way."""
+    """Accesses: `head` before the first barrier, `tail` since the last one.
+    `closed`: every way through them has a barrier; `holds_barrier`: some way has."""
 
     head: list[ThreadAccess] = field(default_factory=list)
     tail: list[ThreadAccess] = field(default_factory=list)

@@ -155,7 +155,7 @@ def _plan(func: n.PrimFunc, name: str) -> HostDevice:
 
 
 def _check_private(found: list[tuple[Stmt, tuple[n.Allocate, ...]]], name: str) -> None:
-    """Memory of threads and blocks goes with their kernel: another one cannot read it."""
+    """Check that nothing uses memory of threads or blocks in several kernels: another kernel cannot read it."""
     users: dict[n.Var, int] = {}
     for body, private in found:
         used = _used(body)
@@ -272,10 +272,10 @@ def _known(tag: str, extents: list[PrimExpr], name: str) -> int:
 
 
 def _tensor_maps(kernel: n.Stmt) -> dict[n.Var, _Described]:
-    """The matrices that a kernel reads by tensor memory copies, and in which tiles, by the data variable.
+    """The matrices that a kernel reads by tensor memory copies, with their tiles, by data variable.
 
-    Raises CodegenError for one that is copied in different tiles, or is used otherwise too: the kernel has no address
-    of it.
+    Raises CodegenError for one that is copied in different tiles or has other uses, because the kernel does not get its
+    address.
     """
     found: dict[n.Var, _Described] = {}
     plain: set[n.Var] = set()

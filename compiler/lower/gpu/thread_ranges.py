@@ -1,8 +1,8 @@
-"""Whether two accesses of a kernel can meet: whether some element is touched by one thread here and by another there.
+"""Decide whether two accesses of a kernel can conflict: whether different threads touch one element.
 
-Decided by counting out which elements each thread of a block touches. What both indices have in common (the block's
-number, an outer loop's) cancels; where it does not, or the elements are too many, the answer is that they may meet.
-Conditions around an access rule elements out, as far as they do so whatever the common part is.
+It counts which elements each thread of a block touches. Terms that both indices have in common (the block's number, an
+outer loop's) cancel. If they do not cancel, or the elements are too many, the answer is yes. Conditions around an
+access rule elements out, if they do so whatever the common part is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class ThreadRanges:
         return here is None or there is None or here.meets(there)
 
     def _moving(self, access: ThreadAccess, common: set[n.Var]) -> set[n.Var]:
-        """The variables that differ between threads or between the iterations meant; all others have one value."""
+        """The variables that differ between the threads or iterations in question.
+        All others have one value."""
         threads = {var for var, tag in self.axes.items() if tag.startswith("threadIdx")}
         return threads | ({loop.loop_var for loop in access.loops} - common)
 
@@ -120,7 +121,8 @@ class ThreadRanges:
         return kept, rest
 
     def _touched(self, index: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> _Touched | None:
-        """The elements that threads touch; None where they cannot be counted. An access is asked about many times."""
+        """The elements that threads touch; None where they cannot be counted.
+        An access is asked about many times."""
         key = (id(access), frozenset(common))
         if key not in self._known:
             self._known[key] = (access, self._count(index, access, common))  # which keeps the access, and its id
@@ -161,8 +163,8 @@ class ThreadRanges:
         return _Touched.of(np.broadcast_to(counted, whole)[mask], np.broadcast_to(numbers, whole)[mask])
 
     def _limit(self, condition: PrimExpr, access: ThreadAccess, common: set[n.Var]) -> PrimExpr | None:
-        """Return the sum that is below 0 where `condition` holds, whatever the common variables are: it has their least
-        value. None where that is not known."""
+        """Return the sum that is below 0 where `condition` holds, with common variables at their least values.
+        None if that is not known."""
         match condition:
             case n.LT():
                 low, high, slack = condition.a, condition.b, 0

@@ -212,7 +212,7 @@ class _Rewriter:
         return seq(*(self._in_threads(step) for step in self._exchange()), self._in_threads(last))
 
     def _in_threads(self, make: Make) -> Stmt:
-        """Statements in loops of their own over the threads: `make` is given the new variables."""
+        """Put statements in loops of their own over the threads. `make` gets the new variables."""
         fresh: dict[n.Var, PrimExpr] = {
             loop.loop_var: n.Var(loop.loop_var.name, loop.loop_var.dtype) for loop in self._threads
         }
@@ -236,8 +236,8 @@ class _Rewriter:
     # --------------------------------------------------------------------------------- exchange
 
     def _exchange(self) -> list[Make]:
-        """Return what combines the parts: functions from thread variables to statements, with barriers to come
-        between."""
+        """Return how to combine the parts: functions from thread variables to statements.
+        Barriers come between."""
         count = 1
         for loop in self._reducing:
             count *= ops.as_int(loop.extent) or 1
@@ -250,8 +250,8 @@ class _Rewriter:
         return steps if count == width else [*steps, *self._between_warps(count // WARP)]
 
     def _by_shuffles(self, count: int) -> bool:
-        """Whether threads that reduce together are neighbours, and fill warps or even parts of one, whose other threads
-        come along."""
+        """Whether threads that reduce together are neighbours and fill warps, or even parts of a warp whose other
+        threads come along."""
         if [_tag(loop) for loop in self._reducing] != ["threadIdx.x"] or self._extents["threadIdx.x"] != count:
             return False
         if count >= WARP:
@@ -277,8 +277,8 @@ class _Rewriter:
         return False
 
     def _shuffles(self, width: int) -> Iterator[Stmt]:
-        """Exchange parts by shuffles. Each is a statement of its own, because a combination may use its result twice or
-        not at all."""
+        """Exchange parts by shuffles.
+        Each is a statement of its own, because a combination may use its result twice or not at all."""
         self._memory.append(self._other)
         other = n.BufferLoad(self._other, (ops.const(0),))
         distance = width // 2
@@ -337,7 +337,7 @@ class _Rewriter:
         return [write, *folds, read]
 
     def _scratch(self, size: int) -> tuple[n.Buffer, Number]:
-        """Shared memory for `size` values of each group of threads, and what numbers the groups."""
+        """Shared memory for `size` values of each group of threads, and the group's number."""
         others: dict[str, n.For] = {}
         for loop in [*self._around, *self._threads]:
             if loop not in self._reducing:
@@ -366,7 +366,7 @@ def _is_own(expr: Node, store: n.BufferStore) -> bool:
 
 
 def _sources(value: PrimExpr, store: n.BufferStore) -> list[PrimExpr]:
-    """The largest parts of a stored value that do not read what is stored: what it is combined with."""
+    """The largest parts of a stored value that do not read the stored element: the values it is combined with."""
     if _is_own(value, store):
         return []
     if not any(_is_own(node, store) for node in walk(value)):
@@ -375,7 +375,7 @@ def _sources(value: PrimExpr, store: n.BufferStore) -> list[PrimExpr]:
 
 
 def _combiner(store: n.BufferStore, sources: Sequence[PrimExpr]) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
-    """The stored value as a function of what was stored before and what it is combined with."""
+    """The stored value as a function of the earlier value and the one it is combined with."""
 
     def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         def go(node: Node) -> Node:

@@ -77,7 +77,7 @@ def remember_range(loop: n.For, forms: LinearForms) -> None:
 
 def movable(condition: PrimExpr) -> bool:
     """Return whether a condition means the same wherever its variables exist.
-    It reads no memory, and its divisors cannot be 0 because a loop does not run."""
+    It reads no memory, and its divisors are never 0, even if a loop does not run."""
     return not any(
         isinstance(x, n.BufferLoad | n.Call)
         or (isinstance(x, n.FloorDiv | n.FloorMod | n.Div | n.Mod) and not isinstance(x.b, n.IntImm))
@@ -148,7 +148,7 @@ def _common_to_both(choice: n.IfThenElse) -> Stmt:
 
 
 def _shared(stmts: Sequence[Stmt]) -> tuple[list[PrimExpr], list[Stmt]]:
-    """The conditions that all of `stmts` are under, and the statements under the rest of theirs."""
+    """Split off the conditions that all of `stmts` have in common; return them and the rest."""
     guards = [s for s in stmts if isinstance(s, n.IfThenElse) and s.else_case is None]
     if len(guards) < len(stmts):
         return [], []

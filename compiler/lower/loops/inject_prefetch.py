@@ -1,15 +1,15 @@
-"""Loops that ask memory for what a later iteration of theirs reads.
+"""Loops that prefetch what a later iteration reads.
 
     for j in T.serial(256, annotations={"software_prefetch": 2}):
       C[j * 16 …] += A[k] * B[k, j * 16 …]        →       prefetch B[k, (j + 2) * 16]
                                                           C[j * 16 …] += A[k] * B[k, j * 16 …]
 
-Fetched are the parts of the function's own buffers that move with the loop and that it only reads: what it allocates
-was made here, and is near. A line of the cache is fetched once an iteration. A prefetch never faults, so that the last
-iterations ask for what lies behind the buffer and no condition is needed. A distance of 0 asks for nothing. "extent" is
-as many iterations as the loop has: what it reads when it runs next, unless that is the same again. "group" is what
-the parallel loop around it reads next (prefetch_group.py). Memory of GPUs has no such hint: in functions with bound
-loops the annotation says nothing.
+A loop prefetches from the function's own buffers that it only reads, in parts that move with the loop. (What the
+function allocates was made here, and is near.) Each cache line is fetched once an iteration. A prefetch never faults,
+so the last iterations may ask for what lies behind the buffer, without a condition. A distance of 0 asks for nothing.
+"extent" is the loop's number of iterations: it fetches for the loop's next run, unless that reads the same. "group"
+fetches what the parallel loop around it reads next (prefetch_group.py). Functions with bound loops ignore the
+annotation, because memory of GPUs has no such hint.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
 
 
 def _offsets(loop: n.For, moving: Sequence[n.For], factors: Sequence[int]) -> set[int]:
-    """How far apart the elements are that one iteration of `loop` reads while the loops `moving` run."""
+    """How far apart the elements are that one iteration of `loop` reads over the loops `moving`."""
     runs = []
     for node, factor in zip(moving, factors, strict=True):
         least, extent = ops.as_int(node.min), ops.as_int(node.extent)

@@ -1,4 +1,4 @@
-"""Loops whose statements work on different iterations at a time: what comes early in one is done ahead of the rest.
+"""Loops whose statements work on different iterations at a time, so that early parts run ahead of the rest.
 
     for k in 8:          stage                  fill B[0] for k = 0
       fill B for k       0                      for k in 7:
@@ -117,8 +117,8 @@ def inject_software_pipeline(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A statement of the loop: `stage` iterations behind, at place `order`. `group`: the group of its asynchronous
-    copies, counted within an iteration; None if it makes none."""
+    """A statement of the loop: `stage` iterations behind, at place `order`.
+    `group`: the group of its asynchronous copies, counted within an iteration; None if it makes none."""
 
     stmt: Stmt
     stage: int
@@ -242,7 +242,7 @@ class _Pipeline:
         return (ops.add(ops.mul(_pitch(strided), count - 1), allocation.extents[0]),)
 
     def _ahead(self, time: int, known: int | None) -> Callable[[_Part], PrimExpr | None]:
-        """Whether a part runs at `time` before the loop: a condition, or None for never."""
+        """Return when a part runs at `time` before the loop: a condition, or None for never."""
 
         def runs(part: _Part) -> PrimExpr | None:
             iteration = time - part.stage
@@ -274,8 +274,7 @@ class _Pipeline:
         return replace(self.loop, extent=ops.cast(self.extent.dtype, extent), body=body, annotations=annotations)
 
     def _step(self, start: PrimExpr, after: int, runs: Callable[[_Part], PrimExpr | None]) -> Stmt:
-        """Return what is done at the time `start + after`, counted from 0: of each part the iteration it has come
-        to."""
+        """Return the work at time `start + after`, counted from 0: each part with the iteration it has reached."""
         found: list[Stmt] = []
         committed = 0  # of the groups of this step
         waited = -(self.last + 1) * (self.groups + 1)  # where those begin that may not have arrived; 0: of this step
@@ -305,7 +304,7 @@ class _Pipeline:
         return latest
 
     def _placed(self, part: _Part, iteration: PrimExpr) -> Stmt:
-        """A part as it is done for an iteration, counted from 0, in that one's versions of the buffers."""
+        """Return a part for an iteration, counted from 0, with that iteration's versions of the buffers."""
         value = ops.add(self.begin, iteration)
         body = substituted(part.stmt, {self.loop.loop_var: value})
 

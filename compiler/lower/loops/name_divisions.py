@@ -1,4 +1,4 @@
-"""Divisions of a loop's variable by sizes that only a call tells are made once an iteration, under a name.
+"""Name divisions of a loop's variable by symbolic sizes, so that they are made once an iteration.
 
     for p in T.parallel(n * m):                     for p in T.parallel(n * m):
       for j in T.vectorized(16):                      row = p // T.max(m, 1)
@@ -6,8 +6,8 @@
           C[p // m * 16 + j] = ...                      if row * 16 + j < k:
                                                           C[row * 16 + j] = ...
 
-Loops that were fused look so. The name is no division by what may be 0, so conditions over it are compared, moved and
-hold for whole tiles as those of any loop's variable.
+Fused loops look like that. A divisor may be 0 as long as it is not named. Conditions over the name are compared and
+moved, and hold for whole tiles, as those of any loop's variable do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A loop around a choice by its own variable becomes two loops, so that neither asks.
+"""Split a loop around a choice by its own variable into two loops without the choice.
 
 for i in 9:                             for i in 7: A
   if i < 7: A else: B           →       for i in 2: B with i + 7
@@ -84,8 +84,8 @@ def _opposite(part: PrimExpr) -> PrimExpr:
 
 
 def _first_count(loop: n.For, parts: Sequence[PrimExpr], forms: LinearForms) -> PrimExpr | None:
-    """The number of iterations, from the first on, in which all of `parts` hold. None unless each holds up to some
-    iteration and not after it."""
+    """The number of iterations, from the first on, in which all of `parts` hold.
+    None unless each holds up to some iteration and not after it."""
     count = loop.extent
     for part in parts:
         limit = _limit(loop.loop_var, part, forms)

@@ -1,4 +1,4 @@
-"""Sums that ask memory, while one group of panels is used, for the next one.
+"""Prefetch the next group of panels while a sum uses the present one.
 
     for g in T.parallel(39):            # a group of panels, in the caches while all rows use it
       for i in range(26):
@@ -6,9 +6,10 @@
           prefetch W[(g + 1) * 61440 + ((i * 768 + k) * 2 - 19968) * 4]
           C[i …] += A[i, k] * W[g * 61440 + k * 80 …]
 
-A group comes from memory, and no time would be left for that in its first use. Spread over the second half of the
-steps of the group before, its lines are there in time, and not so early that others push them out again. The first
-half asks for lines that are there. The last group asks for what lies behind the buffer, and prefetches never fault.
+A group comes from memory, and its first use leaves no time for that. Its lines are therefore fetched during the second
+half of the steps of the group before. They are then there in time, and not so early that others push them out again.
+The first half asks for lines that are there. The last group asks for what lies behind the buffer, and prefetches never
+fault.
 
 Where the parallel loop goes through `g * 7 + y`, and `W` is read at `g`, those seven iterations are the group.
 """
@@ -91,7 +92,7 @@ class _Group:
 
     def fetches(self, read: AffineRead) -> list[Stmt]:
         """The prefetches of a step: its share of what the next group reads, unless that is too much.
-        The first half of the steps asks for places before those."""
+        During the first half, they fetch what is there already."""
         size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
         repeated, line = _repeated(read.start, self.parallel.loop_var), line_elements(read.buffer)
         steps = self.steps * repeated
@@ -121,7 +122,7 @@ def _most(loop: n.For) -> int:
 
 
 def _repeated(place: PrimExpr, var: n.Var) -> int:
-    """Return how many values of `var` lead to the same place: n where it is only found as var // n, else 1."""
+    """Return how many values of `var` lead to the same place: n if only var // n is used, else 1."""
     divided = [node for node in walk(place) if isinstance(node, n.FloorDiv) and node.a is var]
     found = {ops.as_int(node.b) for node in divided}
     whole = sum(node is var for node in walk(place)) == len(divided) and len(found) == 1

@@ -17,7 +17,7 @@ _CACHE_LINE = 64  # bytes: what one prefetch fetches
 
 @dataclass(frozen=True, slots=True)
 class AffineRead:
-    """A load of `lanes` elements from `start` + the sum of factor · variable on.
+    """A load of `lanes` elements from `start` + the sum of factor · variable.
     `start` holds no load, and no variable that is defined in the loop."""
 
     buffer: n.Buffer

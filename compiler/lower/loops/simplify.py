@@ -1,4 +1,4 @@
-"""Index arithmetic, conditions and loop bounds in normal form; what never runs goes.
+"""Put index arithmetic, conditions and loop bounds in normal form, and remove code that never runs.
 
 for i in 1: for j in 4:                  for j in 4:
   if i*4 + j < 4:               →          A[j] = 0

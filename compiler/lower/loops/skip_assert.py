@@ -10,7 +10,7 @@ from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
 
 DISABLE_ASSERT = register_option(
-    "tir.disable_assert", "a truth value", "assertions are left out of the code", truth, False
+    "tir.disable_assert", "a truth value", "leave assertions out of the code", truth, False
 )
 
 

@@ -1,4 +1,4 @@
-"""Tiles at the edge get code of their own, so that the tiles inside run without conditions.
+"""Give tiles at the edge code of their own, so that inner tiles run without conditions.
 
     for i0 in 9:                                   for i0 in 9:
       for i1 in T.unroll(6):                         if i0*6 < 45:
@@ -6,9 +6,9 @@
                                                      else:
                                                        for i1 in T.unroll(2): C[...] = ...
 
-A tile is a small array with all its uses, or else a nest of unrolled and vectorized loops. Seen from
-outside the tile a condition holds for all of it, for some of it, or for none. Where "for some" can happen
-for one position of the tile only, that edge tile is made with the exact bounds; else it keeps the condition.
+A tile is a small array with all its uses, or else a nest of unrolled and vectorized loops. Seen from outside the tile a
+condition holds for all of it, for some of it, or for none. "For some" may happen for one position of the tile only.
+Then that edge tile is made with exact bounds; else it keeps the condition.
 """
 
 from __future__ import annotations
@@ -116,11 +116,8 @@ class _Splitter:
 
 
 def _compact_code(stmt: Stmt) -> Stmt:
-    """Return an edge tile with loops in place of unrolled code. Loops that index its local arrays stay unrolled, unless
-    the arrays are too large for registers.
-
-    Those too, where the arrays are too large for registers anyway.
-    """
+    """Return an edge tile with loops in place of unrolled code.
+    Loops that index its local arrays stay unrolled, unless the arrays are too large for registers."""
     own = {node.buffer_var for node in walk_stmts(stmt) if isinstance(node, n.Allocate)}
     if _operations(stmt) > _LARGE:
         own = set()
@@ -158,7 +155,7 @@ def _is_tile(stmt: Stmt) -> bool:
 
 
 def _allocates_in_loops(stmt: n.Allocate) -> bool:
-    """Whether there are smaller tiles inside: `stmt` is then a panel that they share."""
+    """Whether `stmt` holds smaller tiles, for which it is a shared panel."""
     return any(
         isinstance(inside, n.Allocate)
         for node in walk_stmts(stmt.body)
@@ -169,7 +166,10 @@ def _allocates_in_loops(stmt: n.Allocate) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """A condition whose edge tile is known: it is where the outer sum is `value` (None: there is none).
+    """A condition with a known edge tile: the one where the outer sum is `value` (None: there is none).
+
+    `condition` is true at the edge tile and false at positions where nothing of the tile runs. `has_inside`: all of the
+    tile runs at some positions.
 
     `condition` tells the edge tile from positions where nothing of the tile runs. `has_inside`: there are positions
     where all of it runs.

@@ -1,8 +1,8 @@
 """Which loops are unrolled: those asked for, those under an auto-unroll pragma, and register tiles.
 
-The loop is only marked; code generation writes its body once for each value of the variable. A nest that would
-become more than `MOST_OPERATIONS` operations on registers keeps its outer loops as loops: nothing is gained by
-more, and compile time is lost.
+The loop is only marked; code generation writes its body once for each value of the variable. A nest of more than
+`MOST_OPERATIONS` operations on registers keeps its outer loops, because more unrolling gains nothing and costs compile
+time.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ NO_MORE = UnrollConfig()
 UNROLL_LOOP = register_option(
     "tir.UnrollLoop",
     "a dict",
-    "auto_max_step: unroll innermost loops that become at most so many statements; "
-    "auto_max_extent: unroll innermost loops of at most so many steps",
+    'unroll innermost loops that become at most `{"auto_max_step": 16}` statements, '
+    'or that have at most `{"auto_max_extent": 16}` steps',
     _read_config,
     NO_MORE,
 )

@@ -33,7 +33,7 @@ _SHUFFLED_BITS = 32  # of an element of which every second one is loaded by a sh
 _MASKED_BITS = 512
 """Registers from this size on have masks: a masked load or store costs what a plain one does."""
 DISABLE_VECTORIZE = register_option(
-    "tir.disable_vectorize", "a truth value", "vectorized loops run one element at a time instead", truth, False
+    "tir.disable_vectorize", "a truth value", "run vectorized loops one element at a time", truth, False
 )
 
 
@@ -60,7 +60,8 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: boo
         return rebuilt
 
     def may_mask(piece: Stmt) -> bool:
-        """Whether a piece may have a mask. Small arrays become registers, but for those that masks reach into."""
+        """Whether a piece may have a mask.
+        Small arrays that masks reach into would not become registers."""
         used = [node for node in walk(piece) if isinstance(node, n.BufferLoad | n.BufferStore)]
         stored = [node.buffer for node in used if isinstance(node, n.BufferStore)]
         own = all(buffer.data in given or buffer.scope == "local" for buffer in stored)
@@ -106,8 +107,8 @@ def _widest_bits(body: Stmt) -> int:
 
 
 def _in_pieces(loop: n.For, extent: int, most: int, masked: int, may_mask: Callable[[Stmt], bool]) -> Stmt:
-    """The loop as vectors whose lane counts are powers of two, at most `most`. What is left of less than `masked` lanes
-    is one vector with a mask, where it would be several and `may_mask`."""
+    """The loop as vectors whose lane counts are powers of two, at most `most`.
+    What is left of less than `masked` lanes is one vector with a mask, where it would be several and `may_mask`."""
     largest = 1 << (most.bit_length() - 1)
     parts: list[Stmt] = []
     done = 0
@@ -159,8 +160,8 @@ def _masked_piece(loop: n.For, done: int, left: int, first: bool) -> Stmt | None
 
 
 def _is_straight(node: n.BufferLoad | n.BufferStore) -> bool:
-    """Whether an access has no mask, or a mask costs little: others than neighbours, or every second element that is
-    loaded, are gathered one by one."""
+    """Whether an access has no mask, or a mask costs little.
+    Lanes are gathered one by one anyway, unless they are neighbours or every second element of a load."""
     if node.predicate is None:
         return True
     last = node.indices[-1]

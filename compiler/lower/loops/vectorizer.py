@@ -106,10 +106,10 @@ class Vectorizer:
         return result if some is None else n.IfThenElse(some, result)
 
     def _some_lane(self) -> PrimExpr:
-        """The scalar condition that some lane passes all tests so far; raises when it has no simple form.
+        """The scalar condition that some lane passes all tests so far.
+        Raises if it has no simple form.
 
-        Comparisons that all get harder (or all easier) from lane to lane hold in the first (last) lane if in
-        any.
+        Comparisons that all get harder (or all easier) from lane to lane hold in the first (last) lane if in any.
         """
         condition = conjunction(self._tests)
         (var, ramp), *_ = self._values.items()

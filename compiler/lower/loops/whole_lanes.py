@@ -1,11 +1,11 @@
-"""Masks of sums in registers are dropped at the edge, because nobody reads the surplus lanes.
+"""Drop masks of sums in registers at the edge, because nobody reads the surplus lanes.
 
     acc[T.Ramp(16, 1, 16)] = acc[...] + x, where lanes < 13     →     acc[T.Ramp(16, 1, 16)] = acc[...] + x
 
-A masked store keeps the other lanes as they were. Each sum then waits for a choice between its old and its new value,
-and zeroed with a mask it even depends on what the register held before. Where each access to a place of a small array
-has the same mask, nothing but the place itself is ever made of those lanes, so they may hold anything. What is read
-from memory stays masked, and so do loads of the place that go anywhere else.
+A masked store keeps the other lanes. Each sum then waits for a choice between its old and its new value; a zeroing mask
+even depends on the register's old content. Suppose each access to a place of a small array has the same mask. Then
+those lanes are only used for the place itself, so they may hold anything. What is read from memory stays masked, and so
+do loads of the place that go anywhere else.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _accesses(
 
 
 def _alike(accesses: list[_Access], allocation: n.Allocate, size: int) -> bool:
-    """Whether the array is only read and written in whole vectors, none across another, and each with one mask."""
+    """Whether the array is only accessed in whole vectors that do not overlap, each with one mask."""
     uses = sum(node is allocation.buffer_var for node in walk(allocation.body) if isinstance(node, n.Var))
     inside = {node.loop_var for node in walk(allocation.body) if isinstance(node, n.For)}
     inside |= {node.var for node in walk(allocation.body) if isinstance(node, n.LetStmt | n.Let)}
@@ -135,8 +135,8 @@ def _alike(accesses: list[_Access], allocation: n.Allocate, size: int) -> bool:
 
 
 def _places(access: _Access, inside: set[n.Var]) -> Iterator[tuple[int | None, PrimExpr | None]]:
-    """The places that an access touches while the loops around it run, each with its mask; None where that can't be
-    told."""
+    """The places that an access touches while its loops run, each with its mask.
+    None if that can't be told."""
     (index,), mask = access.node.indices, access.node.predicate
     if not isinstance(index, n.Ramp) or ops.as_int(index.stride) != 1:
         yield None, mask

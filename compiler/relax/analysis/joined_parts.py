@@ -1,4 +1,4 @@
-"""Kernels that lay arrays end to end, and where their arguments can lie so that nothing is copied."""
+"""Kernels that concatenate arrays, and where their arguments can lie so that nothing is copied."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def joined_parts(func: n.PrimFunc) -> tuple[int, ...] | None:
-    """Return the bytes of each argument of a kernel that lays them end to end; None for other kernels.
+    """Return the bytes of each argument of a kernel that concatenates them; None for other kernels.
 
-    The arguments are in order. A concatenation is one where the axes before the joined one have size 1. Sizes must be
-    constants.
+    The arguments are in order. The axes before the joined one must have size 1, and sizes must be constants.
     """
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     blocks = [node for node in walk(func.body) if isinstance(node, n.Block) and node.iter_vars]
@@ -56,8 +55,8 @@ def joined_parts(func: n.PrimFunc) -> tuple[int, ...] | None:
 
 
 def _starts(value: PrimExpr, axes: Sequence[n.Var], axis: int, sources: Sequence[n.Buffer]) -> dict[n.Buffer, int]:
-    """Return where each source begins along the axis, as the choice between them tells; nothing if it tells anything
-    else."""
+    """Return where each source begins along the axis, by the conditions that choose among them.
+    Empty for other conditions."""
     found: dict[n.Buffer, int] = {}
     while True:
         start, chosen, rest = 0, value, None

@@ -8,7 +8,8 @@ from compiler.relax.nodes import Call, FuncStructInfo, Function, Var, info_of
 
 
 def is_impure_call(call: Call) -> bool:
-    """Whether `call` may have a side effect: its operator or function says so, or is not known."""
+    """Whether `call` may have a side effect.
+    It may if its operator or function says so, or is not known."""
     if isinstance(call.op, Op):
         return not call.op.pure
     info = info_of(call.op)

@@ -9,7 +9,7 @@ from compiler.relax.nodes import Function
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
-    """The groups of functions of which each may come to call every other, ordered by name.
+    """The groups of functions that may call each other, directly or not, ordered by name.
 
     A function that mentions itself is a group of its own.
     """

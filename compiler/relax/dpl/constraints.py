@@ -1,4 +1,4 @@
-"""Which pattern's value is used by which other: what patterns of whole graphs are made of."""
+"""Which pattern's value another one uses: the constraints in patterns of whole graphs."""
 
 from __future__ import annotations
 

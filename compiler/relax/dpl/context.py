@@ -1,4 +1,4 @@
-"""Patterns of graphs: what is written in a `with` block constrains the patterns in it together."""
+"""Patterns of graphs: a `with` block constrains the patterns in it together."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class _Search:
                     yield from self.found()
 
     def _next(self, left: list[DFPattern]) -> tuple[DFPattern, list[RelaxExpr]]:
-        """The pattern to go on with, and what it may stand for: where a use tells, only what that leaves."""
+        """The pattern to assign next, and its candidates. Known uses narrow them."""
         written = self._matching.written
         for use in self._constraints.uses:
             if use.producer in left and use.consumer in written:

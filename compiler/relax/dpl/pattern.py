@@ -1,4 +1,6 @@
-"""Patterns of expressions. A pattern is told apart by its object: used twice, it stands for one and the same value.
+"""Patterns of expressions.
+
+A pattern is told apart by its object: used twice, it stands for one and the same value.
 
 Each class says in `solve` what it matches. It yields once for each way to match; what its parts stand for is noted in
 the `Matching` meanwhile. So every choice (of alternatives, of the order of a tuple's fields) is tried with every other.
@@ -137,7 +139,9 @@ class DFPattern:
     def __call__(
         self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
     ) -> CallPattern:
-        """The calls of what this matches. With `varg_default_wildcard`, they may have more arguments than `args`.
+        """The calls of what this matches.
+
+        With `varg_default_wildcard`, they may have more arguments than `args`.
 
         In a `PatternContext` each argument becomes a pattern of the graph, unless `add_constraint` is False.
         """
@@ -159,7 +163,8 @@ class DFPattern:
         return self.only_used_by(other)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
-        """Return what this matches, if it has these attributes; it may have others, too."""
+        """Return a pattern that matches what this one does if it has these attributes.
+        It may have others, too."""
         return AttrPattern(self, attrs)
 
     def has_struct_info(self, struct_info: StructInfo) -> StructInfoPattern:

@@ -192,7 +192,7 @@ class _Bindings(PyExprMutator):
         raise TransformError(f"patterns still match after {most} rounds", hint="return {} where nothing changes")
 
     def _changed(self, block: DataflowBlock, changes: Mapping[Var, RelaxExpr]) -> DataflowBlock:
-        """The block with new values, each after what it uses; unused values are removed."""
+        """Return the block with new values, each after what it uses, and without unused values."""
         bindings = {binding.var: binding for binding in block.bindings}
         names = _Names({id(b.value): var for var, b in bindings.items() if var not in changes})
         for var, value in changes.items():

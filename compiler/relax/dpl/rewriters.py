@@ -45,7 +45,7 @@ _MOST_ROUNDS = 64
 
 class PatternMatchingRewriter:
     """Base of rewriters.
-    Called with a graph function or a module, gives it rewritten until nothing matches."""
+    A rewriter takes a graph function or a module, and rewrites it until nothing matches."""
 
     def expr_rules(self) -> list[tuple[DFPattern, ExprRule]]:
         """The rules for single expressions, the first first."""

@@ -42,7 +42,7 @@ class ConstantPattern(DFPattern):
 
 
 class ExprPattern(DFPattern):
-    """Matches one expression: an operator, a variable, or what has the structure of `expr`."""
+    """Matches one expression: an operator, a variable, or anything of the same structure as `expr`."""
 
     __slots__ = ("expr",)
 
@@ -83,7 +83,7 @@ class _Named(DFPattern):
 
 
 class VarPattern(_Named):
-    """Matches variables that are not looked through: parameters, and all where no values are known."""
+    """Matches variables that are not looked through: parameters, and all variables where no values are known."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ class PrimArrPattern(DFPattern):
 
 
 class FunctionPattern(DFPattern):
-    """Matches functions by their parameters and what they return, which is looked for in their bindings."""
+    """Matches functions by their parameters and by what they return, which is looked for in their bindings."""
 
     __slots__ = ("body", "params")
 

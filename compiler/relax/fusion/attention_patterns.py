@@ -1,4 +1,4 @@
-"""A pattern of attention that is written out with three-dimensional products, and the rule that makes it one operator.
+"""Recognise attention that is written out with three-dimensional products, and make it one operator.
 
 `rewrite_call(*make_attention_rewrite_pattern(…), func)` applies it.
 """
@@ -32,11 +32,11 @@ def make_attention_rewrite_pattern(
 ) -> tuple[DFPattern, Rule]:
     """Return a pattern of softmax(query key^T * scale + bias) value, and its rule.
 
-    The rule makes `R.nn.attention` of it. Layouts are "BSNH", whose heads are brought in front of lengths and joined
-    with batches, or "BSH", of one head. `with_cast` expects the conversions that half precision brings: of the scale,
-    the scores and the shares. `with_kv_repeat` expects heads of keys and values that are repeated; the operator takes
-    them as they were. The rule returns what it is given where the operator would not compute the same. Raises
-    ArgumentError for other layouts.
+    The rule makes `R.nn.attention` of it. Layout "BSNH" has heads that are moved before lengths and joined with
+    batches; "BSH" has one head. `with_cast` expects the conversions that half precision brings: of the scale, the
+    scores and the shares. `with_kv_repeat` expects repeated heads of keys and values; the operator takes them without
+    repetition. The rule returns its input where the operator would compute something else. Raises ArgumentError for
+    other layouts.
     """
     for name, layout in (("qkv_layout", qkv_layout), ("out_layout", out_layout)):
         if layout not in LAYOUTS:
@@ -149,7 +149,7 @@ class _Out:
         return _Out(is_op("relax.permute_dims")(apart), product, apart)
 
     def value(self, made: RelaxExpr, matches: Matches) -> RelaxExpr | None:
-        """The attention in the shape that the match has; None where that is another."""
+        """Return the attention in the shape of the match; None where that is another."""
         dims = _dims(matches[self.product])
         if dims is None or len(dims) != 3:
             return None

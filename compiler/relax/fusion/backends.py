@@ -23,7 +23,8 @@ _codegens: dict[str, Codegen] = {}
 
 
 def register_patterns(patterns: Sequence[FusionPattern | Sequence[Any]]) -> None:
-    """Keep patterns by their names, the first first. Later ones come before those registered earlier."""
+    """Register patterns by their names; earlier ones of the list come first.
+    Later calls come before earlier calls."""
     given = {pattern.name: pattern for pattern in map(as_fusion_pattern, patterns)}
     rest = {name: pattern for name, pattern in _patterns.items() if name not in given}
     _patterns.clear()
@@ -45,7 +46,8 @@ def register_codegen(name: str, codegen: Codegen) -> Codegen: ...
 @overload
 def register_codegen(name: str, codegen: None = None) -> Callable[[Codegen], Codegen]: ...
 def register_codegen(name: str, codegen: Codegen | None = None) -> Any:
-    """Have `codegen` (or the decorated function) make code of functions whose "Codegen" is `name`. See `Codegen`."""
+    """Have `codegen` (or the decorated function) make code of functions whose "Codegen" is `name`.
+    See `Codegen`."""
 
     def register(function: Codegen) -> Codegen:
         _codegens[name] = function

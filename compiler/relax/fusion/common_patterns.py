@@ -1,4 +1,7 @@
-"""Patterns that backends have in common. Each comes with names for its parts, as `FusionPattern` takes them."""
+"""Patterns that backends have in common.
+
+Each comes with names for its parts, as `FusionPattern` takes them.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +84,8 @@ def make_attention_pattern(with_bias: bool = False, var_len: bool = False) -> An
 def make_stacked_attention_pattern(start_op: str, with_bias: bool = False, layout: str = "BS3NH") -> Annotated:
     """Attention of queries, keys and values that are side by side in "stacked_qkv".
 
-    `start_op`, "split" or "strided_slice", takes them apart, and reshapes make heads; `layout` "SBN3H" has lengths
-    before batches, so they are transposed, and the result is. Raises ArgumentError for others.
+    `start_op`, "split" or "strided_slice", takes them apart, and reshapes make heads. `layout` "SBN3H" has lengths
+    before batches, so they and the result are transposed. Raises ArgumentError for others.
     """
     if start_op not in ("split", "strided_slice"):
         raise ArgumentError(f"start_op is {start_op!r}", hint="it is split or strided_slice")

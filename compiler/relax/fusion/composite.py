@@ -21,9 +21,9 @@ _MEMBERS = (CallPattern, TupleGetItemPattern, TuplePattern, UnorderedTuplePatter
 class PatternCheckContext:
     """The arguments of a pattern's check.
 
-    `matched_expr` is what the whole pattern matched, `annotated_expr` what those with names did. `matched_bindings`
-    has the values that would become one function, `var_usages` the variables whose values use each variable of the
-    block. `value_to_bound_var` has the variable of each value of the block.
+    `matched_expr` is what the whole pattern matched; `annotated_expr` is what the named patterns matched.
+    `matched_bindings` has the values that would become one function, `var_usages` the variables whose values use each
+    variable of the block. `value_to_bound_var` has the variable of each value of the block.
     """
 
     matched_expr: RelaxExpr
@@ -55,7 +55,7 @@ class FusionPattern:
 
 
 def as_fusion_pattern(given: FusionPattern | Sequence[Any]) -> FusionPattern:
-    """A pattern that is given as itself, or as the tuple of its fields.
+    """Return a pattern: given as itself, or as the tuple of its fields.
     Raises ArgumentError for anything else."""
     if isinstance(given, FusionPattern):
         return given

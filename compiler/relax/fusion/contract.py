@@ -1,4 +1,4 @@
-"""Joining bindings of a block into groups that can each be computed at one place."""
+"""Group bindings of a block so that each group can be computed at one place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compiler.tir import nodes as n
 
 
 class Contraction:
-    """The bindings of a block as a graph, whose nodes are joined as long as no circle of uses arises."""
+    """The bindings of a block as a graph. Nodes are joined as long as uses form no cycle."""
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         numbers = {binding.var: number for number, binding in enumerate(bindings)}
@@ -33,7 +33,8 @@ class Contraction:
         return self._members[self._group[number]]
 
     def join(self, numbers: Iterable[int]) -> bool:
-        """Join the groups of these bindings. If that would make a circle of uses, do nothing and return False."""
+        """Join the groups of these bindings.
+        If that would make a cycle of uses, do nothing and return False."""
         groups = {self._group[number] for number in numbers}
         inside = sorted({number for group in groups for number in self._members[group]})
         if self._comes_back(groups, inside):
@@ -45,7 +46,7 @@ class Contraction:
         return True
 
     def _comes_back(self, groups: set[int], inside: Sequence[int]) -> bool:
-        """Whether what uses these groups, and is not in them, is used by them in turn."""
+        """Whether users of these groups, outside of them, are used by them in turn."""
         seen: set[int] = set()
         pending = [self._group[user] for number in inside for user in self._users[number]]
         pending = [group for group in pending if group not in groups]
@@ -68,7 +69,7 @@ def contracted(
 ) -> list[Binding]:
     """Return the bindings with each group replaced by `made(number of the group)`.
 
-    In their order, uses follow definitions. A group stands where its last binding did; what used its first ones before
+    The order keeps definitions before uses. A group stands where its last binding did; what used its first ones before
     that comes after it.
     """
     owner = {number: place for place, group in enumerate(groups) for number in group}

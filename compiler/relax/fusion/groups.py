@@ -1,7 +1,7 @@
 """Which values of a dataflow block become one kernel.
 
 A value and the value that all its uses lead to (its immediate post-dominator) go into one group with all that lies
-between. So a group has one result and nothing outside of it reads what is inside:
+between. A group therefore has one result, and nothing outside reads its inner values:
 
         x ── conv2d ─┬─ sigmoid ─┐          x ── fused_conv2d_sigmoid_multiply ──
                      └───────────┴ multiply
@@ -12,8 +12,8 @@ between. So a group has one result and nothing outside of it reads what is insid
    alone reads becomes part of it.
 3. An anchor takes what is left of what is computed from it alone: a transpose or padding of its result.
 
-A group has at most `MOST_KERNELS` kernels. Fusing must not multiply work. Where values are computed again at each of
-several places that read them, all operations of a group are at most `MOST_WORK` times those of its kernels apart.
+A group has at most `MOST_KERNELS` kernels. Fusing must not multiply work. If several places that read values compute
+them again, a group's operations are at most `MOST_WORK` times those of its kernels apart.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _FREE = InputUse(Reads.POINT, 1)
 class BlockValue:
     """A value of a block. `sources` has what it reads: a value of the block by its number, or None.
 
-    `pattern` is None for what is never fused. `is_view` marks copies of memory as it lies, `is_field` fields of
-    tuples: neither costs anything by itself. `dims` is None for a tuple, `size` the number of all its elements.
-    `kept` values are read outside of the block.
+    `pattern` is None for what is never fused. `is_view` marks copies of memory as it lies, `is_field` fields of tuples;
+    both are free. `dims` is None for a tuple, `size` the number of all its elements. `kept` values are read outside of
+    the block.
     """
 
     sources: tuple[int | None, ...]
@@ -112,7 +112,7 @@ class _Grouping:
     # ------------------------------------------------------------------------------ dominators
 
     def _post_dominators(self) -> list[int | None]:
-        """For each value the next one that all its uses lead to; None where there is none near."""
+        """For each value, the nearest later one that all its uses lead to; None if there is none near."""
         count = len(self._values)
         found: list[int | None] = [None] * count
         depth = [0] * count
@@ -128,7 +128,7 @@ class _Grouping:
         return found
 
     def _meeting(self, a: int | None, b: int | None, up: list[int | None], depth: list[int]) -> int | None:
-        """Where two ways meet; None where that is further than a group may reach."""
+        """Where two paths meet; None if that is further than a group may reach."""
         for _ in range(2 * self._most):
             if a is None or b is None or a == b:
                 return a if a == b else None
@@ -139,7 +139,7 @@ class _Grouping:
         return None
 
     def _between(self, first: int, last: int) -> list[int] | None:
-        """Return what lies on ways from `first` to `last`, both left out; None where that is too much."""
+        """Return what lies on paths from `first` to `last`, both left out; None if that is too much."""
         seen: dict[int, None] = {}
         pending = [user for user in self._users[first] if user != last]
         while pending:
@@ -176,7 +176,7 @@ class _Grouping:
                 return
 
     def _take_rest(self, anchor: int) -> None:
-        """Let an anchor take groups without one that are computed from its result alone."""
+        """Let an anchor take in groups without an anchor that are computed from its result alone."""
         values = self._values
         while True:
             group = self._group[anchor]
@@ -197,7 +197,7 @@ class _Grouping:
                 return
 
     def _adds_to(self, number: int, inside: set[int]) -> bool:
-        """Whether a value puts something beside what is in the group, as a concatenation does."""
+        """Whether a value adds other data to the group's, as a concatenation does."""
         value = self._values[number]
         moved = any(
             source in inside and value.use(place).reads is Reads.INJECTIVE for place, source in enumerate(value.sources)
@@ -208,7 +208,7 @@ class _Grouping:
         return len(self._group[number].members) == 1
 
     def _follows(self, anchor: int, number: int, inside: set[int]) -> bool:
-        """Whether a value reads what is in the group at its own place, and has the shape of the anchor's result."""
+        """Whether a value reads the group's values at its own place, and has the shape of the anchor's result."""
         value, wanted = self._values[number], self._values[anchor].dims
         if value.kind > OpPatternKind.BROADCAST or value.dims is None or wanted is None or value.is_field:
             return False
@@ -254,9 +254,9 @@ class _Grouping:
         return True
 
     def _is_cheap(self, inside: set[int], end: int) -> bool:
-        """Whether a group does little more than its kernels apart.
+        """Whether a group does little more work than its kernels apart.
 
-        A value that only kernels without a sum read is computed where it is read. Readers at the same place share one
+        A value that only kernels without a sum read is computed at each reader. Readers at the same place share one
         computation.
         """
         alone = together = 0.0
@@ -293,7 +293,7 @@ class _Grouping:
         return shared + apart
 
     def _trimmed(self, members: list[int]) -> list[int]:
-        """A group without views and fields of tuples at its ends: by themselves they cost nothing."""
+        """Drop views and fields of tuples at the ends of a group: by themselves they are free."""
         inside = set(members)
         while len(inside) > 1:
             first = [number for number in inside if self._is_free(number) and not self._sources(number) & inside]
@@ -312,7 +312,7 @@ class _Grouping:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that are summed up: what an anchor may take that is computed from sums and rows."""
+    """Rows that are summed: an anchor may take in values that are computed from the sums and the rows."""
 
     values: Sequence[BlockValue]
     kept: tuple[PrimExpr, ...]

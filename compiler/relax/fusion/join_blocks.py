@@ -1,4 +1,4 @@
-"""Blocks of a kernel that compute element by element from one another become one block.
+"""Join blocks of a kernel that compute element by element from one another.
 
     block sigmoid:   y[i, j] = sigmoid(x[i, j])            block multiply:
     block multiply:  z[i, j] = x[i, j] * y[i, j]     →       z[i, j] = let y = sigmoid(x[i, j]) in x[i, j] * y
@@ -6,9 +6,9 @@
     block reshape:   y[i] = x[i // 4, i % 4]               block tanh:
     block tanh:      z[i, j] = tanh(y[i * 4 + j])    →       z[i, j] = tanh(x[i, j])
 
-A value that is read more than once gets a name, so that nothing is computed twice and the block grows by what is
-joined, however the values branch. A block goes into its one reader where that computes it as often as before: at the
-same places, or at other places that are no more of them. Sums, and what sums read, stay blocks of their own.
+A value that is read more than once gets a name. So nothing is computed twice, and however the values branch, the block
+grows only by what is joined. A block is joined to its one reader if that computes it no more often: at the same places,
+or at as many or fewer others. Sums, and what sums read, stay blocks of their own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from compiler.tir.visit import seq
 
 
 def joined(func: n.PrimFunc) -> n.PrimFunc:
-    """`func` with element-wise blocks joined; itself where there are none, or it is no list of blocks."""
+    """Return `func` with element-wise blocks joined; itself if there are none, or its body is no list of blocks."""
     nests = nests_of(func)
     body = func.body
     if nests is None or len(nests) < 2 or not isinstance(body, n.BlockRealize):
@@ -57,7 +57,7 @@ def joined(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(slots=True)
 class _Block:
-    """A block as it is now. `store` is None for one that nothing can be put into."""
+    """A block as it is now. `store` is None for a block that nothing can be joined to."""
 
     nest: BlockNest
     store: n.BufferStore | None
@@ -170,7 +170,7 @@ def _is_worth(source: n.BufferStore, reader: n.BufferStore, loads: Sequence[n.Bu
 
 
 def _with_value(expr: PrimExpr, buffer: n.Buffer, value: PrimExpr, loads: int) -> PrimExpr:
-    """`expr` with `value` in the place of what is loaded from `buffer`, under a name where that is loaded again."""
+    """Put `value` in the place of loads from `buffer`, under a name if there are several."""
     named = loads > 1 and not isinstance(value, n.IntImm | n.FloatImm | n.BufferLoad | n.Var)
     var = n.Var(buffer.name, value.dtype)
 
@@ -185,7 +185,7 @@ def _with_value(expr: PrimExpr, buffer: n.Buffer, value: PrimExpr, loads: int) -
 
 
 def _simpler(value: PrimExpr, around: n.Block) -> PrimExpr:
-    """`value` with places in arrays written as simply as the axes of the block it goes to allow."""
+    """Simplify indices in `value` by the axes of the block that it goes to."""
     analyzer = Analyzer()
     for axis in around.iter_vars:
         if axis.dom is not None:

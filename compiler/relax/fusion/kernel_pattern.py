@@ -6,8 +6,7 @@
     s[i] += A[i, k]                  COMM_REDUCE    A must be there as an array: REDUCED
     P[i, j] += A[i, k] * W[k, j]     OUT_ELEMWISE_FUSABLE
 
-All follows from the blocks of the function. If there are several, they are followed from the results back to the
-arguments.
+All follows from the blocks of the function. Several blocks are followed from the results back to the arguments.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ class KernelPattern:
     """The facts that fusion needs of a kernel.
 
     `inputs` has an entry for each array that is read, in order. `work` counts the operations of a call. `rows` is the
-    number of leading dimensions that are kept where the kernel reduces all others, which lie last in its argument: a
-    sum of rows.
+    number of leading dimensions that a sum of rows keeps; it reduces all others, which lie last in its argument.
     """
 
     kind: OpPatternKind
@@ -118,7 +116,7 @@ def nest_work(nest: BlockNest) -> float:
 
 def pattern_of(func: n.PrimFunc) -> KernelPattern | None:
     """Describe a kernel that takes arrays and then its results, as `call_tir` calls it.
-    None for one that cannot be told from its blocks: its kind is OPAQUE."""
+    None if its blocks do not tell: its kind is OPAQUE."""
     nests = nests_of(func)
     if nests is None:
         return None

@@ -1,4 +1,4 @@
-"""Several kernels as one: each writes its result into an array of the new kernel, from which the next one reads.
+"""Merge several kernels into one: each writes its result into an array of the new kernel, which the next one reads.
 
     y = exp(x)             fused(x, z):
     z = y * 2.0    →         alloc y
@@ -70,9 +70,9 @@ def merged(
 ) -> MergedKernel:
     """The kernel that takes `steps` and gives `results`.
 
-    `shapes` has the dimensions of all arrays, in the caller's variables, which become the kernel's. Arrays that no
-    step makes are its arguments, but for those without dimensions that `numbers` gives values for. `names` suggests
-    what arguments are called. Raises IRError where a kernel is not called as it asks to be.
+    `shapes` has the dimensions of all arrays, in the caller's variables, which become the kernel's. Arrays that no step
+    makes are its arguments, except those without dimensions that `numbers` gives values for. `names` suggests names of
+    arguments. Raises IRError where a kernel is not called as it declares.
     """
     merger = _Merger(results, shapes, numbers, names)
     for step in steps:

@@ -36,7 +36,7 @@ PRIMITIVE = "Primitive"
 
 @dataclass(frozen=True, slots=True)
 class Outlined:
-    """A function that shares no variable with what it was made of, and the arguments of its call."""
+    """A function that shares no variable with its origin, and the arguments of its call."""
 
     func: Function
     args: tuple[RelaxExpr, ...]
@@ -57,8 +57,8 @@ def outlined(
 ) -> Outlined:
     """The function that computes `bindings` and returns `results`, a tuple where there are several.
 
-    What they use and do not define is its parameters, in the order of use; so are constants with dimensions, unless
-    `lift_constants` says otherwise. Dimensions that no parameter tells come last, as a shape.
+    Its parameters are what the bindings use and do not define, in the order of use. Constants with dimensions are
+    parameters too, unless `lift_constants` says otherwise. Dimensions that no parameter tells come last, as a shape.
     """
     defined = {binding.var for binding in bindings}
     params: dict[RelaxExpr, Var] = {}

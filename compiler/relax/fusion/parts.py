@@ -21,7 +21,7 @@ from compiler.tir.visit import seq
 
 
 def parts_of(func: n.PrimFunc) -> list[n.PrimFunc]:
-    """The parts of an unscheduled kernel, in order; none where it is one part, or cannot be cut.
+    """The parts of an unscheduled kernel, in order; none if it is one part, or cannot be cut.
 
     Parts share the kernel's buffers: one writes what a later one reads.
     """
@@ -93,7 +93,7 @@ def _value(nest: BlockNest, makers: dict[n.Buffer, int], results: set[n.Buffer])
 
 def kernel_of(nests: Sequence[BlockNest], func: n.PrimFunc) -> n.PrimFunc:
     """Return the kernel of some nests of `func`.
-    It takes what they read and do not make, then what the last one writes."""
+    Its arguments are what they read and do not make, then what the last one writes."""
     made = {nest.block.writes[0].buffer for nest in nests}
     sources = [buffer for buffer in dict.fromkeys(b for nest in nests for b in reads_of(nest)) if buffer not in made]
     part = _function(nests, sources, nests[-1].block.writes[0].buffer)

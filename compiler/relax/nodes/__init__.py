@@ -1,4 +1,4 @@
-"""Every node of graphs under one name, as `from compiler.relax import nodes as r` has them.
+"""Every node of graphs under one name: `from compiler.relax import nodes as r`.
 
 Nodes are frozen and compared by identity, StructInfo by what it says. A graph in normal form names every value: the
 arguments of calls are variables, constants, shapes, scalars, or tuples of these.

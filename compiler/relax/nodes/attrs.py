@@ -9,7 +9,7 @@ _EMPTY: dict[str, Any] = {}
 
 
 class Attrs(Mapping[str, Any]):
-    """Named values that stand beside a call's arguments: `attrs["axis"]` and `attrs.axis` are the same."""
+    """Named values beside a call's arguments: `attrs["axis"]` and `attrs.axis` are the same."""
 
     __slots__ = ("_values",)
     _values: Mapping[str, Any]

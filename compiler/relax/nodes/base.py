@@ -26,7 +26,7 @@ _item: Callable[..., TupleGetItem] = _unbound
 
 
 def install(apply: Callable[..., Expr], call: Callable[..., Call], item: Callable[..., TupleGetItem]) -> None:
-    """Bind what the Python operators build with.
+    """Register the functions that Python operators build nodes with.
     `compiler.relax.nodes.expr` calls it once its nodes exist."""
     global _apply, _call, _item
     _apply, _call, _item = apply, call, item
@@ -46,7 +46,7 @@ class BaseCheckResult(enum.IntEnum):
 
 
 class StructInfo(Node):
-    """Base of what is known of a value before it exists: its kind, shape and element type."""
+    """Base of what is known of a value before it is computed: its kind, shape and element type."""
 
     __slots__ = ()
     span: Span | None
@@ -160,7 +160,7 @@ class Expr(RelaxExpr):
 
 
 def set_struct_info(expr: RelaxExpr, info: StructInfo) -> None:
-    """Say what is known of `expr`. Raises IRError where something else was said before."""
+    """Record what is known of `expr`. Raises IRError where something else was recorded before."""
     known = getattr(expr, "struct_info_", None)
     if known is not None and known is not info and known != info:
         raise IRError(f"{describe(expr)} already has the StructInfo {known}; it cannot become {info}")

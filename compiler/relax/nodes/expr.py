@@ -87,7 +87,8 @@ class DataflowVar(Var):
 
 
 class Content:
-    """The content of an array: equal when type, shape and every bit are. Its text names it by a digest."""
+    """The content of an array.
+    Equal when type, shape and every bit are. Its text names it by a digest."""
 
     __slots__ = ("_data", "_digest")
 
@@ -250,8 +251,8 @@ class TupleGetItem(Expr):
 class Call(Expr):
     """`op` applied to `args`: an operator, or an expression whose value is a function.
 
-    `sinfo_args` say what the result is where neither operator nor function tells. The result's StructInfo is
-    found when the call is normalised.
+    `sinfo_args` describe the result if neither operator nor function does. The result's StructInfo is found when the
+    call is normalised.
     """
 
     CHILDREN = ("op", "args", "sinfo_args")
@@ -271,7 +272,7 @@ class Call(Expr):
         sinfo_args: Sequence[StructInfo] | None = None,
         span: Span | None = None,
     ) -> None:
-        """The call of `op` with `args`. Raises IRError for what is neither operator nor expression."""
+        """The call of `op` with `args`. Raises IRError if `op` is neither operator nor expression."""
         if isinstance(op, str):
             try:
                 op = Op.get(op)

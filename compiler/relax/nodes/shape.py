@@ -202,8 +202,8 @@ def check_ndim(ndim: object, what: str) -> None:
 def check_dims(
     base: Sequence[PrimExpr] | None, derived: Sequence[PrimExpr] | None, analyzer: Analyzer | None
 ) -> BaseCheckResult:
-    """Return how far the shape `base` covers the shape `derived`, of equally many dimensions.
-    None is an unknown dimension."""
+    """Return how far the shape `base` covers the shape `derived`.
+    They have equally many dimensions, and None is an unknown one."""
     if base is None:
         return BaseCheckResult.PASS
     if derived is None:

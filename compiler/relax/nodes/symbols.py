@@ -1,4 +1,4 @@
-"""The variables that stand for dimensions in StructInfo: which there are, and which of them it gives a value to."""
+"""The variables that stand for dimensions in StructInfo: which it mentions, and which it gives a value to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matching what a function takes with what it is given: the values of its dimensions follow."""
+"""Match what a function takes with what it is given; the values of its dimensions follow."""
 
 from __future__ import annotations
 

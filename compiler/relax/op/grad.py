@@ -1,4 +1,4 @@
-"""Operators that gradients are made of, and marks that say how they are taken."""
+"""Operators in gradients, and marks that say how gradients are taken."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def no_grad(input: TensorArg) -> Expr:
     gradient=_through,
 )
 def start_checkpoint(input: TensorArg) -> Expr:
-    """Mark where a part begins whose values are computed again for the gradients, not kept."""
+    """Mark the begin of a part whose values are recomputed for the gradients instead of kept."""
 
 
 @operator(
@@ -128,7 +128,7 @@ def nll_loss_backward(
     gradient=_SECOND,
 )
 def take_backward(output_grad: TensorArg, x: TensorArg, indices: TensorArg, axis: int | None = None) -> Expr:
-    """Take the gradient of `x` in take(x, indices, axis): slices are added up where they were taken from."""
+    """Take the gradient of `x` in take(x, indices, axis): add slices where they were taken from."""
 
 
 # ------------------------------------------------------------------------------------- pooling
@@ -178,7 +178,8 @@ def max_pool2d_backward(
     layout: str = "NCHW",
     out_layout: str | None = None,
 ) -> Expr:
-    """Take the gradient of the data of `nn.max_pool2d`; of a window's equal elements the first gets it."""
+    """Take the gradient of the data of `nn.max_pool2d`.
+    The first of a window's equal elements gets it."""
 
 
 def _avg_pool_info(use: Use) -> StructInfo:

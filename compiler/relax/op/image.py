@@ -132,8 +132,8 @@ def resize2d(
 ) -> Expr:
     """Give images the height and width `size`, by ONNX's rules of interpolation.
 
-    `method` is "nearest_neighbor", "linear" or "cubic". `coordinate_transformation_mode` says which place an element of
-    the result stands for: "half_pixel", "align_corners", "asymmetric", …; "tf_crop_and_resize" takes the part `roi`.
+    `method` is "nearest_neighbor", "linear" or "cubic". `coordinate_transformation_mode` maps an element of the result
+    to a place in the image: "half_pixel", "align_corners", "asymmetric", …; "tf_crop_and_resize" takes the part `roi`.
     """
 
 
@@ -242,7 +242,7 @@ def _affine_grid(data: Tensor, size: Any, align_corners: bool) -> Tensor:
     gradient=slopes.affine_grid,
 )
 def affine_grid(data: TensorArg, size: ShapeArg, align_corners: bool = True) -> Expr:
-    """Give the places from -1 to 1 that affine matrices map the pixels of `size` to.
+    """Give the points, from -1 to 1, to which affine matrices map the pixels of `size`.
 
     Matrices (N, 2, 3) give (N, 2, height, width), x first; (N, 3, 4), for volumes, (N, 3, depth, height, width).
     With `align_corners` the outer pixels stand at -1 and 1, else their edges do.

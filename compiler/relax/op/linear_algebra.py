@@ -43,7 +43,7 @@ def _matmul_info(use: Use) -> StructInfo:
 
 
 def _matmul_flops(call: Call) -> PrimExpr | None:
-    """A multiplication and an addition for each element of the result and each term of its sum."""
+    """Count a multiplication and an addition for each element of the result and each term of its sum."""
     first, count = info_of(call.args[0]), elements(info_of(call))
     if count is None or not isinstance(first, TensorStructInfo) or not first.dims:
         return None
@@ -51,7 +51,7 @@ def _matmul_flops(call: Call) -> PrimExpr | None:
 
 
 def _matmul_layout(use: LayoutUse) -> LayoutResult:
-    """Dimensions before the last two of the first argument may lie in any order, where the second has none."""
+    """Dimensions of the first argument before the last two may be in any order, if the second has none."""
     chosen = use.permuted()
     if chosen is None or use.ndim(1) > 2 or use.ndim(1) < 1 or chosen.ndim < 3:
         return as_written(use)

@@ -1,4 +1,4 @@
-"""Operators of object detection: regions of interest, boxes of detectors, and choosing among boxes."""
+"""Operators of object detection: regions of interest, boxes of detectors, and selection of boxes."""
 
 from __future__ import annotations
 
@@ -160,9 +160,10 @@ def _counts_info(use: Use) -> StructInfo:
     gradient=_CHOICE,
 )
 def get_valid_counts(data: TensorArg, score_threshold: float = 0, id_index: int = 0, score_index: int = 1) -> Expr:
-    """Move boxes whose score is above the threshold to the front: how many, the boxes, where each stood.
+    """Move boxes whose score is above the threshold to the front.
+    Returns their number, the boxes, and their old places.
 
-    `data` is (batch, boxes, fields). What is left over is -1. With `id_index` not negative, boxes of a negative class
+    `data` is (batch, boxes, fields). Unused places hold -1. If `id_index` is not negative, boxes of a negative class
     are left out, too.
     """
 
@@ -215,10 +216,11 @@ def non_max_suppression(
 ) -> Expr:
     """Keep, of boxes that overlap by more than `iou_threshold`, the one with the highest score.
 
-    `data` is (batch, boxes, fields), corners from `coord_start` on; the first `valid_count` boxes count. Boxes of
-    different classes do not compete unless `force_suppress`. The result is the boxes in order of score, others -1; or
-    with `return_indices` entries of `indices`, and how many. With a positive `soft_nms_sigma` the scores of boxes that
-    overlap less fall, too, and boxes whose score is not above `score_threshold` go; then boxes come beside indices.
+    `data` is (batch, boxes, fields), with corners from `coord_start` on; only the first `valid_count` boxes count.
+    Boxes of different classes do not compete unless `force_suppress`. The result is the boxes in order of score, others
+    -1; or with `return_indices` entries of `indices`, and how many. A positive `soft_nms_sigma` also lowers the scores
+    of boxes that overlap less. Boxes whose score is not above `score_threshold` are then dropped, and boxes are
+    returned beside indices.
     """
 
 

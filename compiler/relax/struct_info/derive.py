@@ -15,7 +15,7 @@ from compiler.te.where import at
 def call_result(call: Call, callee: FuncStructInfo, builder: Any = None) -> StructInfo:
     """Return what `call` of a function described by `callee` returns.
 
-    Raises IRError, with the call's line, where the number of arguments differs or one is certain not to fit.
+    Raises IRError, with the call's line, if the number of arguments differs or one certainly does not fit.
     """
     if callee.params is None:
         return callee.ret if callee.derive_func is None else callee.derive_func(call, builder)

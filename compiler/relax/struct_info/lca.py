@@ -1,4 +1,4 @@
-"""Facts that hold for each of two values, of which one will be used."""
+"""Facts that hold for both of two values, when only one of them will be used."""
 
 from __future__ import annotations
 

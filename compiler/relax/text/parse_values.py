@@ -217,7 +217,7 @@ class ValueParser(Parser):
         return None
 
     def device(self, value: Any) -> Any:
-        """A device of the module that is read, where text names it by kind and number: "cuda:0:global"."""
+        """A device of the module, which text names by kind and number: "cuda:0:global"."""
         module = self.scope.find("cls", None)
         known = module.global_infos.get("vdevice", ()) if isinstance(module, ModuleName) else ()
         if not known or not isinstance(value, str):
@@ -269,7 +269,7 @@ class ValueParser(Parser):
 
 
 def _with_maps_as_text(node: ast.Call) -> ast.Call:
-    """A call whose lambdas, maps of indices, are their text: nothing of them runs."""
+    """A call with its lambdas, maps of indices, as text. No lambda runs."""
 
     def text(value: ast.expr) -> ast.expr:
         return ast.copy_location(ast.Constant(ast.unparse(value)), value) if isinstance(value, ast.Lambda) else value

@@ -91,7 +91,7 @@ class FunctionReader:
     def statements(
         self, body: Sequence[ast.stmt], attrs: dict[str, Any]
     ) -> tuple[tuple[BindingBlock, ...], Any]:
-        """The blocks of a body, and what it returns; None where it returns nothing."""
+        """The blocks of a body, and its result; None if it returns nothing."""
         blocks: list[BindingBlock] = []
         value: Any = None
         self.builder._begin_binding_block()

@@ -1,7 +1,7 @@
 """Graph functions as script text.
 
-Every variable gets a name of its own, in order of appearance; dimensions are declared before the first binding that
-names them. What a graph cannot say in text, a large constant, is kept beside it (`compiler.ir.text.keep`).
+Every variable gets a name of its own, in order of appearance. Dimensions are declared before the first binding that
+names them. Values that text cannot hold, such as a large constant, are kept beside it (`compiler.ir.text.keep`).
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _Printer(Lines):
         return f"{callee}({', '.join(parts)})"
 
     def _operator(self, call: Call, operator: Operator) -> str:
-        """The call as its function is called: arguments by position for as long as nothing else is between."""
+        """The call as its function is called: leading arguments by position, the rest by keyword."""
         parts: list[str] = []
         args = list(call.args)
         named = False
@@ -266,7 +266,8 @@ class _Printer(Lines):
 
 
 def _spelled(value: Constant) -> str | None:
-    """The elements as text; None for many, and for those that numbers do not say, such as a NaN with a sign."""
+    """The elements as text.
+    None if there are many, or if numbers do not express them, such as a NaN with a sign."""
     if not value.data.is_host or value.data.size > _SMALL:
         return None
     elements = value.array.tolist()

@@ -1,4 +1,4 @@
-"""Graphs as trees of their nodes, for looking at what a pass was given."""
+"""Graphs as trees of their nodes, to inspect the input of a pass."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _Dump:
         return self._block("[", [self.show(item) for item in items], "]")
 
     def _block(self, start: str, items: list[str], end: str) -> str:
-        """Items on a line each; one that is a line itself stays beside its brackets."""
+        """Lay out items on a line each. An item of one line stays beside its brackets."""
         if len(items) < 2 and "\n" not in "".join(items):
             return start + "".join(items) + end
         inner = ",\n".join(items).replace("\n", f"\n{self._indent}")

@@ -158,8 +158,8 @@ _BARE: dict[Any, Callable[[], StructInfo]] = {
 
 
 def lookup(name: str) -> Any:
-    """Return what `R.name` stands for; None where it is nothing.
-    Operators go by the table, and what is made of several."""
+    """Return what `R.name` stands for: an operator of the table, or a function made of several.
+    None for an unknown name."""
     found = _NAMES.get(name)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Replacing calls of operators, one rule an operator: what most passes that rewrite operators are made of."""
+"""Replace calls of operators, one rule an operator. Most passes that rewrite operators use it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rule = Callable[["CallRewriter", Call], RelaxExpr | None]
 
 
 class CallRewriter(PyExprMutator):
-    """Asks a rule for each call of an operator. Rules look through variables with `call_of`."""
+    """Apply a rule to each call of an operator. Rules look through variables with `call_of`."""
 
     def __init__(self, mod: IRModule, rules: Mapping[str, Rule]) -> None:
         super().__init__(mod)
@@ -68,7 +68,7 @@ class CallRewriter(PyExprMutator):
         return value if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name else None
 
     def value_of(self, expr: RelaxExpr) -> RelaxExpr:
-        """Return what a variable is bound to; another name of a value is looked through."""
+        """Return what a variable is bound to. Further names of the value are looked through."""
         while isinstance(expr, Var):
             found = self.lookup_binding(expr)
             if found is None:
@@ -82,7 +82,8 @@ class CallRewriter(PyExprMutator):
 
 
 def rewrite_calls(mod: IRModule, rules: Mapping[str, Rule]) -> IRModule:
-    """`mod` with calls replaced by rules, by the operator's name; what nothing uses then is removed."""
+    """Return `mod` with calls replaced by rules, which are found by the operator's name.
+    Unused values are removed."""
     return rewritten(mod, lambda own: CallRewriter(own, rules))
 
 

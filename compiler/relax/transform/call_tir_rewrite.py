@@ -75,7 +75,7 @@ class _Explicit(PyExprMutator):
         return self.builder_.emit(builtin_alloc_tensor(info.shape, info.dtype, self._number(info.vdevice)), "alloc")
 
     def _number(self, device: VDevice | None) -> int:
-        """The number of a device among those of the machine: its place in the module's list, else its own number."""
+        """The number of a device on the machine: its place in the module's list, else its own number."""
         if device is None:
             return 0
         return self._devices.index(device) if device in self._devices else device.vdevice_id

@@ -107,7 +107,8 @@ class _Canonical(PyExprMutator):
         return not isinstance(expr, DataflowVar) or expr in self._inside
 
     def _may_stand_for(self, value: Var, var: Var) -> bool:
-        """Whether uses of `var` may become uses of `value`: an output of a block must be seen after it."""
+        """Whether uses of `var` may become uses of `value`.
+        An output of a block must be visible after it."""
         if isinstance(value, DataflowVar) and not isinstance(var, DataflowVar):
             return False
         return info_of(value) == var.struct_info_

@@ -99,7 +99,7 @@ class _Eliminator(PyExprMutator):
         self.builder_.emit_normalized(VarBinding(var, value, binding.span))
 
     def _key(self, value: RelaxExpr) -> Hashable | None:
-        """Return what is the same for values that are; None for what must be computed each time."""
+        """Return a key that equal values share; None for a value that must be computed each time."""
         match value:
             case Call() if not contains_impure_call(value):
                 return _argument(value)

@@ -47,8 +47,7 @@ def use_evaluator(evaluate: Evaluate) -> None:
 
 
 def is_left_unfolded(size: int, constants: Sequence[Constant]) -> bool:
-    """Return whether a result of `size` bytes is so large that it is computed at each run.
-    It is compared with the `constants` that it follows from."""
+    """Return whether a result of `size` bytes is so large, compared with its `constants`, that each run computes it."""
     return size > max(SMALL_BYTES, MOST_GROWTH * sum(item.array.nbytes for item in constants))
 
 

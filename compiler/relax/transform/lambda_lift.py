@@ -43,7 +43,7 @@ def lambda_lift(mod: IRModule, context: PassContext) -> IRModule:
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """A function of the module, and what it takes after the parameters that it had inside."""
+    """A function of the module, and its arguments beyond the parameters that it had inside."""
 
     name: GlobalVar
     captured: tuple[RelaxExpr, ...]

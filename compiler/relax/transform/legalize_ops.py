@@ -42,7 +42,7 @@ def legalize_ops(
         lv1 = R.matmul(lv, v)        lv1 = R.call_tir(cls.matmul1, (lv, v), out_sinfo=R.Tensor((2, 5), "float32"))
 
     An operator becomes what `customize_legalize_map` gives for its name, `rule(builder, call)`, else what its
-    declaration says. Calls whose shapes are not known, operators that no kernel computes, and `skip_ops` stay;
+    declaration says. Some calls stay: those of unknown shapes, operators that no kernel computes, and `skip_ops`.
     `enable_warning` warns of the first two.
     """
     rules, skipped = dict(customize_legalize_map or {}), frozenset(skip_ops or ())
@@ -87,7 +87,7 @@ class _Legalizer(PyExprMutator):
             warnings.warn(f"{operator.name} is left as it is{at(call.span)}: {why}", stacklevel=2)
 
     def _kernel_call(self, operator: Operator, call: Call) -> Call:
-        """The call of the operator's kernel. One made for a call that is alike is used again."""
+        """Call the operator's kernel. The kernel of an equal call is used again."""
         key = kernel_key(call.args, call.attrs)
         held = None if key is None else self._kernels.get((operator.name, key))
         if held is not None:

@@ -1,4 +1,4 @@
-"""Normal form: every value has a name, and what is known of it is there."""
+"""Normal form: every value has a name and a StructInfo."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class RelaxPass:
         return description(self)
 
     def make(self, *args: Any, **kwargs: Any) -> Pass:
-        """The pass, its function called with the arguments.
+        """Make the pass: its function with these arguments.
         Raises TypeError for arguments that it does not take."""
         given = self.signature.bind(*args, **kwargs).arguments
         function = self.function

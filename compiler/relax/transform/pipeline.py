@@ -1,4 +1,4 @@
-"""From a graph to what bytecode is written of. The lists below are the whole of it."""
+"""From a graph to the input of the bytecode writer. The lists below are the whole of it."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ PIPELINES: dict[str, tuple[PassFunction, ...]] = {
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
     """The passes of a pipeline: "zero" makes kernels, "default" and "default_build" all that a build needs.
 
-    "fused" ends where kernels can be scheduled, "scheduled" goes on with kernels that were.
+    "fused" ends where kernels can be scheduled; "scheduled" goes on from scheduled kernels.
 
     Raises ArgumentError (a ValueError) for another name, and for options that the pipeline does not take.
     """

@@ -121,7 +121,8 @@ class _Lower(PyExprMutator):
         self.builder_.emit_normalized(VarBinding(binding.var, copied, binding.span))
 
     def _match(self, values: Sequence[tuple[RelaxExpr, StructInfo, str]], kinds: bool) -> None:
-        """Check values, and keep the dimensions that they are the first to name; `kinds` checks types, too."""
+        """Check values, and keep the dimensions that they are the first to name.
+        `kinds` checks types, too."""
         shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]] = []
         for value, info, what in values:
             self._parts(value, info, what, kinds, shapes)
@@ -172,7 +173,7 @@ class _Lower(PyExprMutator):
     def _match_shape(
         self, value: RelaxExpr, dims: Sequence[PrimExpr], what: str, prim: bool
     ) -> tuple[RelaxExpr, Sequence[PrimExpr], str, bool] | None:
-        """Match a shape; where dimensions of it cannot be computed yet, what is to be matched again."""
+        """Match a shape. If dimensions of it cannot be computed yet, return what to match again later."""
         codes: list[int] = []
         again = False
         stored: set[int] = set()
@@ -209,7 +210,8 @@ class _Lower(PyExprMutator):
         return self._slots[var]
 
     def _value(self, size: PrimExpr) -> int:
-        """The slot that has the value of an expression here; it is computed where it was not before."""
+        """The slot that has the value of an expression here.
+        The value is computed if it was not before."""
         names = {}
         for var in variables(size):
             if self._slots.get(var) not in self._valid:
@@ -283,7 +285,7 @@ _STEPS: dict[type[n.BinaryOp], str] = {
 
 
 def _as_number(value: PrimExpr) -> PrimExpr:
-    """A comparison as 1 or 0 by arithmetic, which is what the machine computes; other expressions as they are."""
+    """A comparison as 1 or 0 by arithmetic, which the machine computes. Other expressions stay."""
     match value:
         case n.LE(a, b):
             return ops.maximum(ops.minimum(b - a + 1, 1), 0)

@@ -1,7 +1,7 @@
 """Bytecode of graph functions that the passes have lowered.
 
-What is left of a function then is calls (of kernels, of the machine's functions, of other functions), conditions,
-tuples and names. Each value gets a register, which is used again when the value is dead.
+Such a function holds only calls (of kernels, of the machine's functions, of other functions), conditions, tuples and
+names. Each value gets a register, which is used again when the value is dead.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_functions(mod: IRModule, builder: ExecBuilder) -> Constants:
 
 
 class Constants:
-    """The arrays of an executable: equal ones are kept once, aligned as kernels want them."""
+    """The arrays of an executable. Equal ones are kept once, aligned as kernels want them."""
 
     def __init__(self, builder: ExecBuilder) -> None:
         self._builder = builder
@@ -80,7 +80,8 @@ class Constants:
 
 
 class _Writer:
-    """Writes one function. Instructions are noted first, so that jumps over them know how many there are."""
+    """Writes one function.
+    Instructions are collected first, so that jumps over them know their number."""
 
     def __init__(self, builder: ExecBuilder, name: str, func: Function, constants: Constants) -> None:
         self._builder = builder

@@ -1,6 +1,6 @@
-"""Registers of a function: one is used again when nothing reads its value any more.
+"""Assign registers of a function. A register is used again when nothing reads its value any more.
 
-So memory of a value is given back soon after its last use, and frames stay small.
+Memory of a value is thus freed soon after its last use, and frames stay small.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from compiler.runtime.vm.bytecode import MACHINE, VOID, Operand, Register
 
 @dataclass(frozen=True, slots=True)
 class DraftInstruction:
-    """An instruction while its registers are still as many as there are values.
+    """An instruction before registers are shared, when there are as many as values.
 
-    `name` is the function that is called, or "ret", "if" or "goto", of which the offset is `offset`.
+    `name` is the called function, or "ret", "if" or "goto"; `offset` belongs to the latter two.
     """
 
     name: str

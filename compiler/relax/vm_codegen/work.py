@@ -1,4 +1,4 @@
-"""How much arithmetic a kernel does, as text over the extents that its calls tell."""
+"""Write a kernel's arithmetic as text over the extents that its calls tell."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class ArgumentPacker:
 class ShapedPacker(ArgumentPacker):
     """Computes implicit arguments from shapes, for an entry point with extents that the call tells.
 
-    The shapes of a call that went through are remembered, so a call with shapes seen before costs a look-up more
-    than one with constant shapes.
+    The shapes of accepted calls are remembered. A call with known shapes therefore costs only one look-up more than one
+    with constant shapes.
     """
 
     def __init__(self, entry: EntryPoint) -> None:
@@ -171,7 +171,7 @@ def packer_for(entry: EntryPoint) -> ArgumentPacker:
 
 
 def _signature(spec: ArgSpec) -> object:
-    """Return what `NDArray._signature` must equal for the array to fit without a closer look."""
+    """Return the `NDArray._signature` of arrays that fit without a closer look."""
     return _CLOSER_LOOK if spec.fixed_shape is None or spec.strides else (spec.fixed_shape, spec.dtype, "cpu")
 
 

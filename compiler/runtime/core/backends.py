@@ -1,4 +1,4 @@
-"""The runtime's part of backends: what drives a kind of device, and loads and runs what was compiled for it."""
+"""The runtime's part of backends: drivers of devices, and loaders of compiled code."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ class DeviceBackend(ABC):
 
     @abstractmethod
     def open_api(self) -> DeviceAPI:
-        """Return what serves devices of the kind's device type here; an AbsentAPI where there are none."""
+        """Return the device API for the kind's device type on this machine; an AbsentAPI without such devices."""
 
     @abstractmethod
     def load(self, artifact: Artifact) -> Module:
-        """Load an artifact's code. Raises ArtifactError when it cannot run here, or is not what it says."""
+        """Load an artifact's code.
+        Raises ArtifactError if it cannot run here, or differs from its description."""
 
     def is_lost(self, device: Device) -> bool:
         """Tell whether a device of this process has failed for good, so that only a fresh process can use it."""
         return False
 
     def target_of(self, device: Device) -> Target:
-        """Return the target that describes a device of this machine. Raises TargetError when it does not tell."""
+        """Return the target that describes a device of this machine.
+        Raises TargetError if the device does not tell."""
         raise TargetError(f"a {device.device_type} device does not tell its target", hint="write the target out")
 
 

@@ -52,9 +52,9 @@ class DeviceNameError(DeviceError, ValueError):
 class DeviceAPI(Protocol):
     """The operations of a kind of device. `handle` is whatever `allocate` returned, opaque to the caller.
 
-    One object serves every device of its kind, so each method is told which. Host memory is passed as a
-    C-contiguous buffer of exactly the bytes to move. Methods raise DeviceError when the device is absent or
-    fails, except `free`, which is called by the garbage collector and must not raise.
+    One object serves every device of its kind, so each method takes the device's index. Host memory is passed as a
+    C-contiguous buffer of exactly the bytes to move. Methods raise DeviceError when the device is absent or fails.
+    `free` must not raise, because the garbage collector calls it.
     """
 
     def exist(self, device: Device) -> bool:
@@ -70,7 +70,7 @@ class DeviceAPI(Protocol):
         """Write `data` to the start of the memory."""
 
     def copy_to_host(self, device: Device, handle: Any, out: memoryview) -> None:
-        """Fill `out` from the start of the memory, after work submitted before has finished."""
+        """Fill `out` from the start of the memory, once earlier work has finished."""
 
     def copy_within(self, device: Device, source: Any, target: Any, nbytes: int) -> None:
         """Copy between two allocations of this device."""
@@ -236,7 +236,7 @@ def used_device_types() -> tuple[str, ...]:
 def enabled(target: str) -> bool:
     """Whether code for a target kind or device type can run on this machine: `enabled("llvm")`.
 
-    "rpc" stands for other machines' devices, which are always within reach.
+    "rpc" stands for other machines' devices, which are always available.
     """
     if target == "rpc":
         return True

@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """`nbytes` at `address` of a device's memory. `owner` is what the driver gave for it, and keeps it."""
+    """A piece of a device's memory: `nbytes` at `address`.
+    `owner` is the driver's object, and keeps it."""
 
     address: int
     nbytes: int

@@ -1,4 +1,4 @@
-"""The target of a device of this machine: what `Target.from_device` asks once this module is imported."""
+"""The target of a device of this machine. Importing this module makes `Target.from_device` ask it."""
 
 from __future__ import annotations
 

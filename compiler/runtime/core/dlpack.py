@@ -1,9 +1,9 @@
 """DLPack: host arrays handed to other libraries, and taken from them, without a copy.
 
-What is handed out is numpy's capsule over the same memory, whose destructor may run at any time and on any thread. Only
-what numpy cannot say is written into it: bfloat16, the device's index, that it is a copy. What comes in is read here.
-The structures are DLPack's (dlpack.h): a capsule named "dltensor" or "dltensor_versioned" points to a managed tensor,
-and whoever renames it to "used_..." owes its deleter one call.
+An exported capsule is numpy's over the same memory; its destructor may run at any time and on any thread. Only what
+numpy cannot say is written into it: bfloat16, the device's index, that it is a copy. Imported capsules are read here.
+The structures are DLPack's (dlpack.h). A capsule named "dltensor" or "dltensor_versioned" points to a managed tensor.
+Whoever renames it to "used_..." must call its deleter once.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _USED = {name: ctypes.create_string_buffer(b"used_" + name) for name in _LAYOUTS
 
 # -- handing out -----------------------------------------------------------------------------------------
 def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version: Any, copy: bool | None) -> Any:
-    """A capsule over `view`'s memory, or with `copy` over a copy of it. `dtype`: what the elements are."""
+    """Another library's tensor in use here. Its deleter is called when this object is collected."""
     plain = view.view(np.uint16) if dtype == "bfloat16" else view
     if copy:
         plain = plain.copy()
@@ -213,7 +213,7 @@ def _elements(tensor: DLTensor) -> int:
 
 
 def _is_compact(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether strides, in elements, are those of C order. Where the extent is 1 a stride means nothing."""
+    """Whether strides, in elements, are those of C order. The stride of an extent of 1 means nothing."""
     step = 1
     for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent != 1 and stride != step:

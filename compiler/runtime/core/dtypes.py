@@ -73,7 +73,8 @@ def cast_to(values: AnyArray, dtype: str) -> AnyArray:
 
 
 def _custom_float(source: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """numpy knows no casting rule for bfloat16; between floats it is a rounding like any other."""
+    """Cast to bfloat16, for which numpy knows no casting rule.
+    Between floats it is a rounding like any other."""
     bfloat16 = _bfloat16()
     return bfloat16 is not None and all(d == bfloat16 or d.kind == "f" for d in (source, wanted))
 

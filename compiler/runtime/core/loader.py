@@ -1,7 +1,7 @@
 """Load object files into this process, no linker needed.
 
-The objects of kernels are linked by `object_linker`, so that running a built model needs no LLVM. Others, such as
-static libraries with exceptions, and objects for other processors than x86-64, go to an empty MCJIT.
+`object_linker` links the objects of kernels, so that running a built model needs no LLVM. An empty MCJIT links others,
+such as static libraries with exceptions, and objects for other processors than x86-64.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class NotLoaded:
 def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = ()) -> LoadedObject:
     """Map an ELF object and link it to `others`, libc, libm and the runtime's `tunefarm_*` functions.
 
-    Raises ArtifactError when one of the objects is for another CPU, or two define the same. Also raises it when none
-    defines a symbol of `required`, or one needs a symbol that is nowhere to be found.
+    Raises ArtifactError if an object is for another CPU, if two define the same symbol, or if none defines a symbol of
+    `required`. It also raises it if an object needs an unknown symbol.
     """
     objects = [data, *others]
     symbols = [read_object(code) for code in objects]
@@ -93,7 +93,7 @@ class _ByLLVM:
 
 
 def _check_known(names: frozenset[str]) -> None:
-    """Make sure each name can be linked; otherwise LLVM's linker would end the process."""
+    """Make sure each name can be linked; LLVM's linker would end the process otherwise."""
     missing = [name for name in names if name != TABLE and not _address(name)]  # the linker makes the table
     if missing:
         raise ArtifactError(
@@ -116,7 +116,8 @@ def _address(name: str) -> int:
 
 @lru_cache(maxsize=8)
 def _opened(library: str | None) -> ctypes.CDLL | None:
-    """A library; None if this machine has none of that name. `library` None is what the process has loaded."""
+    """A library; None if this machine has none of that name.
+    `library` None is what the process has loaded."""
     try:
         return ctypes.CDLL(library)
     except OSError:

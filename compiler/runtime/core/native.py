@@ -179,7 +179,7 @@ def _pin(pool: NativeLibrary | Pool) -> None:
 
 
 def _after_fork() -> None:
-    """The forked child has none of the pools' threads, and nobody who would release the lock."""
+    """Replace the pools in a forked child: it has none of their threads, and nobody who would release the lock."""
     global _lock
     _lock = threading.Lock()
     for pool in _pools:
@@ -213,7 +213,7 @@ def offer(blobs: Mapping[str, bytes]) -> None:
 @lru_cache(maxsize=8)
 def compiled(triple: str | None) -> bytes:
     """The native functions as an object for any program to link.
-    Raises DeviceError where they are not written for."""
+    Raises DeviceError for processors without them."""
     import llvmlite.binding as llvm
 
     arch = architecture(triple)
@@ -261,7 +261,8 @@ def _compiled_here(arch: str) -> bytes:
 
 
 def _linked(code: bytes) -> Callable[[str], int]:
-    """Map the code for good, as worker threads run it until the process ends. Returns what gives the addresses."""
+    """Map the code for good, because worker threads run it until the process ends.
+    Returns its addresses."""
     libc = ctypes.CDLL(None)
     try:
         return link([code], lambda name: _address_in(libc, name), for_good=True).address

@@ -45,9 +45,9 @@ class NDArray:
     """A C-contiguous array on `device`, with `shape` and a `dtype` named like "float32".
 
     Make one with `array`, `empty` or `from_dlpack`. `numpy()` copies to the host; `numpy.asarray(x)` and
-    `numpy.from_dlpack(x)` share the memory of a CPU array. Memory on another device is held by `handle`,
-    which only that device's API understands. An array over memory that its owner said is read-only is
-    read-only, too: kernels take it for what they read.
+    `numpy.from_dlpack(x)` share the memory of a CPU array. Memory on another device is held by `handle`, which only
+    that device's API understands. An array over memory that its owner said is read-only is read-only, too: kernels may
+    only read it.
     """
 
     __slots__ = ("__weakref__", "_handle", "_owner", "_pointer", "_signature", "_view", "device", "dtype", "shape")
@@ -85,7 +85,7 @@ class NDArray:
         """Make an array in host memory from a byte on.
 
         It costs less than `__init__`, for results of quick calls. The memory is writable, and long enough. `address` is
-        that of the byte, a multiple of 64.
+        the byte's address, a multiple of 64.
         """
         made = _new(cls)
         made.shape = kind.shape

@@ -1,8 +1,7 @@
 """Link object files for x86-64 in this process's memory, without LLVM.
 
 Objects that LLVM makes for kernels and for the runtime's native part need little: sections of code, constants and
-variables, and ten kinds of relocations. `link` says which others an object has by raising `UnknownObject`; then MCJIT
-links it (see `loader`).
+variables, and ten kinds of relocations. For others `link` raises `UnknownObject`; then MCJIT links them (see `loader`).
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def _symbol(entry: tuple[int, ...], names: memoryview) -> tuple[str, int, int, i
 
 
 class _Whole:
-    """All objects on their way into memory: code first, then constants, then variables with the table of addresses."""
+    """All objects to be loaded: code first, then constants, then variables with the table of addresses."""
 
     def __init__(self, objects: Sequence[_Object], resolve: Callable[[str], int]) -> None:
         self._objects = objects
@@ -216,7 +215,8 @@ class _Whole:
         return found
 
     def _symbols(self, start: int) -> dict[str, int]:
-        """The addresses of names. What an object defines itself comes before weak ones, those before others'."""
+        """Look up the addresses of names.
+        An object's own definitions come before weak ones, these before others'."""
         found = {name: self._resolve(name) for name in self._outside}
         for weak in (True, False):
             for made in self._objects:

@@ -1,4 +1,4 @@
-"""Packed functions: what modules give out and the registry holds, called with positional arguments of any kind."""
+"""Packed functions, called with positional arguments of any kind. Modules and the registry hold them."""
 
 from __future__ import annotations
 

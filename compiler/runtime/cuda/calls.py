@@ -1,7 +1,7 @@
-"""Prepared calls on a GPU. They use graphs where starting kernels takes longer than running them.
+"""Prepared calls on a GPU. They use graphs if starting kernels takes longer than running them.
 
-To start a kernel takes the host some microseconds. A kernel that is shorter, or one of several of a call, would have
-the device wait for the next. A graph holds the starts recorded, and the host has one to make for all of them.
+Starting a kernel takes the host some microseconds. If kernels are shorter, the device would wait for the next one. A
+graph holds recorded starts, and the host makes one start for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Start = Callable[[Any], None]  # starts one kernel on the stream that it is give
 
 
 class Workspaces:
-    """Memory given back when this is collected. The driver frees it after the work submitted before."""
+    """Memory that is freed when this object is collected.
+    The driver frees it after the work submitted before."""
 
     __slots__ = ("_api", "_device", "_spaces")
 
@@ -94,7 +95,7 @@ class CallTimer:
     """Times calls by the device's own events around all of them.
 
     The first time, kernels are started one by one. From then on a graph holds as many calls as make `MOST_STARTS`
-    starts. Not so where there is one start to make, or the calls turn out to be so long that the device waits for none.
+    starts. No graph is used for a single start, or for calls so long that the device never waits.
     """
 
     call: PreparedCall

@@ -96,7 +96,7 @@ class CudaAPI:
         begin: Callable[[memoryview, int, int], None],
         finish: Callable[[memoryview, int, int], None],
     ) -> None:
-        """`begin` the copy of each piece, and `finish` it when the device is done, one piece behind."""
+        """Call `begin` for each piece, and `finish` when the device is done, one piece behind."""
         pending: list[tuple[int, int, int]] = []
         for turn, start in enumerate(range(0, nbytes, STAGING_BYTES)):
             slot, size = turn % 2, min(STAGING_BYTES, nbytes - start)
@@ -138,7 +138,7 @@ class CudaAPI:
         return self.driver.stream(self._number(device))
 
     def free_stream(self, device: Device, stream: Any) -> None:
-        """Release a stream. It ends with its last reference; this thread stops using it."""
+        """Release a stream. It ends with its last reference. This thread stops using it."""
         if self.stream(device) is stream:
             self.set_stream(device, None)
 
@@ -153,7 +153,7 @@ class CudaAPI:
 
 
 def find_cuda() -> CudaAPI | AbsentAPI:
-    """The API over this machine's driver; an absent one that says why where CUDA cannot be used."""
+    """The API over this machine's driver. Where CUDA cannot be used, an absent one that says why."""
     from compiler.runtime.cuda.pycuda_driver import (  # looked for where a CUDA device is asked for, and not before
         open_driver,
     )

@@ -1,4 +1,4 @@
-"""The driver of the CUDA runtime: the interface between logic that is tested anywhere and calls that need a GPU."""
+"""The driver of the CUDA runtime: the interface between code that is tested anywhere and calls that need a GPU."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Driver(Protocol):
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
         """Record the launches that `submit` makes on its stream, without running them.
-        None where the driver cannot record them."""
+        None if the driver cannot record them."""
 
     def replay(self, device: int, graph: Any, stream: Any) -> None:
         """Start what a graph holds, in its order."""

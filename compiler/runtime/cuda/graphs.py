@@ -1,4 +1,6 @@
-"""Work recorded once and started as a whole: the driver's graphs, of which PyCUDA has none, called in libcuda itself.
+"""Record work once and start it as a whole, by the driver's graphs.
+
+PyCUDA lacks them, so libcuda is called directly.
 
 A context is current in the thread that calls, as for every driver call; `stream` is the driver's own handle, 0 the
 default stream.
@@ -56,7 +58,7 @@ class Graphs:
             raise DeviceError(f"{name} failed: {said}")
 
     def record(self, stream: int, submit: Callable[[], None]) -> int:
-        """Return what `submit` submits to `stream`, ready to be started, and not run now.
+        """Record what `submit` submits to `stream`, without running it, and return it ready to be started.
         Raises DeviceError, with the stream as it was before, and what `submit` raises."""
         self._call("cuStreamBeginCapture_v2", stream, _RELAXED)
         graph, executable = c_void_p(), c_void_p()

@@ -119,7 +119,8 @@ class CUDAFunction(KernelFunction):
             self._last = made if made.is_worth_keeping else None
 
     def prepare(self, args: tuple[Any, ...]) -> PreparedCall:
-        """The call on checked arguments, to be made as often as wanted. The arrays must outlive it."""
+        """A call on checked arguments, which may be made any number of times.
+        The arrays must outlive it."""
         return self._prepared(*self._checked(args))
 
     def bind(self, args: tuple[Any, ...], place: Device) -> CUDACall:
@@ -130,8 +131,8 @@ class CUDAFunction(KernelFunction):
         return CUDACall(prepared, args)
 
     def _checked(self, args: tuple[Any, ...]) -> tuple[Device, bytes]:
-        """The device to run on, and the packed arguments. Their bytes are equal for the same arguments only: those of
-        0.0 and -0.0 differ."""
+        """The device to run on, and the packed arguments.
+        Their bytes are equal for the same arguments only: those of 0.0 and -0.0 differ."""
         with self._lock:
             self._packer.device = None
             packed = self._packer.pack(args)
@@ -241,7 +242,7 @@ def cuda_api(device: Device) -> CudaAPI:
 
 
 class CUDAModule(Module):
-    """The kernels of a module: text for people; what starts them is the module that imports this one."""
+    """The kernels of a module as text for people. The importing module starts them."""
 
     type_key = "cuda"
     format = "ptx"

@@ -1,5 +1,6 @@
-"""CUDA through PyCUDA: the calls that need a GPU, and nothing else. The only file that imports pycuda; what PyCUDA
-lacks is in `cuda_graphs` and `cuda_tensor_maps`.
+"""CUDA through PyCUDA: the calls that need a GPU, and nothing else.
+
+The only file that imports pycuda; what PyCUDA lacks is in `cuda_graphs` and `cuda_tensor_maps`.
 
 Each method is one or two driver calls; what is above them (`cuda_device`, `cuda_module`) is tested without a GPU, over
 another driver.
@@ -232,8 +233,8 @@ class PyCudaDriver:
 
 
 def _recorded(graphs: Graphs, stream: Any, submit: Callable[[Any], None]) -> int:
-    """Note a stream that is given up here. PyCUDA keeps those that end where their context is not current, if that is
-    in another thread than it was made in."""
+    """Note a stream that is given up here.
+    PyCUDA keeps streams that end where their context is not current, if another thread made them."""
     recorded = graphs.record(stream.handle, lambda: submit(stream))
     stream.synchronize()
     return recorded

@@ -1,5 +1,7 @@
-"""Descriptions of matrices that kernels copy tiles of by themselves (CUtensorMap): made by a call in libcuda, which
-PyCUDA does not have."""
+"""Describe matrices whose tiles kernels copy by themselves (CUtensorMap).
+
+A call in libcuda does it, which PyCUDA does not have.
+"""
 
 from __future__ import annotations
 

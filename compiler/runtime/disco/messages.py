@@ -111,7 +111,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Part(msgspec.Struct, frozen=True, tag="part"):
-    """A worker's part of a collective operation. Its bytes lie in the memory whose descriptor comes along."""
+    """A worker's part of a collective operation. Its bytes lie in memory whose descriptor comes along."""
 
     group: bool
     size: int
@@ -130,7 +130,7 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
 
 
 class Parts(msgspec.Struct, frozen=True, tag="parts"):
-    """The sizes of all workers' parts, whose memory comes along, or the error that keeps them apart."""
+    """The sizes of all workers' parts, whose memory comes along, or the error that prevents the exchange."""
 
     sizes: tuple[int, ...] = ()
     error: str = ""

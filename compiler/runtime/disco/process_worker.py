@@ -24,7 +24,7 @@ _DECODER = msgspec.msgpack.Decoder(ToWorker)
 
 
 class _Inbox:
-    """The controller's messages: instructions, and results of a meeting, which a worker waits for meanwhile."""
+    """Receive the controller's messages: instructions, and results of an exchange that a worker waits for."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel

@@ -1,4 +1,4 @@
-"""Workers as processes: this side of their sockets, and the place where they exchange their parts."""
+"""Workers as processes: the controller's side of their sockets, and the exchange of their parts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _Letter = tuple[Instruction | Parts, list[int]]
 
 
 class _Table:
-    """The exchange of a group of processes: each puts its part there, and gets all parts when the last has come."""
+    """The exchange of a group of processes.
+    Each puts in its part, and gets all parts when the last has come."""
 
     def __init__(self, members: range) -> None:
         self.members = members
@@ -80,7 +81,8 @@ class Processes:
         self._outgoing[index].put((instruction, []))
 
     def _talk(self, index: int) -> None:
-        """Send what waits. Nobody else does, so no listener ever waits for a worker that does not read."""
+        """Send queued messages.
+        Nobody else does, so no listener ever waits for a worker that does not read."""
         while True:
             message, descriptors = self._outgoing[index].get()
             try:
@@ -176,7 +178,7 @@ class Processes:
         self._outgoing[index].put((parts, [os.dup(fd) for fd in descriptors or ()]))
 
     def _died(self, index: int) -> None:
-        """Note that a worker is gone, and send away those who wait for it."""
+        """Note that a worker is gone, and fail the exchanges of those who wait for it."""
         if self._closing:
             return
         process = self.processes[index]

@@ -74,7 +74,8 @@ class DPackedFunc(DRef):
     """A function that every worker holds."""
 
     def __call__(self, *args: Any) -> DRef:
-        """Call it in every worker. Nothing is waited for; `sync_worker_0` or fetching a result raises what fails."""
+        """Call it in every worker.
+        Nothing is waited for; `sync_worker_0` or fetching a result raises what fails."""
         return self.session.call_packed(self, *args)
 
 
@@ -87,7 +88,7 @@ class DModule(DRef):
 
 
 class Session:
-    """Workers that all do what they are told, each with its own part of the data."""
+    """Workers that all execute the same instructions, each with its own part of the data."""
 
     def __init__(self, workers: Workers, num_workers: int, num_groups: int) -> None:
         self._workers = workers
@@ -143,7 +144,7 @@ class Session:
         return answer
 
     def _recover(self, failed: int) -> None:
-        """Take the errors of the other workers, which the first one led to, so that all go on."""
+        """Discard the errors of the other workers, which the first one caused, so that all go on."""
         for index in range(self._num_workers):
             if index != failed:
                 self._workers.send(index, Sync())
@@ -270,7 +271,8 @@ class Session:
     # ------------------------------------------------------------------------------ waiting
 
     def _sync_worker(self, worker_id: int) -> None:
-        """Wait until a worker has done all it was told. Raises DiscoError, naming it, for what went wrong there."""
+        """Wait until a worker has done all it was told.
+        Raises DiscoError, naming it, for what went wrong there."""
         self._ask(worker_id, Sync())
 
     sync_worker = _sync_worker
@@ -312,7 +314,7 @@ class ThreadedSession(Session):
 class ProcessSession(Session):
     """A session whose workers are processes. They exchange data through shared memory.
 
-    A worker that dies is an error that names it, of whatever is asked next. `entrypoint` is accepted for
+    If a worker dies, the next request raises an error that names it. `entrypoint` is ignored; it is accepted for
     compatibility with TVM.
     """
 

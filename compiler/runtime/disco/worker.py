@@ -43,10 +43,10 @@ class Meeting(Protocol):
     """The means by which workers exchange their parts."""
 
     def exchange(self, part: Array | None, in_group: bool) -> AbstractContextManager[Sequence[memoryview]]:
-        """The parts of all workers, those of the own group where that is said. They stay until the block ends."""
+        """The parts of all workers, or of the own group if asked for. They stay until the block ends."""
 
     def fail(self, error: str) -> None:
-        """Tell the others not to wait for this worker, which failed; "" tells them to wait again."""
+        """Tell the others not to wait for this worker, which failed. "" tells them to wait again."""
 
 
 class Home(Protocol):

@@ -1,7 +1,7 @@
 """A checksum at the end of a shared library, over everything before it.
 
-The linker decides what a library's bytes are, so their digest can only be added when it is done. ELF lets anything
-follow a file's last section: loaders do not look there, and tools that rewrite the file, such as strip, leave it out.
+The linker decides a library's bytes, so their digest can only be appended when it is done. ELF lets anything follow a
+file's last section: loaders do not look there, and tools that rewrite the file, such as strip, leave it out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIZE = len(_MAGIC) + hashlib.sha256().digest_size
 
 
 def append_checksum(path: Path, section: str) -> None:
-    """Put the checksum to the end of a shared library that has the section. Leaves every other file alone."""
+    """Append the checksum to a shared library that has the section. Leaves every other file alone."""
     if not path.is_file():
         return
     data = path.read_bytes()

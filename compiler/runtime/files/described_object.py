@@ -1,9 +1,9 @@
-"""Objects that say what is in them: an object file with a section that holds its artifact, without the code itself.
+"""Objects that describe themselves: a section of the object file holds its artifact, without the code.
 
 The section holds records of (magic, length, artifact without its object code). The linker joins the records of all
-objects in a library. Imported modules travel in the record as blobs "import.<i>", whole artifacts with imports of
-their own. Objects to be linked to a module's own (static libraries, addons) as blobs "linked.<i>", except into a
-shared library, where the linker puts them.
+objects in a library. Imported modules travel in the record as blobs "import.<i>", whole artifacts with imports of their
+own. Static libraries and addons travel as blobs "linked.<i>", except in a shared library, where the linker includes
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ELF_HEADER = 64
 
 
 def described(support: bytes, whole: Artifact) -> bytes:
-    """An object with the section for an artifact whose code is elsewhere, in a text that a compiler reads."""
+    """Write, in a text for a compiler, an object with the section for an artifact whose code is elsewhere."""
     blobs = {name: blob for name, blob in whole.blobs.items() if name != "object"}
     record = Artifact(whole.target, whole.cpu_features, whole.entries, blobs, whole.meta).to_bytes()
     return with_section(support, SECTION, _RECORD.pack(_RECORD_MAGIC, len(record)) + record)
@@ -51,7 +51,7 @@ def described_object(whole: Artifact) -> bytes:
 
 
 class _Original(NamedTuple):
-    """How to find an object's own bytes again in the file that also describes it."""
+    """How to find an object's original bytes in the file that also describes it."""
 
     sha256: bytes
     size: int

@@ -1,7 +1,7 @@
 """A section of our own in an ELF file: put into an object, read back from an object or the library linked from it.
 
-The section is not loaded with the code, so linkers keep it, join those of several objects, and it can be read without
-running anything of the file.
+Loaders skip the section. Linkers keep it and join those of several objects. It can be read without running any of the
+file's code.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def find_section(data: memoryview, name: str) -> memoryview | None:
 def with_flags_of(data: bytes, like: bytes) -> bytes:
     """Return the object `data` marked as of the calling convention of `like`.
 
-    It passes no floating-point numbers. Linkers refuse objects of different ones, and a RISC-V object says which it is
-    for in its header's flags.
+    Linkers refuse objects of different conventions, and a RISC-V object names its own in its header's flags. The object
+    passes no floating-point numbers, so any convention is right.
     """
     fields = list(_HEADER.unpack_from(data))
     fields[_FLAGS] = _HEADER.unpack_from(like)[_FLAGS]

@@ -76,7 +76,7 @@ def _without_linked(whole: Artifact) -> Artifact:
 
 
 def _read_addon(name: str, target: str) -> bytes:
-    """An addon of a library that no linker makes: it has to be an object for the target's machine."""
+    """An addon that no linker makes: it must be an object for the target's machine."""
     try:
         code = Path(name).read_bytes()
     except OSError as error:

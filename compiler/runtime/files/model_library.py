@@ -66,7 +66,7 @@ def export_model(
 
 def start_object(triple: str | None, count: int, arrays: Mapping[int, int]) -> bytes:
     """Return code that fills in the table of `count` constants when the library is loaded.
-    `arrays` are offsets by number."""
+    `arrays` has offsets by number."""
     import llvmlite.binding as llvm
 
     offsets = ", ".join(f"i64 {arrays.get(number, -1)}" for number in range(count))

@@ -2,9 +2,9 @@
 
 Layout, little-endian: a magic number and a reserved word; how many names, each with its length; how many arrays. Each
 array has a magic number and a reserved word, its device, rank and type, its extents, the length of its elements, and
-these in C order. What is written here ends with a mark and the CRC-32 of all before it, which TVM does not look at.
-Files of tunefarm before 1.0 had a layout of their own (`TFPARAMS`), which is read still. Reading trusts nothing: no
-size is believed, and no memory reserved, before the bytes for it are there.
+these in C order. What is written here ends with a mark and the CRC-32 of all before it, which TVM ignores. The older
+layout of tunefarm before 1.0 (`TFPARAMS`) is still read. Reading trusts nothing: no memory is reserved before the bytes
+for it are there.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _shape(reader: _Reader, name: str, rank: int) -> tuple[int, ...]:
 
 
 def _filled(reader: _Reader, name: str, dtype: str, shape: tuple[int, ...], size: int | None) -> NDArray:
-    """Make an array of the next bytes; `size` is what the file says that they are."""
+    """Make an array of the next bytes. `size` is their number as the file states it."""
     try:
         dtype = dtype_name(dtype)
     except ArgumentError as error:

@@ -44,7 +44,8 @@ class SharedLibrary:
 
 
 def _open(path: Path, data: bytes) -> ctypes.CDLL:
-    """The system takes one path for one library: of a file that has changed since, it is given a copy."""
+    """Return a path to load.
+    The system keeps one library a path, so a changed file is loaded from a copy."""
     digest = hashlib.sha256(data).digest()
     with _lock:
         before, library = _mapped.get(path, (None, None))

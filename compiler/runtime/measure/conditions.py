@@ -1,6 +1,6 @@
 """Disturbances of a measurement by the machine: load, preemption, migration, frequency, throttling.
 
-`take` reads Linux's counters; `warnings` compares two readings. What a machine does not tell is left out.
+`take` reads Linux's counters; `warnings` compares two readings. Counters that a machine lacks are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _LONG_ENOUGH_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters of this machine and process at one moment. Seconds are since boot or start; None: not told."""
+    """Counters of this machine and process at one moment.
+    Seconds are since boot or start; None: unknown."""
 
     at: float
     busy_s: float | None = None
@@ -104,7 +105,7 @@ def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ..
 
 def drawn(before: Reading, after: Reading) -> dict[str, float]:
     """Return the processor's mean power (`watts`) and clock (`clock_mhz`) between two readings.
-    What is not known is left out."""
+    Unknown values are left out."""
     found: dict[str, float] = {}
     if before.frequency_khz and after.frequency_khz:
         found["clock_mhz"] = (before.frequency_khz + after.frequency_khz) / 2e3

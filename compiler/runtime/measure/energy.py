@@ -1,8 +1,8 @@
 """The processor's energy: the counters of RAPL, as Linux shows them under /sys/class/powercap.
 
-A counter is of a whole package or of its memory, so it includes whatever else ran there meanwhile. It counts micro-
-joules, is renewed about every millisecond, and starts again at zero when it is full. Linux lets only root read it
-unless the machine's owner allows more; `why_not` says what is missing.
+A counter covers a whole package or its memory, so it includes whatever else ran there. It counts microjoules, is
+renewed about every millisecond, and starts again at zero when it is full. Linux lets only root read it unless the
+machine's owner allows more; `why_not` says what is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Meter:
 
 @lru_cache(maxsize=4)
 def meters(root: str = ROOT) -> tuple[Meter, ...]:
-    """The counters to add up: each package's, and that of its memory, which a package's leaves out.
+    """The counters to add up: each package's, and its memory's, which a package's leaves out.
 
     Those of parts of a package (`core`, `uncore`) and of the whole board (`psys`) would count the same energy twice.
     """
@@ -52,7 +52,7 @@ def read(root: str = ROOT) -> tuple[float, ...] | None:
 
 
 def joules(before: Sequence[float] | None, after: Sequence[float] | None, root: str = ROOT) -> float | None:
-    """Joules between two readings less than a counter's round apart; None where they are not told."""
+    """Joules between two readings less than a counter's round apart; None if they are unknown."""
     if before is None or after is None or len(before) != len(after) or len(before) != len(meters(root)):
         return None
     spent = 0.0

@@ -32,7 +32,7 @@ class GpuState:
 
 
 def gpu_state(index: int) -> GpuState | None:
-    """The state of this process's GPU number `index` now; None where NVML does not tell it."""
+    """The state of this process's GPU number `index` now; None if NVML does not tell it."""
     try:
         import pynvml
     except ImportError:
@@ -45,7 +45,8 @@ def gpu_state(index: int) -> GpuState | None:
 
 
 def _handle(nvml: Any, index: int) -> Any:
-    """NVML counts all GPUs; a process may see some of them, by number or UUID, in an order of its own."""
+    """Find the process's GPU in NVML's list.
+    NVML counts all GPUs; a process may see some of them, in another order."""
     seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     name = seen[index] if index < len(seen) else str(index)
     if name.isdecimal():

@@ -35,7 +35,7 @@ class MetricCollector(Protocol):
 
 
 class HardwareCounters:
-    """The CPU's event counters as a collector. By default every event that can be counted here.
+    """The CPU's event counters as a collector. By default all events that can be counted here.
 
     Raises DeviceError, saying why, for an event that cannot be counted.
     """
@@ -58,8 +58,8 @@ class HardwareCounters:
 class Profiler:
     """Gathers a report: `with Profiler([cpu()]) as p: p.call(f, a, b)`, or `with p.measure("step", cpu()): …`.
 
-    Each call is waited for (`device.sync`), so asynchronous work is counted where it was started. The report is of
-    the calls made between entering and leaving.
+    Each call is waited for (`device.sync`), so asynchronous work counts where it was started. The report covers the
+    calls between entering and leaving.
     """
 
     def __init__(

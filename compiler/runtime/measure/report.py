@@ -54,9 +54,9 @@ _READERS: dict[str, tuple[Callable[[Any], Metric], type | tuple[type, ...]]] = {
 class Report:
     """A container of metrics: one mapping for each call, one for each device, and how the run was set up.
 
-    calls: a mapping of column to metric for each call, in order; device_metrics: the same for each device, over the
-    whole run; configuration: names to metrics or strings. A metric is a Duration, Count, Percent, Ratio or str.
-    Raises ArgumentError (a ValueError) for a value that is none.
+    calls: a mapping of column to metric for each call, in order. device_metrics: the same for each device, over the
+    whole run. configuration: names to metrics or strings. A metric is a Duration, Count, Percent, Ratio or str. Raises
+    ArgumentError (a ValueError) for any other value.
     """
 
     def __init__(

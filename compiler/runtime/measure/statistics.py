@@ -1,4 +1,7 @@
-"""Robust statistics of timings, which scatter mostly upwards: medians, their intervals, outliers. Pure."""
+"""Robust statistics of timings, which scatter mostly upwards: medians, their intervals, outliers.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,9 @@ def summarise(samples: Sequence[float]) -> tuple[float, float]:
 def median_interval(samples: Sequence[float]) -> Interval:
     """The 95 % interval of the median of `samples` (at least one; a single one has no width).
 
-    From six samples on, between order statistics, which assumes nothing of the distribution
-    (Conover, Practical Nonparametric Statistics, 3.2). With fewer, Student's t around the median and never
-    inside the range of the samples. Never below zero.
+    From six samples on it lies between order statistics, which assumes nothing of the distribution (Conover, Practical
+    Nonparametric Statistics, 3.2). With fewer it is Student's t around the median, limited to the range of the samples.
+    It is never below zero.
     """
     if not samples:
         raise ValueError("no samples")

@@ -126,12 +126,11 @@ def measure(
 ) -> BenchmarkResult:
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
-    1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted. `prepare` runs
-    before each repeat, outside the measured time. A raised `number` stays for later repeats. `observe` reads the
-    machine's counters before the first repeat and after the last, for the warnings; `threads` is how many the function
-    may run on. `until` is asked after each repeat whether those so far are enough. With `warm_up` false the caller has
-    called the function already. With `anew` false a repeat that is too short is continued, not started again with more
-    calls.
+    It makes 1 + number x repeat calls if nothing raises `number`; the first is a warm-up and is not counted. `prepare`
+    runs before each repeat, outside the measured time. A raised `number` stays for later repeats. `observe` reads the
+    machine's counters before the first repeat and after the last, for the warnings. `threads` is how many the function
+    may run on. `until` is asked after each repeat whether there are enough. With `warm_up` false the caller has called
+    the function already. With `anew` false a repeat that is too short is continued, not started again with more calls.
     """
     if warm_up:
         run(1)
@@ -164,7 +163,8 @@ def _tried_anew(run: Callable[[int], int], number: int, options: TimingOptions) 
 
 
 def _gone_on_with(run: Callable[[int], int], number: int, options: TimingOptions) -> tuple[int, int]:
-    """One repeat, gone on with while it is too short: each of its calls counts. Returns (calls, nanoseconds)."""
+    """One repeat, continued while it is too short: each of its calls counts.
+    Returns (calls, nanoseconds)."""
     enough = options.min_repeat_ms * 1e6
     calls = spent = zeros = 0
     while True:

@@ -1,7 +1,7 @@
 """Built-in functions of the virtual machine: memory, shapes, tuples, closures, checks.
 
-Each is called by an instruction like any other function, under the name that it has here; those that want the machine
-take it first. Arguments come from instructions, which may be anybody's: each checks what it is given.
+Instructions call them by these names, like any other function; some take the machine first. Instructions may come from
+anybody, so each function checks its arguments.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def alloc_shape_heap(machine: Machine, size: int) -> Heap:
 
 @builtin("vm.builtin.match_shape")
 def match_shape(value: NDArray | tuple[int, ...], heap: Heap, size: int, *rest: Any) -> None:
-    """Compare a shape with what is known, and keep what is not.
+    """Compare a shape with the known extents, and keep the new ones.
 
     There is a code and a number for each of `size` extents. The last argument says, in words, what was matched. Raises
     ArgumentError where an extent differs.
@@ -257,7 +257,7 @@ def read_if_cond(value: Any) -> int:
 
 @builtin("vm.builtin.assert_op")
 def assert_op(condition: Any, message: str, *values: Any) -> None:
-    """Go on if the condition holds. Raises VMError with the message, formatted with the values, where not."""
+    """Go on if the condition holds. If not, raise VMError with the message, formatted with the values."""
     if not read_if_cond(condition):
         raise VMError(_formatted(str(message), values) or "an assertion of the graph does not hold")
 
@@ -270,7 +270,8 @@ def print_values(form: str, *values: Any) -> None:
 
 
 def _formatted(form: str, values: tuple[Any, ...]) -> str:
-    """`form` with each "{}" replaced by the next value. Nothing else has a meaning: the text may be anybody's."""
+    """`form` with each "{}" replaced by the next value.
+    Nothing else has a meaning, because the text may be anybody's."""
     parts = form.split("{}")
     shown = [_shown(value) for value in values] + ["{}"] * len(parts)
     return parts[0] + "".join(value + part for value, part in zip(shown, parts[1:]))
@@ -375,7 +376,7 @@ _KEPT: WeakKeyDictionary[Any, local] = WeakKeyDictionary()
 
 @builtin("vm.builtin.cuda_graph.get_cached_alloc")
 def get_cached_alloc(machine: Machine, function: Any, key: int) -> Any:
-    """Return the storages that a function gave at the first call with this number in this thread."""
+    """Return the storages that a function made at the first call with this number in this thread."""
     kept = _KEPT.setdefault(machine, local()).__dict__
     name = str(int(key))
     if name not in kept:

@@ -110,8 +110,8 @@ class FunctionKind(IntEnum):
 class Native(msgspec.Struct, frozen=True):
     """A function's machine code: an entry point of the CPU's kernels for its arrays and numbers.
 
-    `results`: for each array of what the function gives, in order, the number of the entry's result that it is, or
-    -1 - the number of the argument that it is.
+    `results` has an entry for each array of the function's result, in order. It is the number of the entry point's
+    result, or -1 - the number of the argument that it is.
     """
 
     entry: str
@@ -119,9 +119,9 @@ class Native(msgspec.Struct, frozen=True):
 
 
 class VMFunction(msgspec.Struct, frozen=True):
-    """A function by name. Of a packed one only the name is known; `code` is empty.
+    """A function by name. A packed function has only its name; `code` is empty.
 
-    One with machine code has instructions too: they run where calls are watched or measured one by one.
+    A function with machine code has instructions too. They run when calls are watched or measured one by one.
     """
 
     name: str

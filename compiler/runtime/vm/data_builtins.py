@@ -1,6 +1,6 @@
-"""Functions of the machine whose results have shapes that depend on the data: what no kernel computes.
+"""Functions of the machine whose results' shapes depend on the data, so that no kernel computes them.
 
-The parts that work on numpy arrays are also what the interpreter of graphs runs.
+The interpreter of graphs runs the parts that work on numpy arrays, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def unique_of(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """The different elements, or slices along `axis`, and what is asked for of where they stand."""
+    """The distinct elements, or slices along `axis`, with the requested positions and counts."""
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not sorted:
         order = np.argsort(first)
@@ -94,7 +94,7 @@ def nonzero(value: NDArray) -> NDArray:
 
 @builtin("vm.builtin.unique")
 def unique(value: NDArray, sorted: int, index: int, inverse: int, counts: int, axis: int | None = None) -> Any:
-    """The different elements of an array; the numbers say what is asked for of where they stand."""
+    """The distinct elements of an array. The numbers say which positions and counts are requested."""
     array = _given(value, "unique")
     if axis is not None and not -array.ndim <= axis < array.ndim:
         raise ArgumentError(f"unique: axis is {axis}, but there are {array.ndim} dimensions")
@@ -111,7 +111,8 @@ def dynamic_strided_slice(value: NDArray, begin: NDArray, end: NDArray, strides:
 
 @builtin("vm.builtin.view")
 def view(value: NDArray, shape: tuple[int, ...], dtype: str, offset: int) -> NDArray:
-    """The memory of an array as another shape and element type; a copy, since values are never changed."""
+    """Return an array's memory in another shape and element type.
+    It is a copy, since values are never changed."""
     return _back(view_of(_given(value, "view"), shape, str(dtype), int(offset)), value)
 
 

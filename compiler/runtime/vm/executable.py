@@ -38,10 +38,10 @@ MAX_FUNCTIONS = 1 << 20
 class Program:
     """The content of an executable: functions and constants by number, kernels by kind of device.
 
-    A kernel is an entry point of one of `kernels`: the artifact that runs on that type of device ("cpu", "cuda").
-    `target` is the canonical text of what it was built for, empty for programs without kernels. `interpreted`: of a
-    build for machine code, the functions that stayed bytecode, and why. `modules`: in a file, those that the executable
-    imports. Raises ArtifactError if an instruction names what is not there.
+    Each of `kernels` is the artifact for one type of device ("cpu", "cuda"); its entry points are the kernels. `target`
+    is the canonical text of what it was built for, empty for programs without kernels. `interpreted` has the functions
+    of a build for machine code that stayed bytecode, and why. `modules` are those that the executable imports, in a
+    file. Raises ArtifactError if an instruction names what is not there.
     """
 
     functions: tuple[VMFunction, ...]

@@ -1,8 +1,8 @@
-"""Running bytecode: each function is decoded once into Python calls, then stepped through.
+"""Run bytecode: each function is decoded once into Python calls, then stepped through.
 
 A frame is a list: the function's registers, then the constants and integers that its instructions name. An instruction
-fetches its arguments from the frame in one step, whatever they are. A call of another function of the program puts
-the frame on a stack, so that recursion of a graph is no recursion of Python's.
+fetches all its arguments from the frame in one step. A call of another function of the program puts the frame on a
+stack, so recursion of a graph is no recursion of Python's.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class FunctionCode:
         places: dict[tuple[Operand, str], int] = {}
 
         def place(operand: Operand, device_type: str = "cpu") -> int:
-            """Where in a frame the operand's value is; a constant's is on a device of the given type."""
+            """The place of an operand's value in a frame. A constant is on a device of the given type."""
             if isinstance(operand, Register) and operand not in (VOID, MACHINE):
                 return operand.index
             key = operand, device_type

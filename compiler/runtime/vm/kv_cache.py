@@ -12,7 +12,7 @@ from compiler.runtime.vm.builtins import VMError, builtin
 
 
 class AttentionKVCache:
-    """Rows of one shape, `count` of them; memory is for more, and doubles when it is full."""
+    """Rows of one shape, `count` of them. There is memory for more, and it doubles when it is full."""
 
     def __init__(self, rows: NDArray, count: int) -> None:
         """Rows of which the first `count` are filled. They are taken over, not copied."""
@@ -91,7 +91,7 @@ def append(cache: Any, new: NDArray) -> AttentionKVCache:
 
 @builtin("vm.builtin.attention_kv_cache_view")
 def view(cache: Any, shape: ShapeTuple | None = None) -> NDArray:
-    """The first rows of a cache, all that there are without `shape`, over the same memory."""
+    """The first rows of a cache, over the same memory; without `shape`, all of them."""
     found = _cache(cache)
     return found.view(tuple(shape) if shape is not None else (found.count, *found._rows.shape[1:]))
 

@@ -106,7 +106,7 @@ class VirtualMachine:
         memory_cfg: str | dict[Device, str] | None = None,
         profile: bool = False,
     ) -> VirtualMachine:
-        """A machine of the kind that runs the module: one on a box, for a module that is there."""
+        """A machine for the module: on the box that holds the module, if it is remote."""
         kind = rt_mod.machine_type if isinstance(rt_mod, Module) else None
         made: VirtualMachine = object.__new__(kind or cls)
         return made
@@ -282,7 +282,7 @@ class VirtualMachine:
     def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
         """Have `instrument(func, func_symbol, before_run, ret_value, *args)` called around each call.
 
-        It may return `VMInstrumentReturnKind.SKIP_RUN` before a call to leave it out. None takes it away again.
+        It may return `VMInstrumentReturnKind.SKIP_RUN` before a call to leave it out. None removes the instrument.
         """
         self._instrument = get_global_func(instrument) if isinstance(instrument, str) else instrument
 
@@ -327,7 +327,7 @@ class VirtualMachine:
 
     def bound(self, func_name: str, *args: Any, **kwargs: Any) -> CPUCall | None:
         """Return a call of a function's machine code, to be timed in a native loop.
-        None where there is none, or calls are watched."""
+        None without machine code, or if calls are watched."""
         function = self._function(func_name)
         native = self._own[function.name].native
         if native is None or self._instrument is not None:
@@ -360,9 +360,9 @@ class VirtualMachine:
     def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
         """Run a function and report its kernels' calls: time, share, shapes, arithmetic, bytes a second.
 
-        With `peaks` also how near each is to what the machine can do: True measures that first, for the CPU alone. The
-        function runs seven times in all: four to know how long it takes unwatched, and three of which each call has
-        the median.
+        With `peaks` it also reports how near each is to the machine's peak. True measures the peaks first, for the CPU
+        alone. The function runs seven times in all. Four runs tell its unwatched time; of three watched runs each call
+        has the median.
         """
         function = self._function(func_name)
         values = self._arguments(function, args)
@@ -407,7 +407,8 @@ def _pooled(devices: Sequence[Device], wanted: str | Mapping[Device, str] | None
 
 
 def _load_kernels(kernels: Mapping[str, Artifact], devices: Sequence[Device]) -> list[Module]:
-    """The kernels as modules. Raises ArtifactError for kernels of a type of device that the machine has not."""
+    """The kernels as modules.
+    Raises ArtifactError for kernels of a type of device that the machine has not."""
     there = {device.device_type for device in devices}
     for kind in kernels:
         if kind not in there:

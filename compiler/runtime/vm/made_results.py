@@ -1,4 +1,7 @@
-"""Results whose shape is found out at run time: the function allocates their memory, and reports it in a cell."""
+"""Results whose shape is found at run time.
+
+The function allocates their memory, and reports it in a cell.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class MadeResults:
         words[:_HEAD] = 0
 
     def drop_with(self, holder: object, outs: Sequence[NDArray]) -> None:
-        """Free what the cells hold when the holder of a call that is made again and again is gone."""
+        """Free the memory in the cells when a repeated call is no longer held."""
         if self._made:
             weakref.finalize(holder, self.drop, list(outs))
 

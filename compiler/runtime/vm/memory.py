@@ -1,4 +1,4 @@
-"""Memory of the virtual machine: storages, of which arrays take parts, and a pool of those that are free again."""
+"""Memory of the virtual machine: storages, of which arrays take parts, and a pool of free storages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Storage:
 
 class MachineMemory:
     """Storages of a machine.
-    With a pool, one that nobody uses any more is used again for the next of its size."""
+    With a pool, a storage that nobody uses any more serves the next request of its size."""
 
     def __init__(self, pooled: dict[Device, bool]) -> None:
         self._pooled = pooled
@@ -109,7 +109,7 @@ def is_shared(buffer: HostBuffer) -> bool:
 
 
 def _rounded(nbytes: int) -> int:
-    """Sizes in steps of an eighth, so that near sizes share what is kept."""
+    """Round sizes up to steps of an eighth, so that near sizes share storages."""
     if nbytes <= 4096:
         return 4096
     step = 1 << max(nbytes.bit_length() - 4, 6)

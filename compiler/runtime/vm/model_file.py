@@ -1,4 +1,6 @@
-"""An executable in a file: instructions, kernels, constants, imported modules. Constants are mapped, not copied.
+"""An executable in a file: instructions, kernels, constants, imported modules.
+
+Constants are mapped, not copied.
 
 A header and a manifest (see `framed_manifest`); zeros up to a multiple of 4096; then the blobs, each at a multiple of
 64 bytes. Equal programs give equal bytes. Equal constants are stored once.

@@ -1,4 +1,4 @@
-"""Functions of the executable that are machine code: arrays in, arrays out, and no Python in between."""
+"""Functions of the executable that are machine code: arrays in, arrays out, no Python in between."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MOST_SHAPES = 1024  # combinations of arguments' shapes that a function remembe
 
 
 class NativeFunction:
-    """Calls a function's machine code with its arguments, and gives its results as the interpreter does.
+    """Calls a function's machine code with its arguments, and returns results as the interpreter does.
 
-    A call with arrays whose shapes and types were seen before is not checked again: `look_up` finds it by them.
+    A call with known shapes and types is not checked again: `look_up` finds it by them.
     """
 
     def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, memory: ResultMemory) -> None:
         """`result` is what the function gives; `memory` makes the arrays for it.
 
-        `makes_results`: whether it makes memory for some results itself, as their shapes are not known before.
+        `makes_results`: it allocates memory for some results itself, because their shapes are not known before.
         """
         self.name = name
         self._known: dict[tuple[Any, ...], Known] = {}
@@ -106,7 +106,7 @@ class NativeFunction:
     def sizes(self, args: Sequence[Any]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """Return the shapes of the results for these arguments, and the numbers after them in the slots.
 
-        Arguments are numbers, and whatever has a shape.
+        Arguments are numbers, or anything with a shape.
         """
         known = self._values(args)
         implicit = tuple([parse_extent(arg.value).value(known) for arg in self._code.entry.implicit])
@@ -115,7 +115,7 @@ class NativeFunction:
     def call_at(self, slots: Sequence[int], args: Sequence[Any]) -> None:
         """Run on the caller's memory.
 
-        It takes addresses and numbers of the arguments, addresses of the results, and numbers. `args` are what the
+        Its slots are addresses and numbers of the arguments, addresses of the results, and numbers. `args` are what the
         slots stand for. They were checked: shapes, types, 64-byte alignment.
         """
         status = self._code._call(self._pack_pointers(*slots))

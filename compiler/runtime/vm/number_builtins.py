@@ -1,4 +1,4 @@
-"""Numbers that are no integers, computed from dimensions: a few steps over a stack of values.
+"""Compute numbers that are no integers from dimensions: a few steps over a stack of values.
 
 A step is a word and what it needs: "slot" a number of the shape heap, "number" a dtype and a value, "cast" a dtype.
 Every other word takes its operands from the stack. Each value has a dtype, and is rounded to it.

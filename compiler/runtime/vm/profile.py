@@ -1,7 +1,7 @@
 """The profile of a model's kernels: time, share, work, and distance to the machine's peak.
 
-Kernels on the CPU are timed by native code around one call each, in the model's order and with its data, so that caches
-are as they are in use. What the interpreter does in between is not counted.
+Native code times each kernel's call on the CPU, in the model's order and with its data, so that caches are as in use.
+The interpreter's own work is not counted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ProfileTimer:
 
 
 def flops_of(called: Any, given: Sequence[Any]) -> int | None:
-    """The operations of a kernel's call with these arguments; None where the kernel does not say."""
+    """The operations of a kernel's call with these arguments; None if the kernel does not tell."""
     if not isinstance(called, CPUFunction) or not called.entry.flops:
         return None
     known: dict[str, int] = {}
@@ -96,9 +96,9 @@ def report(
 ) -> Report:
     """Return a report of runs of `watched`, with an instrument, beside runs of `plain`.
 
-    The plain runs give the model's own time. Each call has the median of its times, since a core may be taken away from
-    one of them. Percents are shares of all calls' time. The device's row has the model's time, and what share of it
-    calls explain.
+    The plain runs give the model's own time. Each call has the median of its times, since a core may be interrupted
+    during one of them. Percents are shares of all calls' time. The device's row has the model's time, and the share of
+    it that calls explain.
     """
     device = devices[0]
     plain()
@@ -120,7 +120,7 @@ def report(
 
 
 def _median_rows(timers: Sequence[ProfileTimer]) -> list[dict[str, Metric]]:
-    """The median of each call's rows; of the whole runs where they did not make the same calls."""
+    """The median of each call's rows; of the whole runs if they did not make the same calls."""
     names = {tuple(str(row["Name"]) for row in timer.rows) for timer in timers}
     if len(names) > 1:
         return sorted(timers, key=lambda timer: timer.spent_ns)[len(timers) // 2].rows

@@ -15,7 +15,7 @@ _SMALL = 1 << 12  # results up to this size share blocks
 
 class ResultMemory:
     """Makes arrays for results.
-    Small ones of one thread are parts of a block, which lives as long as one of them."""
+    Small ones of one thread are parts of a block, which is freed with the last of them."""
 
     def __init__(self) -> None:
         self._of_thread = _Block()

@@ -1,6 +1,6 @@
 """Signatures of a virtual machine's functions, as data: the runtime's counterpart of a graph's StructInfo.
 
-It is in every executable, so that a caller is told which argument does not fit, and so that tools can make inputs.
+Every executable has them. Callers are told which argument does not fit, and tools can make inputs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class ObjectInfo(msgspec.Struct, frozen=True, tag="object"):
 
 
 class PrimInfo(msgspec.Struct, frozen=True, tag="prim"):
-    """A number. `value`: the number or expression it is known to be."""
+    """A shape.
+    `values` are its extents, numbers or expressions, if they are known. `ndim` is -1 if it is not."""
 
     dtype: str
     value: str | None = None
@@ -36,8 +37,11 @@ class PrimInfo(msgspec.Struct, frozen=True, tag="prim"):
 
 
 class ShapeInfo(msgspec.Struct, frozen=True, tag="shape"):
-    """A shape.
-    `values`: its extents, numbers or expressions, where they are known. `ndim` is -1 where it is not."""
+    """An array.
+    `dtype` is "" and `shape` None where they are not known; then `ndim` may be known, or is -1.
+
+    `device` is "" for the machine's first device, else such as "cuda:1".
+    """
 
     values: tuple[int | str, ...] | None = None
     ndim: int = -1
@@ -82,7 +86,8 @@ class FuncInfo(msgspec.Struct, frozen=True, tag="func"):
 
 
 class SignatureParameter(msgspec.Struct, frozen=True):
-    """A function's parameter: its name, and the known facts of an array. `dtype` is "" and `shape` None otherwise."""
+    """A function's parameter: its name, and the known facts of an array.
+    `dtype` is "" and `shape` None otherwise."""
 
     name: str
     dtype: str = ""
@@ -120,7 +125,7 @@ Info = ObjectInfo | PrimInfo | ShapeInfo | SignatureTensor | TupleInfo | FuncInf
 
 
 def check_info(info: Info, depth: int = 0) -> None:
-    """Raise ArtifactError unless the parts of `info` are what they may be. For what was read from a file."""
+    """Raise ArtifactError unless the parts of `info`, which was read from a file, are valid."""
     if depth > 64:
         raise ArtifactError("a function's signature is nested more than 64 deep")
     match info:
@@ -144,7 +149,7 @@ def check_info(info: Info, depth: int = 0) -> None:
 def check_value(value: Any, info: Info, what: str, known: dict[str, int]) -> None:
     """Raise ArgumentError, naming `what`, unless a value is what `info` says.
 
-    `known` are the extents that have names; those that `info` names first are put into it.
+    `known` has the extents with names; extents that `info` is the first to name are added.
     """
     match info:
         case SignatureTensor():

@@ -108,7 +108,7 @@ class VMModule(Module):
         model_file.write(self._whole(), path)
 
     def _whole(self) -> Program:
-        """The program with the modules that are imported, and what runs it without LLVM.
+        """The program with its imported modules, and with the native code that runs it without LLVM.
 
         Raises ArtifactError for a module that cannot be written.
         """
@@ -197,14 +197,14 @@ class VMExecutable:
 
     @property
     def interpreted(self) -> tuple[str, ...]:
-        """Each call that keeps a function from being machine code, a line each: "main: the packed function f"."""
+        """List each call that keeps a function from being machine code: "main: the packed function f"."""
         return self.program.interpreted
 
     def measurable(self, func_name: str = "main") -> Artifact:
-        """A function that is machine code as an artifact of its own, with the constants in it.
+        """Return a function that is machine code as an artifact of its own, with the constants in it.
 
-        A trial measures it as it measures a kernel: `RPCSession.measure(request, [artifact])`. Raises ArtifactError
-        for a function that is none, or is not machine code.
+        A trial measures it as it measures a kernel: `RPCSession.measure(request, [artifact])`. Raises ArtifactError for
+        any other function.
         """
         function = self.program.function(func_name)
         if function is None or function.native is None:

@@ -1,4 +1,4 @@
-"""Copies of statements that may stand beside, or in the place of, what they were made of."""
+"""Copy statements, so that they may stand beside the originals, or in their place."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Places = Mapping[n.Buffer, tuple[n.Buffer, Base]]
 
 class Copier:
     """Copies statements: every variable, block and buffer that they define is new.
-    `places` maps buffers to the parts of other buffers that stand for them. `name` gives the copy of a block its
-    name; a number is added if that is taken."""
+    `places` maps buffers to the parts of other buffers that stand for them. `name` gives the copy of a block its name.
+    A number is added if that is taken."""
 
     def __init__(self, func: n.PrimFunc, places: Places | None = None, name: Callable[[str], str] = str) -> None:
         self._func = func

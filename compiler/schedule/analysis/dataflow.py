@@ -166,7 +166,7 @@ def own_nest(member: Member) -> int:
 
 
 def check_unordered(block: n.Block) -> None:
-    """Raises Illegal when the iterations of the block must run in their order, where they stand."""
+    """Raise Illegal if the iterations of the block must run in their order, where they stand."""
     name = block.name_hint
     for iv in block.iter_vars:
         if iv.iter_type in (IterType.ORDERED, IterType.OPAQUE):
@@ -180,8 +180,8 @@ def check_leaf(member: Member) -> None:
 
 
 def with_regions(block: n.Block) -> n.Block:
-    """A leaf block with its reads and writes computed anew from what it does.
-    A reduction that holds its own init does not count its result among its reads."""
+    """A leaf block with its reads and writes computed again.
+    The reads of a reduction that holds its own init leave out its result."""
     stmts = [block.body] if block.init is None else [block.init, block.body]
     writes = write_regions(stmts)
     own = [] if block.init is None else [w.buffer for w in writes]

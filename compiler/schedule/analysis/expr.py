@@ -113,7 +113,7 @@ def uses(expr: PrimExpr, var: n.Var) -> bool:
 
 
 def weighted_sum(loops: Sequence[n.Var], extents: Sequence[PrimExpr]) -> PrimExpr:
-    """The index that nested loops of these extents count: ((a * E1 + b) * E2 + c) ..., written flat."""
+    """The index that counts nested loops of these extents: ((a * E1 + b) * E2 + c) ..., written flat."""
     total: PrimExpr | None = None
     stride: PrimExpr = ops.const(1, loops[-1].dtype)
     terms: list[PrimExpr] = []

@@ -1,11 +1,11 @@
 """Whether loops visit each iteration of a block once.
 
 Splitting and fusing keep that. Moving a block into a loop around which it is needed again gives it up on purpose: the
-overlap of two windows, or a loop it does not depend on. Where it is given up, a reduction must be whole in each visit.
+overlap of two windows, or a loop it does not depend on. A reduction must then be whole in each visit.
 
-The question is answered by digits. The value of an axis, a sum such as `i_0*8 + i_1`, tells its terms apart when
-each is a multiple of more than the smaller ones can reach. A term `x // 8`, `x % 8` or both is a digit of x; all
-digits of x tell x, which is again a sum.
+Digits answer the question. The value of an axis is a sum such as `i_0*8 + i_1`. It tells its terms apart if each is a
+multiple of more than the smaller ones can reach. A term `x // 8`, `x % 8` or both is a digit of x; all digits of x tell
+x, which is again a sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Digit:
 
 
 class _Ranges:
-    """The ranges of the terms of sums. Sums of loop variables alone, which is nearly all, need no analysis."""
+    """The ranges of the terms of sums. Most sums are of loop variables alone, and need no analysis."""
 
     def __init__(self, loops: Sequence[n.For]) -> None:
         self._loops = loops
@@ -109,8 +109,8 @@ def undetermined(
 
 
 def _take_in(predicate: PrimExpr, ranges: _Ranges) -> None:
-    """Record in `ranges` the bounds that `predicate` sets to variables and sums. A sum becomes one variable. When a
-    part of a loop is split, only such a condition shows its range."""
+    """Record in `ranges` the bounds that `predicate` sets to variables and sums.
+    A sum becomes one variable. When a part of a loop is split, only such a condition shows its range."""
     bounds = [c for c in conjuncts(predicate) if isinstance(c, n.LT) and isinstance(c.b, n.IntImm)]
     for condition in sorted(bounds, key=lambda c: len(variables(c.a))):
         low, end = ranges.analyzer.const_int_bound(condition.a)[0], ops.as_int(condition.b)
@@ -207,7 +207,7 @@ def _complete(group: list[_Digit], ranges: _Ranges) -> bool:
 
 
 def is_reduction(block: n.Block) -> bool:
-    """Whether the order and number of a block's visits matter: it adds to what it wrote before."""
+    """Whether the order and number of a block's visits matter, because it adds to what it wrote before."""
     own = {w.buffer for w in block.writes}
     return any(iv.iter_type is IterType.COMM_REDUCE for iv in block.iter_vars) or any(
         r.buffer in own for r in block.reads

@@ -1,6 +1,6 @@
 """Whether a piece of a function computes what a description says, and where its buffers start.
 
-Both are reduced to loops and stores: blocks dissolve, their variables become what they are bound to. Then loops must
+Both are reduced to loops and stores. Blocks dissolve, and their variables become the bound values. Then loops must
 agree one by one, and each buffer of the description must lie in one of the function's, at the same start in every
 access.
 """

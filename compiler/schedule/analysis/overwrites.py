@@ -22,9 +22,9 @@ def apart(analyzer: Analyzer, one: Box, two: Box) -> bool:
 
 
 def check_not_overwritten(me: Member, scope: BlockDataflow, places: Sequence[Path]) -> None:
-    """Raise Illegal where a block after `me` writes what `me` reads, before the place it is to move to.
-    That is, up to the statements that hold `places`. A block that writes another part in each iteration of their
-    common loops is no obstacle."""
+    """Raise Illegal if a block after `me` writes what `me` reads, before the place it is to move to.
+    That place is the statements that hold `places`. A block that writes another part in each iteration of their common
+    loops is no obstacle."""
     order = scope.members
     last = max(_end(me, scope, place) for place in places)
     for other in order[order.index(me) + 1 : last]:

@@ -1,4 +1,4 @@
-"""Which part of a buffer a place in the loops touches, and loops made anew over just that part.
+"""Find which part of a buffer a place in the loops touches, and make loops over just that part.
 
 A `Box` is one (least, extent) a dimension, in terms of the loops outside the place. Boxes may be larger than
 what is touched, never smaller; `exact` says when they are not larger either.
@@ -25,8 +25,8 @@ Box = tuple[Side, ...]
 @dataclass(frozen=True, slots=True)
 class PlacedAccess:
     """A region that a block touches.
-    `values` say what its iteration variables are, `moving` which loops (or iteration variables) run while one visit
-    of the place lasts, with their (least, extent)."""
+    `values` are the values of its iteration variables. `moving` are the loops (or iteration variables) that run during
+    one visit of the place, with their (least, extent)."""
 
     region: n.BufferRegion
     values: Mapping[n.Var, PrimExpr]
@@ -99,8 +99,8 @@ def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr: 
 
 
 def needed(box: Box, shape: Sequence[PrimExpr]) -> Box:
-    """Clip `box`, of elements that are read, to the bounds of the buffer where both are constant.
-    Elsewhere it may reach outside; a box as large as the buffer becomes the whole buffer."""
+    """Clip `box`, of elements that are read, to the bounds of the buffer if both are constant.
+    Elsewhere it may reach outside. A box as large as the buffer becomes the whole buffer."""
     return tuple(clipped(side, _all_of(size), widen=True) for side, size in zip(box, shape))
 
 
@@ -130,9 +130,9 @@ def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
 
 
 def visited(realize: n.BlockRealize, loops: Sequence[n.For]) -> n.Block:
-    """The block with its domains cut down to what `loops`, all those around it, visit of them.
-    Where a loop was parted, or the block moved to where a part of it is used, its other iterations are not its own
-    to run. Raises Illegal where the loops leave gaps in a reduction."""
+    """Restrict the block's domains to the iterations that `loops`, all those around it, visit.
+    A block has fewer after a loop was split into parts, or after it moved to where a part of it is used. Raises Illegal
+    where the loops leave gaps in a reduction."""
     analyzer = analyzer_of(loops)
     with analyzer.constraint(realize.predicate):
         axes = tuple(_cut_axis(analyzer, iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values))
@@ -167,7 +167,7 @@ def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:
 
 def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
     """Return whether the iterations of a block touch all of `box`.
-    Each touches another element, and they are as many as its elements."""
+    It compares their number with the box's elements, of which each touches another."""
     used = {v for r in item.region.region for v in variables(subst(r.min, item.values))}
     count: PrimExpr = ops.const(1)
     for var, (_, extent) in item.moving.items():
@@ -181,8 +181,8 @@ def is_exact(analyzer: Analyzer, item: PlacedAccess, box: Box) -> bool:
 
 def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside: Sequence[n.For]) -> PrimExpr | None:
     """Return the part of a block's predicate that decides by the loops `outside` whether it runs at all.
-    It is for one visit of a place with the loops `inside`. None when the rest skips more than iterations outside the
-    domains. Axes along which nothing is written do not count: skipping them does not show in the result."""
+    It is for one visit of a place with the loops `inside`. None if the rest skips more than iterations outside the
+    domains. Axes along which nothing is written do not count, because skipping them does not show in the result."""
     conditions = conjuncts(realize.predicate)
     if not conditions:
         return TRUE
@@ -213,9 +213,9 @@ def new_nest(
     domains: n.Block | None = None,
 ) -> Stmt:
     """Return `block` in loops of its own, one an iteration variable, in their order.
-    They run over the `sides` given (all of the domain where none is). Where a side may reach outside the domain the
-    block gets a predicate. Loops of one iteration are left out unless `preserve_unit_loops`. `domains` is the block
-    with less than its own domains."""
+    They run over the given `sides`, by default all of the domain. If a side may reach outside the domain, the block
+    gets a predicate. Loops of one iteration are left out unless `preserve_unit_loops`. `domains` is the block with less
+    than its own domains."""
     loops: list[tuple[n.Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     for position, iv in enumerate((block if domains is None else domains).iter_vars):
@@ -251,7 +251,7 @@ def narrow(
     analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: Sequence[PlacedAccess], sides: dict[n.Var, Side]
 ) -> None:
     """Narrow `sides`, of the data axes of `block`, to what `uses` touch of the buffer.
-    An axis that is not simply an index, or that indexes two buffers, keeps its domain."""
+    An axis keeps its domain if it is not simply an index, or if it indexes two buffers."""
     if not uses:
         return
     box = hull(analyzer, uses, write.buffer)

@@ -1,8 +1,8 @@
-"""Finding loops and blocks in a function, and replacing a subtree along the path to it.
+"""Find loops and blocks in a function, and replace a subtree along the path to it.
 
-A path is the statements from the root block's realize down to the statement meant, both included. A loop is
-known by the identity of its variable, a block by its name. Nothing is indexed: a function being scheduled
-has some tens of statements, and walking them costs less than keeping an index right.
+A path is the statements from the root block's realize down to a statement, both included. A loop is known by the
+identity of its variable, a block by its name. Nothing is indexed: a scheduled function has some tens of statements, and
+walking them costs less than keeping an index right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Effects of steps on functions, cached for the next trace that takes the same steps on them.
 
-Traces of one sketch differ in decisions only, and what comes before the first that differs is the same each time.
-Primitives are pure, and functions are never changed, so the same step of the same function has the same effect.
+Traces of one sketch differ in decisions only, so the steps before the first difference are the same each time.
+Primitives are pure, and functions are never changed. The same step of the same function therefore has the same effect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Effects:
         return len(self._known)
 
     def find(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> StepEffect | None:
-        """Return what `step` did to `func`, its inputs standing for `values`; None where that is not known."""
+        """Return what `step` did to `func`, with `values` for its inputs; None if that is not known."""
         key = _key(func, step, values)
         entry = self._known.get(key)
         if entry is None:

@@ -26,7 +26,7 @@ _CONSTANTS = (int, float)
 def map_of_saved(text: str) -> str | int | float:
     """Return the text of the map that was saved, or the number of a map that gives one, as for padding.
 
-    Raises ValueError, TypeError, KeyError or IndexError for what is no saved map, or holds more than + - * // %.
+    Raises ValueError, TypeError, KeyError or IndexError for text that is no saved map, or holds more than + - * // %.
     """
     graph = _Graph(json.loads(text))
     root = graph.fields(graph.root)
@@ -55,7 +55,7 @@ class _Graph:
         return str(self._nodes[at]["type" if self._newer else "type_key"]).rpartition(".")[2]
 
     def fields(self, at: int) -> dict[str, int]:
-        """The fields of a node that are nodes; a field of another kind is of no use here."""
+        """The fields of a node that hold nodes. Other fields have no use here."""
         held = self._nodes[at]["data" if self._newer else "attrs"]
         return {key: int(value) for key, value in held.items() if str(value).isdecimal()}
 

@@ -1,8 +1,8 @@
-"""The instructions of Apache TVM's traces, and the steps that they are here.
+"""The instructions of Apache TVM's traces, and the corresponding steps.
 
 An instruction has inputs (results of earlier ones, numbers, lists) and attributes, both by position. `InstructionKind`
-names those positions, as the arguments of the schedule's method have them. So one row a primitive says how its steps
-are written, read, and spelled in Python.
+names those positions by the arguments of the schedule's method. So one row a primitive tells how its steps are written,
+read, and spelled in Python.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class FieldTraceError(ScheduleError, ValueError):
 class InstructionKind:
     """The kind of an instruction.
 
-    `inputs` and `attrs` name its parts. A last input "x*" is all that follow, "x+" likewise but a list in Python, "x[]"
-    one list, and "x|" one value or a list of several. `call` is their order in Python, where it differs.
+    `inputs` and `attrs` name its parts. A last input "x*" takes all further ones, "x+" likewise but as a list in
+    Python. "x[]" is one list, and "x|" one value or a list of several. `call` is their order in Python, where it
+    differs.
     """
 
     name: str
@@ -177,7 +178,7 @@ def _plain(value: Any) -> Any:
 
 
 def kind_of(prim: str) -> InstructionKind | None:
-    """The kind of instruction that steps of the primitive `prim` are; None where TVM has none."""
+    """The kind of instruction for steps of the primitive `prim`; None if TVM has none."""
     return _BY_PRIMITIVE.get(prim)
 
 

@@ -83,9 +83,9 @@ def _number(value: Any) -> Any:
 
 
 def play_field_json(sch: Schedule, trace: Any) -> None:
-    """Take the steps of a trace of TVM's on `sch`.
-    Raises FieldTraceError naming the step that is unknown, malformed or illegal here; those before it have been
-    taken then."""
+    """Apply the steps of a TVM trace to `sch`.
+    Raises FieldTraceError naming the step that is unknown, malformed or illegal here. The steps before it stay
+    applied."""
     here: dict[RV, RV] = {}
     for name, step, decision in _read(trace):
         inputs = [here[i] if isinstance(i, RV) else i for i in step.inputs]

@@ -1,7 +1,7 @@
 """The text of index maps, as traces carry them.
 
-A map travels as the text of a Python lambda, of which only sums, products, quotients and remainders of its parameters
-and integers are read; nothing is evaluated as Python.
+A map travels as the text of a Python lambda. Only sums, products, quotients and remainders of its parameters and
+integers are read; nothing is evaluated as Python.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def map_text(prim: str, index_map: MapLike, ndim: int | None = None) -> str:
 
 
 def pad_text(prim: str, pad_value: MapLike | PrimExpr | float | None, places: str) -> PadValue:
-    """Return what a trace carries of a padding value: a number, or the text of a map to one value.
-    The map is from the places of the map that `places` is. Raises ScheduleError as `map_text` does."""
+    """Return the text of a padding value for a trace: a number, or a map to one value.
+    It maps the places of the map `places`. Raises ScheduleError as `map_text` does."""
     match pad_value:
         case None | str():
             return pad_value
@@ -79,7 +79,7 @@ def pad_text(prim: str, pad_value: MapLike | PrimExpr | float | None, places: st
 
 
 def _rank(text: str) -> int | None:
-    """How many places the map that `text` is gives; None for a text that is no map."""
+    """How many places the map `text` gives; None for a text that is no map."""
     try:
         parsed = _parsed(text)
     except Illegal:
@@ -88,7 +88,7 @@ def _rank(text: str) -> int | None:
 
 
 def _names(variables: Sequence[n.Var]) -> dict[n.Var, str]:
-    """A name of its own for each variable that Python can read, the given one where it can."""
+    """Give each variable a name of its own that Python can read, its given one if possible."""
     given = [var.name for var in variables]
     if len(set(given)) == len(given) and all(name.isascii() and name.isidentifier() for name in given):
         return dict(zip(variables, given))
@@ -137,7 +137,7 @@ def _places(parsed: ast.Lambda) -> list[ast.expr]:
 
 
 def read_pad(value: PadValue, places: Sequence[PrimExpr], dtype: str) -> PrimExpr:
-    """Return what lies at the padding element `places`: `value`, from a trace, in `dtype`.
+    """Return the padding value at the element `places`, from a trace's `value`, in `dtype`.
     Raises Illegal for a text that is no number and no map of one value."""
     number = float(value) if value in ("inf", "-inf", "nan") else value
     if not isinstance(number, str):

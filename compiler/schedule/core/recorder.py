@@ -1,4 +1,4 @@
-"""The content of a schedule: the functions, the values of names, the steps so far; and how one more step is taken.
+"""The state of a schedule: functions, the values of names, the steps so far, and how to take one more step.
 
 `Recorder.take` applies a primitive by its name and records the step; `replay` takes the steps of a trace.
 """
@@ -46,10 +46,10 @@ class ScheduleOptionError(ScheduleError, ValueError):
 
 
 class StepRecorder:
-    """The functions scheduled, what the names of blocks, loops and values stand for, and the steps taken.
+    """The scheduled functions, the values of names of blocks, loops and integers, and the steps taken.
 
-    The arguments are those of `Schedule`. Raises ScheduleError for functions that were lowered, IRError for what is no
-    function or module.
+    The arguments are those of `Schedule`. Raises ScheduleError for functions that were lowered, IRError for anything
+    but a function or module.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class StepRecorder:
 
     @property
     def mod(self) -> IRModule:
-        """The module with the functions as scheduled so far; those of other dialects are as they were."""
+        """The module with the functions as scheduled so far.
+        Those of other dialects stay as they were."""
         scheduled = self.state.functions
         return self._mod.with_functions({g: scheduled.get(g.name_hint, func) for g, func in self._mod.items()})
 
@@ -111,7 +112,7 @@ class StepRecorder:
         self.working = func_name
 
     def get(self, rv: RV | str) -> n.For | n.Block | int:
-        """Return what `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
+        """Return the current value of `rv`, or of a block's name: a loop, a block, or the decided integer."""
         func: n.PrimFunc | None = None
         try:
             value = rv if isinstance(rv, str) else self.state.value(rv)
@@ -177,7 +178,7 @@ class StepRecorder:
 
     def replay(self, trace: Trace, effects: Effects | None = None) -> None:
         """Take the steps of `trace`; open decisions are drawn.
-        Steps whose effect `effects` knows are not taken again, and those that are taken are kept there."""
+        Effects that `effects` knows are not computed again, and new ones are added to it."""
         for step, _, decision, is_drawn in trace.moves():
             if is_drawn:
                 decision = self._drawn(step) if decision is None else decision
@@ -191,7 +192,7 @@ class StepRecorder:
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
         """Apply a primitive by its name, record the step, and name its results.
-        A block may be given by its name: that is a `get_block` first."""
+        A block given by its name adds a `get_block` step first."""
         before = self.state, len(self._steps), dict(self._count)
         try:
             found = [self._find(i) if isinstance(i, str) else _input(i) for i in inputs]

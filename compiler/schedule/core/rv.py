@@ -1,7 +1,7 @@
 """Random variables: the names a trace gives to blocks, loops and integers.
 
 A trace is replayed on another copy of a function and with other decisions, so its steps cannot hold the loops
-themselves. They hold these names, and a `State` says what each stands for at the moment.
+themselves. They hold these names, and a `State` maps each to its current value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The schedule: a thin handle over a state and the trace of the steps that made it.
 
-Its methods carry the names and arguments of TVM's `tir.Schedule`. Each one records a step and applies it;
-what a step does, with a picture, stands at its primitive (`compiler/schedule/primitives`). All raise ScheduleError
-for an illegal step and then leave the schedule as it was.
+Its methods carry the names and arguments of TVM's `tir.Schedule`. Each one records a step and applies it. The step is
+explained, with a picture, at its primitive (`compiler/schedule/primitives`). All raise ScheduleError for an illegal
+step and then leave the schedule as it was.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Schedule:
         cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None, effects: Effects | None = None
     ) -> Self:
         """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
-        Steps whose effect `effects` knows are not taken again, and those that are taken are kept there."""
+        Effects that `effects` knows are not computed again, and new ones are added to it."""
         sch = cls(func, seed=seed)
         sch._recorder.replay(trace, effects)
         return sch
@@ -96,7 +96,7 @@ class Schedule:
     @overload
     def get(self, rv: ExprRV) -> int: ...
     def get(self, rv: RV | str) -> n.For | n.Block | int:
-        """Return what `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
+        """Return the current value of `rv`, or of a block's name: a loop, a block, or the decided integer."""
         return self._recorder.get(rv)
 
     def loop_var(self, rv: LoopRV) -> n.Var:
@@ -122,7 +122,7 @@ class Schedule:
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
         """Apply a primitive by its name, record the step, and name its results.
-        A block may be given by its name: that is a `get_block` first."""
+        A block given by its name adds a `get_block` step first."""
         return self._recorder.take(prim, inputs, decision, **attrs)
 
     # ---------------------------------------------------------------------- blocks and loops
@@ -423,7 +423,7 @@ class Schedule:
         self.take("storage_align", (block,), **attrs)
 
     def unsafe_hide_buffer_access(self, block: Block, buf_type: str, buf_index_array: Sequence[int]) -> None:
-        """Leave buffers out of what `block` says that it reads or writes ("read", "write"), by their positions."""
+        """Remove buffers from the lists that `block` reads or writes ("read", "write"), by their positions."""
         attrs: dict[str, Any] = {"buf_type": buf_type, "buf_index_array": tuple(map(int, buf_index_array))}
         self.take("unsafe_hide_buffer_access", (block,), **attrs)
 
@@ -483,7 +483,7 @@ class Schedule:
 def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None) -> Schedule:
     """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
 
-    With `effects`, what steps did to functions is kept there for the next trace, and not done again. Raises
-    ScheduleError when a step is illegal on this function.
+    Effects that `effects` knows are not computed again, and new ones are added to it. Raises ScheduleError when a step
+    is illegal on this function.
     """
     return Schedule.replay(func, trace, seed, effects)

@@ -17,7 +17,7 @@ Value = n.PrimExpr | str | int  # of a LoopRV (its loop variable), of a BlockRV 
 class Illegal(Exception):
     """A broken rule, raised inside a primitive.
 
-    `step.apply` makes it a ScheduleError that shows the loops. `where` is the loop or block to point at.
+    `step.apply` turns it into a ScheduleError that shows the loops. `where` is the loop or block to point at.
     """
 
     def __init__(self, rule: str, where: n.Var | str | None = None, hint: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Steps as data, the table of primitives, and the one function that carries a step out.
+"""Steps as data, the table of primitives, and the one function that applies a step.
 
-A primitive is a pure function `rewrite(func, *inputs, **attrs) -> StepEffect`, registered with `@primitive` under its
-name together with the shape of its arguments. So a step read from a file is checked before it runs.
+A primitive is a pure function `rewrite(func, *inputs, **attrs) -> StepEffect`. `@primitive` registers it under its
+name, together with the shape of its arguments. So a step read from a file is checked before it runs.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """How a primitive is called. `inputs` are kinds, each "block", "loop", "int", "int?" or alternatives of these
-    joined by "|"; a last one ending in "*" stands for any number. `attrs` gives the types each attribute may
-    have, `defaults` the value of those that a step need not mention. `outputs` is the kind of the result, "block",
-    "loop" or "int", with "*" when it is a list, "" for none. A sampling primitive has `draw(rng, func, *inputs,
-    **attrs)`, which makes a decision."""
+    """How to call a primitive.
+    `inputs` are kinds, each "block", "loop", "int", "int?" or alternatives of these joined by "|"; a last one ending in
+    "*" stands for any number. `attrs` gives the types of each attribute, `defaults` the values of those that a step may
+    omit. `outputs` is the kind of the result, "block", "loop" or "int", with "*" when it is a list, "" for none. A
+    sampling primitive has `draw(rng, func, *inputs, **attrs)`, which makes a decision."""
 
     name: str
     inputs: tuple[str, ...]
@@ -140,9 +140,9 @@ def get_primitive(name: str) -> Primitive:
 
 
 def check_step(step: Step) -> Primitive:
-    """The primitive of `step`, whose inputs and attributes were checked to be of the right kinds.
+    """The primitive of `step`, after checking that inputs and attributes are of the right kinds.
 
-    Raises ScheduleError that says which one is not.
+    Raises a ScheduleError that names the wrong one.
     """
     prim = get_primitive(step.prim)
     kinds = _input_kinds(prim, len(step.inputs))
@@ -199,8 +199,9 @@ def _kind_text(kind: str) -> str:
 def apply(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> State:
     """The state after `step`; `decision` is the outcome of a sampling step.
 
-    What `effects` knows is not done again. Pure. Raises ScheduleError that names the primitive and the rule broken and
-    shows the loops, when the step is illegal or does not have the outcome that `step.outputs` names.
+    Effects in `effects` are not computed again. The function is pure. Raises ScheduleError for an illegal step, or one
+    without the outcome that `step.outputs` names. The error names the primitive and the broken rule, and shows the
+    loops.
     """
     effect = perform(state, step, decision, effects)
     if len(effect.outputs) != len(step.outputs):
@@ -241,8 +242,7 @@ def perform(state: State, step: Step, decision: Decision | None = None, effects:
 
 
 def scene(state: State, step: Step) -> tuple[str, n.PrimFunc]:
-    """Return the function that `step` is about, in which its blocks and loops stand, and its name.
-    Raises Illegal."""
+    """Return the function in which the blocks and loops of `step` stand, and its name. Raises Illegal."""
     homes = {state.home(rv) for rv in step.inputs if isinstance(rv, BlockRV | LoopRV)}
     if len(homes) > 1:
         raise Illegal(f"its blocks and loops are in different functions: {', '.join(sorted(map(str, homes)))}")
@@ -263,7 +263,7 @@ def attributes(step: Step) -> dict[str, Any]:
 
 
 def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
-    """Point `broken` at what the step is applied to, unless it points somewhere already."""
+    """Point `broken` at the step's inputs, unless it points somewhere already."""
     first = next((value for value in values if isinstance(value, n.Var | str)), None)
     return broken if broken.where is not None else type(broken)(broken.rule, first, broken.hint)
 

@@ -1,4 +1,4 @@
-"""A trace: the steps of a schedule and, apart from them, the decisions of its sampling steps.
+"""A trace: the steps of a schedule, and separately the decisions of its sampling steps.
 
 A trace is the tuning record. Its text is JSON, the same for the same trace:
 
@@ -44,9 +44,10 @@ class Scheduled(Protocol):
 
 
 class Move(NamedTuple):
-    """A step of a trace that is played: as the trace has it, and with the names of its inputs `here`.
+    """A step of a trace that is being replayed.
+    It has the trace's names and the names of its inputs `here`.
 
-    `decision` is None where it is open, and for steps that are not drawn.
+    `decision` is None while it is open, and for steps that draw none.
     """
 
     step: Step
@@ -120,9 +121,9 @@ class Trace:
             yield Move(step, step, next(decisions) if is_drawn else None, is_drawn)
 
     def play(self, take: Callable[[Move], Sequence[RV]]) -> None:
-        """Go through the steps on a schedule that has names of its own.
+        """Replay the steps on a schedule with names of its own.
 
-        `take` carries a move out and returns what it made. Later moves find their inputs by it.
+        `take` carries a move out and returns its results, by which later moves find their inputs.
         """
         names: dict[RV, RV] = {}
         for move in self.moves():
@@ -130,8 +131,8 @@ class Trace:
             names.update(zip(move.step.outputs, take(move._replace(here=replace(move.step, inputs=inputs)))))
 
     def apply_to_schedule(self, sch: Scheduled, remove_postproc: bool = False) -> None:
-        """Take these steps on `sch`, whose function may have been scheduled before.
-        Raises ScheduleError when one is illegal there; those before it have been taken then."""
+        """Apply these steps to `sch`, whose function may have been scheduled before.
+        Raises ScheduleError for an illegal step; the steps before it stay applied."""
         trace = self.simplified(remove_postproc=True) if remove_postproc else self
         trace.play(lambda move: move.take_on(sch))
 
@@ -164,8 +165,8 @@ class Trace:
     def from_json(text: str | bytes) -> Trace:
         """The trace that `to_json` wrote as `text`.
 
-        Raises ScheduleError when it is no trace, of another version, names an unknown primitive, or a step is
-        malformed; it says which.
+        Raises ScheduleError for text that is no trace, or of another version. It also raises it for an unknown
+        primitive or a malformed step, which the error names.
         """
         try:
             record = msgspec.json.decode(text, type=_Written)
@@ -205,7 +206,7 @@ class _Written(msgspec.Struct):
 
 @lru_cache(maxsize=32)
 def _steps_of(text: bytes) -> tuple[Step, ...]:
-    """The steps that `text` is, kept: traces of one sketch have the same, and differ in the decisions."""
+    """The steps of `text`, cached: traces of one sketch share them, and differ in the decisions."""
     return _read_steps(_list_of(text))
 
 

@@ -94,7 +94,8 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
 
 
 def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
-    """The condition that an outer axis is in its domain. Loops that were split to run further do nothing there."""
+    """The condition that an outer axis is in its domain.
+    Loops that were split to run further do nothing there."""
     inside = ops.less(axis.value, _extent(axis))
     return TRUE if analyzer.can_prove(inside) else inside
 
@@ -102,8 +103,8 @@ def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
 def _past_domain(
     inside: list[n.For], block: n.Block, axes: list[_Axis], values: list[PrimExpr], guard: PrimExpr
 ) -> list[PrimExpr]:
-    """Return the condition that keeps the last tile in the domains of `block`, where `guard` does not. The loops that
-    are there may never get as far, but loops that run over all of the new block's axes would."""
+    """Return the condition that keeps the last tile in the domains of `block`, where `guard` does not.
+    The loops that are there may never get as far, but loops that run over all of the new block's axes would."""
     analyzer = analyzer_of(inside)
     for axis in axes:
         assert axis.iter_var.dom is not None

@@ -190,8 +190,8 @@ class CachePlace:
 
 
 def _between(scope: BlockDataflow, writers: Sequence[Member], readers: Sequence[Member]) -> CachePlace:
-    """The innermost statement list that has all writers in statements before all readers. Without writers, or
-    without readers, it is that of the scope."""
+    """The innermost statement list that has all writers in statements before all readers.
+    Without writers, or without readers, it is that of the scope."""
     if not writers or not readers:
         return CachePlace(scope.path)
     shared = common_prefix([m.path for m in (*writers, *readers)])

@@ -322,8 +322,8 @@ def _available(
     item: PlacedAccess,
     sides: dict[n.Var, Side],
 ) -> None:
-    """Narrow the axes of `block` to what `maker` makes in one iteration. Raises Illegal when it cannot be shown that
-    everything it then reads has been made."""
+    """Narrow the axes of `block` to what `maker` makes in one iteration.
+    Raises Illegal when it cannot be shown that everything it then reads has been made."""
     name, buffer = block.name_hint, read.buffer
     box = hull(analyzer, [item], buffer)
     if not is_exact(analyzer, item, box):

@@ -51,10 +51,11 @@ def transform_layout(
     func: n.PrimFunc, block: str, *sizes: int, buffer_index: int, buffer_index_type: str, index_map: str,
     pad_value: PadValue, assume_injective_transform: bool,
 ) -> StepEffect:  # fmt: skip
-    """Change a buffer's layout: element [i, j] moves to `index_map`(i, j). The block only names the buffer, as the
-    `buffer_index`-th one it reads or writes ("read", "write"); every access in the function follows. `sizes` are
-    further arguments of the map. The map may not send two elements to one place; `assume_injective_transform` skips
-    this check. Arguments of the function keep their layout.
+    """Change a buffer's layout: element [i, j] moves to `index_map`(i, j).
+
+    The block only names the buffer, as the `buffer_index`-th one it reads or writes ("read", "write"); every access in
+    the function follows. `sizes` are further arguments of the map. The map may not send two elements to one place;
+    `assume_injective_transform` skips this check. Arguments of the function keep their layout.
 
     Places without an element hold `pad_value`, a number or a map of the places; with None their content is
     undefined. The block that writes the buffer fills them in new loops along the new dimensions, if it is a plain
@@ -81,7 +82,8 @@ def transform_layout(
 
 
 def region_of(block: n.Block, kind: str, index: int) -> n.BufferRegion:
-    """The `index`-th region that `block` reads or writes ("read", "write"). Raises Illegal when there is none."""
+    """The `index`-th region that `block` reads or writes ("read", "write").
+    Raises Illegal when there is none."""
     name = block.name_hint
     regions = {"read": block.reads, "write": block.writes}.get(kind)
     if regions is None:
@@ -147,8 +149,8 @@ def _moved(body: Stmt, old: n.Buffer, new: n.Buffer, index_map: IndexMap) -> Stm
 
 
 def _padded(func: n.PrimFunc, old: n.Buffer, new: n.Buffer, index_map: IndexMap, value: PadValue) -> n.PrimFunc:
-    """`func` with what lies between the elements set in `new`. Its elements are still those of `old`, but for the
-    stores of a block that was rewritten."""
+    """`func` with what lies between the elements set in `new`.
+    Its elements are still those of `old`, but for the stores of a block that was rewritten."""
     owner = next(p for p in tree.block_paths(func.body) if any(b is old for b in realize_at(p).block.alloc_buffers))
     around = realize_at(owner)
     writers = [r.block for r in tree.realizes(around.block.body) if any(w.buffer is old for w in r.block.writes)]

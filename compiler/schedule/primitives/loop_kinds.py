@@ -90,8 +90,8 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> StepEffect:
 
 
 def _shares_work(outer: n.For, inner: n.For) -> bool:
-    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis. No iteration may
-    depend on its thread of `outer`, and every thread must see all that they write."""
+    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis.
+    No iteration may depend on its thread of `outer`, and every thread must see all that they write."""
     if _tag(outer) == "vthread" or _tag(inner) == "vthread":
         return True
     return all(
@@ -120,8 +120,9 @@ def _check_constant(loop: n.For, verb: str) -> None:
 
 
 def _check_independent(func: n.PrimFunc, path: Path, how: str, reduces: bool = False) -> None:
-    """The iterations of the loop may run at once. Every block under it uses the loop in data axes only, or, where
-    `reduces`, in reduced axes of a block that still has its init."""
+    """The iterations of the loop may run at once.
+    Every block under it uses the loop in data axes only, or, where `reduces`, in reduced axes of a block that still has
+    its init."""
     loop = loop_at(path)
     var = loop.loop_var
     for realize in tree.realizes(loop.body):

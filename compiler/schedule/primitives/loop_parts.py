@@ -121,7 +121,8 @@ def merge(func: n.PrimFunc, *loops: n.Var) -> StepEffect:
 
 
 def _parting(paths: Sequence[Path]) -> int:
-    """Return the position in the paths at which the statements part. They are neighbours, in order, in one sequence."""
+    """Return the position in the paths at which the statements part.
+    They are neighbours, in order, in one sequence."""
     first = paths[0]
     depth = 0
     while all(depth < len(path) and path[depth] is first[depth] for path in paths):

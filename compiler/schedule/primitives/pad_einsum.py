@@ -100,7 +100,8 @@ def _padded_axes(me: Member, padding: tuple[int, ...]) -> Padded:
 
 
 def _store(me: Member, padded: Padded) -> n.BufferStore:
-    """The store that is all of the block. Raises Illegal where more iterations would change what it stores."""
+    """The store that is all of the block.
+    Raises Illegal where more iterations would change what it stores."""
     block, store = me.block, me.block.body
     if not isinstance(store, n.BufferStore) or block.match_buffers or store.predicate is not None:
         raise Illegal(f"block {me.name!r} is not one store", me.name)
@@ -130,8 +131,8 @@ def _check_indices(me: Member, buffer: n.Buffer, padded: Padded) -> None:
 
 
 def _check_box(me: Member, store: n.BufferStore, padded: Padded) -> None:
-    """Check that the block writes a box at its buffer's start, so that it can be copied back. An axis that stays one
-    iteration long need not be an index."""
+    """Check that the block writes a box at its buffer's start, so that it can be copied back.
+    An axis that stays one iteration long need not be an index."""
     indices = [index for index in store.indices if not ops.is_const(index, 0)]
     data = [
         iv.var for iv in me.block.iter_vars

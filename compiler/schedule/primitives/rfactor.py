@@ -188,8 +188,9 @@ def _axis(loop: n.For, kind: IterType) -> IterVar:
 def _partial(
     me: Member, reduction: ReductionForm, split: _Split, buffer: n.Buffer, axis: int, name: str, factor_first: bool
 ) -> n.BlockRealize:
-    """The block of partial results, in the loops that the reduction had. Its reduction axes are those of the loops.
-    Where a condition skips an iteration, it combines the unit, so that every partial result is set."""
+    """The block of partial results, in the loops that the reduction had.
+    Its reduction axes are those of the loops. Where a condition skips an iteration, it combines the unit, so that every
+    partial result is set."""
     factor = _axis(split.factor, IterType.DATA_PAR)
     rest = [_axis(f, IterType.COMM_REDUCE) for f in split.rest]
     by_loop: dict[n.Var, PrimExpr] = {split.factor.loop_var: factor.var}

@@ -67,8 +67,9 @@ def rolling_buffer(func: n.PrimFunc, block: str, write_buffer_index: int) -> Ste
 
 @dataclass(frozen=True, slots=True)
 class _Roll:
-    """Dimension `dim` keeps `size` elements. `gained`: where an iteration has not found the element computed. `loops`
-    are those, from the one that rolls inward, around the block and its readers."""
+    """Dimension `dim` keeps `size` elements.
+    `gained`: where an iteration has not found the element computed. `loops` are those, from the one that rolls inward,
+    around the block and its readers."""
 
     dim: int
     size: int
@@ -97,8 +98,8 @@ def _readers(me: Member, scope: BlockDataflow, buffer: n.Buffer) -> list[Member]
 
 
 def _roll(me: Member, scope: BlockDataflow, readers: Sequence[Member], buffer: n.Buffer) -> _Roll:
-    """The outermost loop around all the blocks whose iterations overlap in one dimension. Raises Illegal when there is
-    none, or when what an iteration computes is not the whole window that it reads."""
+    """The outermost loop around all the blocks whose iterations overlap in one dimension.
+    Raises Illegal when there is none, or when what an iteration computes is not the whole window that it reads."""
     shared = common_prefix([m.path for m in (me, *readers)])
     outer = [f for f in me.path[len(scope.path) : shared] if isinstance(f, n.For)]
     below = [f for f in me.path[shared:] if isinstance(f, n.For)]

@@ -93,7 +93,8 @@ class _Convolution:
 
 
 def _convolution(me: Member) -> _Convolution:
-    """Return what the block computes. Raises Illegal where it is no convolution that fast filters can compute."""
+    """Return what the block computes.
+    Raises Illegal where it is no convolution that fast filters can compute."""
     found = reduction_of(me)
     name = me.name
     if found.kind is not n.Add or not ops.is_const(found.init, 0):

@@ -1,7 +1,7 @@
-"""The last steps of a stage, once all loops stand: where its memory lives, when it stores, what is fetched ahead, and
-threads around it.
+"""The last steps of a stage, once all its loops are fixed.
 
-Each is a rewrite of the function that changes no loop a schedule step could name.
+It sets the scope of memory, conditions of stores, prefetches, and threads around the stage. Each is a rewrite of the
+function that changes no loop a schedule step could name.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Finisher:
         return func
 
     def _rewrites(self, nest: StageNest) -> Iterator[tuple[str, Span | None, Callable[[n.PrimFunc], n.PrimFunc]]]:
-        """(primitive, the user's line, the rewrite) of all that the stage asks for, in order."""
+        """Yield (primitive, the user's line, the rewrite) of each request of the stage, in order."""
         stage = nest.stage
         if stage.store_stage is not None:
             yield "store_at", stage.said_at.get("store_at"), lambda func: self._store_at(func, nest)
@@ -107,7 +107,7 @@ class Finisher:
     # ----------------------------------------------------------------------------- threads
 
     def _env_threads(self, func: n.PrimFunc, nest: StageNest) -> n.PrimFunc:
-        """Put loops over the stage's threads around all the statements that hold its blocks."""
+        """Put loops over the stage's threads around all statements that hold its blocks."""
         paths = self._paths(func, nest)
         if nest.depth:
             raise Illegal("the stage is computed in the loops of another", paths[-1][-1].block.name_hint)  # type: ignore[attr-defined]
@@ -184,7 +184,8 @@ class Finisher:
     # ------------------------------------------------------------------------------ tensorize
 
     def _tensorize(self, func: n.PrimFunc, nest: StageNest, axis: IterVar, intrin: TensorIntrin) -> n.PrimFunc:
-        """Put `intrin` in the place of the loop of `axis`; in a reduction that was taken apart its two halves."""
+        """Put `intrin` in the place of the loop of `axis`.
+        A reduction that was split gets its two halves."""
         apart = nest.init is not None
         part = TensorizedPart.UPDATE if apart else TensorizedPart.BODY
         func = self._with_intrinsic(func, nest.loops[axis], intrin, part)

@@ -1,6 +1,6 @@
-"""The loops of a stage: which there are, in what order, and what is to become of each.
+"""The loops of a stage: their order, and the primitives applied to each.
 
-Nothing is done here but to check and to note down; `compiler.te.schedule.replay` carries the notes out.
+Primitives are only checked and recorded here; `compiler.te.schedule.replay` applies them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LoopRecord:
 
     @property
     def leaf_iter_vars(self) -> list[IterVar]:
-        """The loops, from the outermost in, each with what became of it (`for_type`, `thread_tag`)."""
+        """The loops, outermost first, each with its kind (`for_type`, `thread_tag`)."""
         return [shown_leaf(leaf, self.iter_var_attrs.get(leaf)) for leaf in self.leaves]
 
     @property

@@ -13,9 +13,9 @@ from compiler.tir.nodes import IterVar
 
 @dataclass(eq=False)
 class StageNest:
-    """A stage's block and the loop that each of its axes has become so far.
-    `depth` loops of other stages stand around its own, where it is attached. A reduction that was split into init
-    and update has loops for the `init` as well."""
+    """A stage's block and the current loop of each of its axes.
+    `depth` loops of other stages stand around its own, where it is attached. A reduction that was split into init and
+    update has loops for the `init` as well."""
 
     stage: Stage
     block: BlockRV
@@ -31,7 +31,7 @@ class StageNest:
 
 def loop_of(nests: Mapping[Stage, StageNest], parent: Stage, axis: IterVar, primitive: str, stage: Stage) -> LoopRV:
     """Return the loop of `axis` in the stage `parent`, at which `primitive` places `stage`.
-    Raises ScheduleError when it is no loop any more."""
+    Raises ScheduleError if the axis has no loop any more."""
     if parent not in nests:
         raise ScheduleError(f"{primitive}: stage {parent.name!r} has no loops: it is inlined")
     axis = parent.loop_made_of(axis)

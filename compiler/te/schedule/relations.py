@@ -95,10 +95,10 @@ def _of_dtype(size: PrimExpr, dtype: str) -> PrimExpr:
 
 @dataclass(frozen=True, slots=True)
 class IterVarAttr:
-    """The annotation of one leaf axis's loop. `span` is the user's line that said so last.
+    """The annotation of one leaf axis's loop. `span` is the user's line that set it last.
 
-    `iter_type` is DATA_PAR (nothing special), VECTORIZED, UNROLLED, PARALLELIZED or TENSORIZED.
-    `pragmas` are (key, value) pairs for the code generator.
+    `iter_type` is DATA_PAR (nothing special), VECTORIZED, UNROLLED, PARALLELIZED or TENSORIZED. `pragmas` are (key,
+    value) pairs for the code generator.
     """
 
     iter_type: IterType = IterType.DATA_PAR
@@ -123,8 +123,8 @@ class IterVarAttr:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LeafAxis(IterVar):
-    """A leaf axis as a stage shows it after scheduling.
-    It equals `origin` (same variable), and `attr` says how its loop runs. The axes of an operation cannot say that,
+    """A leaf axis after scheduling.
+    It equals `origin` (same variable), and `attr` says how its loop runs. The axes of an operation have no such record,
     because it may have several schedules."""
 
     origin: IterVar | None = None

@@ -97,7 +97,7 @@ def through_laid_out_cache(
 
 
 def _where(condition: PrimExpr, value: PrimExpr) -> PrimExpr:
-    """`value` where a condition holds. Elsewhere a reduction adds nothing, and anything else is zero."""
+    """`value` where a condition holds. Elsewhere it is a reduction's unit, or zero."""
     if ops.is_const(condition, 1):
         return value
     if isinstance(value, Reduce):

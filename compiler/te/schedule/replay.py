@@ -1,10 +1,10 @@
-"""Carrying out a te schedule: the stages' records replayed on the schedule engine.
+"""Replay the stages' records of a te schedule on the schedule engine.
 
 The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers before
 producers, is moved to where it is attached. That makes its loops anew, over just the region its consumer needs there.
-Its splits, fusions and reorderings are done on these loops, and those of hardware threads are bound: what is computed
-inside them depends on which threads share its memory. Reductions are then split into init and update at their outermost
-reduction loop, and last the loops become parallel, vectorised or unrolled.
+Its splits, fusions and reorderings are done on these loops. Loops of hardware threads are bound, because the work
+inside depends on which threads share its memory. Reductions are then split into init and update at their outermost
+reduction loop. Last, loops become parallel, vectorised or unrolled.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def schedule_to_func(
 ) -> n.PrimFunc:
     """The TensorIR function of `args` computed as `schedule` says; `ranges` takes the range of each axis.
 
-    `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor, which stands
-    for that tensor in `args`. Raises ScheduleError, naming the stage, for a step that is illegal on this computation;
-    IRError for arguments that do not fit it.
+    `args` are tensors, buffers and variables in calling order. `binds` chooses the buffer of a tensor, which stands for
+    that tensor in `args`. Raises ScheduleError, naming the stage, for a step that is illegal on this computation.
+    Raises IRError for arguments that do not fit it.
     """
     check_parts(schedule)
     bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
@@ -103,8 +103,8 @@ def schedule_to_func(
 def _naming(
     current: Callable[[], tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]], stage: Stage, span: Span | None = None
 ) -> Iterator[None]:
-    """Errors name the stage, the user's line that asked for the step, and loops after their axes. `current` gives the
-    function at hand and the axis of each of its loops."""
+    """Turns errors into ones that name the stage, the user's line that asked for the step, and loops by their axes.
+    `current` gives the present function and the axis of each of its loops."""
     try:
         yield
     except ScheduleError as error:
@@ -195,7 +195,8 @@ def _apply(engine: Engine, nest: StageNest, step: Step) -> None:
 
 
 def _factor(engine: Engine, size: n.PrimExpr | None) -> Factor:
-    """A factor as a step takes it. One that is only known when the function runs gets a name, as a decision has."""
+    """A factor as a step takes it.
+    A factor that is only known at run time gets a name, as a decision has."""
     assert size is not None
     known = ops.as_int(size)
     return engine.name_size(size) if known is None else known
@@ -237,7 +238,7 @@ def _thread_of(stage: Stage, leaf: n.IterVar) -> str:
 
 
 def _of_any_size(relation: Relation) -> bool:
-    """Whether it splits by a size that is only known when the function runs: no analysis follows such an index."""
+    """Whether it splits by a size that is only known at run time; no analysis follows such an index."""
     match relation:
         case Split(factor=factor, nparts=nparts):
             return ops.as_int(nparts if factor is None else factor) is None
@@ -315,9 +316,9 @@ _LOOP = re.compile(r"^(\s*for )(\S+)( in .*)$")
 
 
 def in_axis_names(message: str, func: n.PrimFunc, names: Mapping[n.Var, str]) -> str:
-    """`message`, about `func`, and the loop nest under it, with loops called as `names` says.
+    """`message` with the loop nest of `func` under it, and with loops called as `names` says.
 
-    The nest is drawn in the order of the loops in `func`; where it is only a part of them its names stay.
+    The nest is drawn in the order of the loops in `func`. If the message is about a part of them, its names stay.
     """
     first, newline, nest = message.partition("\n")
     loops = [node.loop_var for node in walk(func.body) if isinstance(node, n.For)]

@@ -1,4 +1,4 @@
-"""Splitting one reduction in two, so that its parts can run side by side."""
+"""Split one reduction in two, so that its parts can run side by side."""
 
 from __future__ import annotations
 

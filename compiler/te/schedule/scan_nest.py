@@ -1,4 +1,4 @@
-"""The loops of a scan: one over its rows, and in it the nests of what is computed for each row."""
+"""The loops of a scan: one over its rows, with the nests of each row inside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compiler.tir.visit import seq
 
 
 def scans_in(order: Sequence[Operation]) -> list[ScanOp]:
-    """The scans among operations. Raises IRError where one uses what exists only inside a scan."""
+    """The scans among operations. Raises IRError if one uses a tensor that exists only inside a scan."""
     scans = [op for op in order if isinstance(op, ScanOp)]
     for scan in scans:
         own = scan.body()
@@ -53,8 +53,8 @@ def aliases_of(scans: Sequence[ScanOp], args: Sequence[object]) -> dict[Tensor, 
 
 def scan_nest(scan: ScanOp, blocks: Mapping[Operation, n.Block]) -> n.Stmt:
     """The loop over the rows of `scan`.
-    `blocks` are those of its body. An update's block computes the current row, in loops over the rest of its axes.
-    What an update needs is computed just before it, as far as it is needed."""
+    `blocks` are those of its body. An update's block computes the current row, in loops over the rest of its axes. The
+    update's inputs are computed just before it, as far as they are needed."""
     axis = scan.scan_axis
     assert axis.dom is not None
     var = n.Var(axis.var.name.replace(".", "_"), axis.dtype)
@@ -69,8 +69,8 @@ def scan_nest(scan: ScanOp, blocks: Mapping[Operation, n.Block]) -> n.Stmt:
 
 
 def _of_row(block: n.Block, axis: n.IterVar, at_hand: n.PrimExpr) -> n.Stmt:
-    """The block of an update, its first axis bound to the row. That axis has a loop all the same, of one iteration, as
-    every axis of a stage has."""
+    """The block of an update, its first axis bound to the row.
+    That axis still has a loop, of one iteration, as every axis of a stage has."""
     first, *rest = block.iter_vars
     rows = n.IterVar(axis.dom, first.var, IterType.ORDERED)
     loops = [n.Var(iv.var.name.removeprefix("v_"), iv.var.dtype) for iv in block.iter_vars]

@@ -41,7 +41,7 @@ def check_parts(schedule: Schedule) -> None:
 
 
 def scan_nests(schedule: Schedule, engine: Engine, nests: Mapping[Stage, StageNest]) -> dict[Stage, StageNest]:
-    """A nest for each scan of which `nests` holds the updates: the loop over its rows."""
+    """Make a nest for each scan whose updates `nests` holds: the loop over its rows."""
     found: dict[Stage, StageNest] = {}
     for stage in schedule.stages:
         if isinstance(stage.op, ScanOp) and (update := nests.get(schedule[stage.op.update[0]])) is not None:

@@ -1,7 +1,7 @@
-"""A stage: the record of how one operation is to be computed.
+"""A stage: the record of how to compute one operation.
 
-Nothing happens when a primitive is called but a check of its arguments and a note; `compiler.te.schedule.replay`
-carries the notes out when the schedule is lowered.
+A primitive only checks its arguments and makes a note. `compiler.te.schedule.replay` applies the notes when the
+schedule is lowered.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Stage(LoopRecord):
 
     @property
     def compute_pred(self) -> PrimExpr | None:
-        """The condition for a value to be computed: where nothing is stored, nothing is computed."""
+        """The condition of storing a value. A value that is not stored is not computed."""
         return self.store_predicate
 
     @property

@@ -1,12 +1,12 @@
-"""Putting a tensor intrinsic in the place of loops that compute the same.
+"""Put a tensor intrinsic in the place of loops that compute the same.
 
     for i_outer, j_outer in 8, 8:             for i_outer, j_outer in 8, 8:
       for i_inner, j_inner, k in 4, 4, 16:      block C: intrinsic on
         block C: C[vi, vj] += ...         →       C[i_outer*4 : +4, j_outer*4 : +4],
                                                   A[i_outer*4 : +4, 0 : 16], ...
 
-Both sides are compared as blocks. The loops taken away must run over as many points as the intrinsic has. At each of
-them the block must do what the intrinsic does, at indices that differ by an offset the outer loops decide.
+Both sides are compared as blocks. The replaced loops must run over as many points as the intrinsic has. At each point
+the block must do what the intrinsic does. The indices may differ by an offset that the outer loops decide.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Access = n.BufferLoad | n.BufferStore
 
 
 class TensorizedPart(enum.Enum):
-    """The statement of the intrinsic that replaces the loops: all of it, or one half of a reduction."""
+    """The statement of the intrinsic that replaces the loops: the whole, or one half of a reduction."""
 
     BODY = "body"
     RESET = "reduce_init"
@@ -74,8 +74,8 @@ def _point_of(intrin: TensorIntrin, part: TensorizedPart) -> _Point:
 
 
 class _Tile:
-    """The loops to be replaced, and how their block's variables follow from the intrinsic's axes. Axes of one iteration
-    count on neither side."""
+    """The loops to be replaced, and how their block's variables follow from the intrinsic's axes.
+    Axes of one iteration count on neither side."""
 
     def __init__(self, loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: TensorizedPart) -> None:
         self.loop, self.intrin, self.part = loop, intrin, part
@@ -115,7 +115,7 @@ class _Tile:
     # ------------------------------------------------------------------------ the variables
 
     def _axes_of_intrinsic(self, starts: Sequence[PrimExpr]) -> dict[n.Var, PrimExpr]:
-        """The block's variables as their value at the tile's start plus the intrinsic's axes."""
+        """The block's variables: their value at the tile's start plus the intrinsic's axes."""
         inside = set(self.inner)
         moving = [
             (iv, ops.sub(value, start))
@@ -156,8 +156,8 @@ class _Tile:
     # -------------------------------------------------------------------------- the regions
 
     def _regions(self, meaning: Mapping[n.Var, PrimExpr]) -> dict[n.Buffer, n.BufferRegion]:
-        """The region that stands for each buffer of the intrinsic. Raises Illegal where the block does not do what
-        the intrinsic does."""
+        """The region that stands for each buffer of the intrinsic.
+        Raises Illegal if the block does something else than the intrinsic."""
         init = () if self.block.init is None else (self.block.init,)
         mine = [substitute(stmt, meaning) for stmt in (*init, self.block.body)]
         theirs = self.point.statements

@@ -1,4 +1,6 @@
-"""Operations of functions made of whole graphs: call kernels, find constants, check, copy. They are lowered already.
+"""Operations of functions made of whole graphs: call kernels, find constants, check, copy.
+
+They are lowered already.
 
 A *cell* is memory of a size that a function finds out while it runs. It is words of 64 bits. The first is an address,
 the second how many bytes are there, and the others are the extents of the array that is in it.

@@ -20,7 +20,8 @@ def call(name: str, dtype: str, *args: Any) -> n.Call:
 
 
 def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: Span | None = None) -> n.Call:
-    """A call of the operator `func_name`, such as "tir.exp". Raises IRError when there is none of that name."""
+    """A call of the operator `func_name`, such as "tir.exp".
+    Raises IRError when there is none of that name."""
     parse_dtype(dtype)
     name = func_name.name if isinstance(func_name, Op) else func_name
     if name not in Op.names(""):

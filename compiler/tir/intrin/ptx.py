@@ -52,8 +52,10 @@ def ptx_mma(
     c_index: Any,
     saturate: bool = False,
 ) -> PrimExpr:
-    """accumulator += a @ b on a tensor core, a in rows and b in columns. "m16n8k16" of "fp16" or "bf16" with sums in
-    "fp32", or "m16n8k32" of "int8" and "uint8" in any pair with sums in "int32". `dtype` is that of the sums.
+    """accumulator += a @ b on a tensor core, a in rows and b in columns.
+
+    "m16n8k16" of "fp16" or "bf16" with sums in "fp32", or "m16n8k32" of "int8" and "uint8" in any pair with sums in
+    "int32". `dtype` is that of the sums.
 
     A thread holds 8 elements of a, 4 of b (twice as many bytes) and 4 of the sums, as the PTX manual's figures for
     mma.m16n8k16 say. Let g = lane // 4 and t = lane % 4. As (row, column), a's pairs are (g, 2t), (g + 8, 2t), (g, 2t +

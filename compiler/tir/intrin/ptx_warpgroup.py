@@ -1,6 +1,7 @@
-"""Intrinsics of Hopper's warpgroups (sm_90a). There are matrix products of four warps that read shared memory by
-themselves (`wgmma`), and copies of a matrix's tiles by the tensor memory accelerator (TMA). Barriers in memory order
-them.
+"""Intrinsics of Hopper's warpgroups (sm_90a).
+
+There are matrix products of four warps that read shared memory by themselves (`wgmma`), and copies of a matrix's tiles
+by the tensor memory accelerator (TMA). Barriers in memory order them.
 
 Memory is given as a buffer's data variable and an offset in elements, as in `ptx_intrin`. Tiles lie in shared memory in
 rows of 128 bytes whose 16-byte chunks change places by row ("128-byte swizzle"): see `swizzled`. They start at

@@ -143,8 +143,10 @@ class Buffer(Printed, Symbol):
         offset: Any = 0,
         extent: Any = None,
     ) -> Call:
-        """The address of element number `offset` of the buffer, for a C function. It reads ("r"), writes ("w") or does
-        both ("rw") there, to as many as `extent` elements (all of the rest, when not given).
+        """The address of element number `offset` of the buffer, for a C function.
+
+        It reads ("r"), writes ("w") or does both ("rw") there, to as many as `extent` elements (all of the rest, when
+        not given).
 
         With `content_lanes` the elements are vectors of that many. Raises IRError for another mask.
         """

@@ -1,5 +1,8 @@
-"""Statements. Numbers given to their constructors become expressions, lists tuples, names of loop kinds kinds; what
-cannot be such a statement is refused with an IRError when it is made."""
+"""Statements.
+
+Numbers given to their constructors become expressions, lists tuples, names of loop kinds kinds; what cannot be such a
+statement is refused with an IRError when it is made.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,8 @@ class For(Stmt):
             self._complete()
 
     def _is_ready(self) -> bool:
-        """Whether nothing needs conversion, as in loops that the compiler itself makes. This quick test comes first."""
+        """Whether nothing needs conversion, as in loops that the compiler itself makes.
+        This quick test comes first."""
         low, extent, var = self.min, self.extent, self.loop_var
         return (
             type(self.kind) is ForKind

@@ -114,8 +114,8 @@ class ExprPrinter:
 
 
 def _bare(node: PrimExpr) -> bool:
-    """Whether `node` is printed as a plain Python number. Between two of those Python itself would compute an
-    operator."""
+    """Whether `node` is printed as a plain Python number.
+    Between two of those Python itself would compute an operator."""
     if isinstance(node, n.FloatImm):
         return node.dtype == "float32" and math.isfinite(node.value)
     return isinstance(node, n.IntImm) and node.dtype == "int32"

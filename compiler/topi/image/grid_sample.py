@@ -150,7 +150,8 @@ def grid_sample_data_backward(
     grad: Tensor, data: Tensor, grid: Tensor, method: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `data` in `grid_sample`: each place gives to the pixels that it read. `method` is not bicubic."""
+    """The gradient of `data` in `grid_sample`: each place gives to the pixels that it read.
+    `method` is not bicubic."""
     op = "grid_sample_data_backward"
     need_one_of(op, "method", method, ("bilinear", "nearest"))
     sizes = list(data.shape[2:])

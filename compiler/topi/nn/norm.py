@@ -67,8 +67,9 @@ def wide_type(dtype: str) -> str:
 
 
 def _power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
-    """exp(x - largest). A minimum that changes nothing says that the argument is small, and so makes `exp` cheaper.
-    (Not with 0: LLVM makes two instructions of that.)"""
+    """exp(x - largest).
+    A minimum that changes nothing says that the argument is small, and so makes `exp` cheaper. (Not with 0: LLVM makes
+    two instructions of that.)"""
     return intrin.exp(ops.minimum(x - largest, const(1, x.dtype)))
 
 

@@ -108,8 +108,8 @@ def _pad_with(
     source: Callable[[PrimExpr, PrimExpr], PrimExpr],
     less: int | None,
 ) -> Tensor:
-    """`data` padded with its own elements: those at `source(index, size)`. A dimension can be padded by its size minus
-    `less`, or by any number for None."""
+    """`data` padded with its own elements: those at `source(index, size)`.
+    A dimension can be padded by its size minus `less`, or by any number for None."""
     after = pad_before if pad_after is None else pad_after
     if len(pad_before) != data.ndim or len(after) != data.ndim:
         raise refusal(

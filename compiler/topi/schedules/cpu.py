@@ -86,7 +86,8 @@ def reduction(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tensor:
-    """Sum parts, then the parts. Returns the tensor of the parts, the first dimension of which is which part."""
+    """Sum parts, then the parts.
+    Returns the tensor of the parts, the first dimension of which is which part."""
     stage = schedule[tensor]
     sizes = [(extent([axis]) or 1, axis) for axis in stage.op.reduce_axis]
     size, axis = next((found for found in sizes if found[0] >= 16), max(sizes, key=lambda found: found[0]))
@@ -265,8 +266,8 @@ def _in_order(op: Operation) -> bool:
 
 
 def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> IterVar | None:
-    """Vectorise `axis` by `width`, or the largest half, quarter, ... of it that fits in `size`. Returns the loop over
-    the vectors, if there are any."""
+    """Vectorise `axis` by `width`, or the largest half, quarter, ...
+    of it that fits in `size`. Returns the loop over the vectors, if there are any."""
     while width > 1 and size is not None and size < width:
         width //= 2
     if width == 1:
@@ -277,8 +278,8 @@ def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> Ite
 
 
 def _past_caches(stage: Stage, vectors: IterVar | None, dtype: str, size: int | None) -> bool:
-    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches. What would be
-    written there need not be read first, and nobody would find it there."""
+    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches.
+    What would be written there need not be read first, and nobody would find it there."""
     if vectors is None or size is None or size * parse_dtype(dtype).bits < 8 * LARGE:
         return False
     stage.pragma(vectors, "nontemporal", 1)

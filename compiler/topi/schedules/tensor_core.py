@@ -20,8 +20,10 @@ def dense(
     transposed: bool = True,
     out_dtype: str | None = None,
 ) -> PrimFunc:
-    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`. X and W "float16" or "bfloat16", the
-    sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums int32.
+    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
+
+    X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums
+    int32.
 
     The function is lowered; its parameters are X, W, C. Sizes need not be multiples of the tile's. A `WarpTile` is for
     sm_80 and later, the default; a `WarpgroupTile` for sm_90a, float16 and bfloat16, rows of a multiple of 16 bytes.

@@ -271,7 +271,8 @@ def _check_report(path: Path | None) -> None:
 
 
 def _check_webhook(file: str | None) -> None:
-    """Refuse what could not be told in the end. An address here would be seen in the machine's list of processes."""
+    """Refuse what could not be told in the end.
+    An address here would be seen in the machine's list of processes."""
     if file is not None and "://" in file:
         raise click.BadParameter("write the address to a file and give that", param_hint="--webhook")
     if file is not None:

@@ -70,8 +70,9 @@ def init(folder: Path, yes: bool, as_json: bool, **given: Any) -> None:
 
 
 def _plan(folder: Path, given: dict[str, Any], ask: bool) -> FarmPlan:
-    """Plan by flags and answers. Raises a usage error for a flag that cannot be a host, a name or a unit's path;
-    such an answer is asked for again."""
+    """Plan by flags and answers.
+    Raises a usage error for a flag that cannot be a host, a name or a unit's path; such an answer is asked for
+    again."""
     folder = folder.absolute()
     account = _account(given["user"])
     if not _PATH.fullmatch(str(folder)):

@@ -172,8 +172,8 @@ def _examined(
     records: list[FamilyRecord | None], given: Mapping[str, Any], sizes: Mapping[str, int],
     build: Callable[[ModelFile], Path],
 ) -> BuiltModel:  # fmt: skip
-    """The model run where it is asked for: for its check, and for the time of its kernels. `build` builds parts of it
-    in the same way."""
+    """The model run where it is asked for: for its check, and for the time of its kernels.
+    `build` builds parts of it in the same way."""
     seconds: dict[str, float] = {}
     compared = Compared()
     if given["check"] or given["require_tuned_time"] is not None or place.session is not None:

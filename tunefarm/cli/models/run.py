@@ -222,7 +222,8 @@ def _noted(path: Path) -> dict[str, str]:
 
 
 def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextManager[RecordStore | None]:
-    """The store to build with and to record in. Raises a usage error for options that contradict each other."""
+    """The store to build with and to record in.
+    Raises a usage error for options that contradict each other."""
     from tunefarm.cli.models.records import open_records
 
     if given["untuned"] and (given["record"] or given["release"]):
@@ -233,7 +234,8 @@ def _records(settings: Settings, given: Mapping[str, Any]) -> AbstractContextMan
 
 
 def _build(source: ModelFile, target: Any, folder: Path, known: Mapping[str, BestReply]) -> tuple[Path, float]:
-    """The model as an artifact in the folder, and the seconds that it took. `known`: configs by workload key."""
+    """The model as an artifact in the folder, and the seconds that it took.
+    `known`: configs by workload key."""
     from compiler.driver.kernel_schedules import kernel_schedules
     from tunefarm import relax
     from tunefarm.model_schedules import schedules_of

@@ -1,4 +1,7 @@
-"""`tunefarm build`: what a build job runs. Fetch best configs over HTTP, replay them, build, check, report."""
+"""`tunefarm build`: what a build job runs.
+
+Fetch best configs over HTTP, replay them, build, check, report.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +84,8 @@ _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Build(click.Command):
-    """Reads `--require-tuned 95%` as `--require-tuned-time 95%`. Click would take 95% for a WORKLOAD, since a flag has
-    no value."""
+    """Reads `--require-tuned 95%` as `--require-tuned-time 95%`.
+    Click would take 95% for a WORKLOAD, since a flag has no value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         text = "\0".join(args)

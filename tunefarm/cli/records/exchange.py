@@ -277,7 +277,8 @@ def _left_behind(store: RecordStore) -> list[str]:
 
 
 def _progress(total: int | None = None) -> Progress:
-    """Shows how many trials are in, on a terminal. Without a `total` the line is written over by what comes next."""
+    """Shows how many trials are in, on a terminal.
+    Without a `total` the line is written over by what comes next."""
     shown = sys.stderr.isatty()
 
     def tell(done: int) -> None:

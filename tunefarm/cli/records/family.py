@@ -91,7 +91,8 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
 
 
 def _more_sizes(makers: Sequence[FamilyMaker], texts: Sequence[str]) -> list[SizeList | None]:
-    """The sizes of --shapes for each family that has all of its symbols there; None for others. Raises FamilyError."""
+    """The sizes of --shapes for each family that has all of its symbols there; None for others.
+    Raises FamilyError."""
     if not texts:
         return [None] * len(makers)
     listed = parse_shapes(texts)

@@ -206,7 +206,8 @@ def _print_miss(
     word: str,
     flags: Mapping[str, str | None],
 ) -> None:
-    """`looked_in`: what else the config had to be of. `word` and `flags` are what a run to tune it is given."""
+    """`looked_in`: what else the config had to be of.
+    `word` and `flags` are what a run to tune it is given."""
     click.echo(f"{found.name}: miss")
     for name, text in {"target": target, **looked_in}.items():
         click.echo(f"  {name:12}  {text}")

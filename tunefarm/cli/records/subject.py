@@ -96,7 +96,8 @@ def find_subject(store: RecordStore, word: str, target: Target) -> ShownSubject:
 
 
 def _stored(store: RecordStore, word: str) -> Workload | None:
-    """A workload of the store by its name, or its key's first digits. Raises SubjectError where several have it."""
+    """A workload of the store by its name, or its key's first digits.
+    Raises SubjectError where several have it."""
     found = store.workloads.called(word)
     if len(found) > 1:
         raise several_called(word, [(w.key, w.created_at) for w in found])

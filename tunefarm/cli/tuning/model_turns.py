@@ -1,4 +1,7 @@
-"""Time a tuned model against the same model untuned and ONNX Runtime, in turns; prints one JSON line. For the demo."""
+"""Time a tuned model against the same model untuned and ONNX Runtime, in turns; prints one JSON line.
+
+For the demo.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def _register(store: RecordStore, job: KernelJob, run_id: int) -> None:
 
 
 def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
-    """The run's own options, with a budget raised if --trials says so. Raises TuningError when nothing is left."""
+    """The run's own options, with a budget raised if --trials says so.
+    Raises TuningError when nothing is left."""
     run = store.runs.get(given["resume"])
     options = RunOptions.from_json(run.options)
     if given["builders"] is not None:
@@ -174,8 +175,9 @@ class Targeted(Protocol):
 
 
 def target_for(asked: str, fleet: Targeted) -> str:
-    """The target asked for; where it leaves open which GPU or CPU, that of the first device. So "llvm" without `mcpu`
-    and `mtriple` means the device's CPU, as it means this machine's in `tvm.build`. Other options stay as given."""
+    """The target asked for; where it leaves open which GPU or CPU, that of the first device.
+    So "llvm" without `mcpu` and `mtriple` means the device's CPU, as it means this machine's in `tvm.build`. Other
+    options stay as given."""
     target = Target(asked) if asked else None
     if target is None or (target.is_open and target.is_gpu):
         return fleet.target()

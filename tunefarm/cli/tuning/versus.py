@@ -1,4 +1,7 @@
-"""Time a built matmul against numpy's in one process, in turns; prints one JSON line. Used by benchmarks/tuning.py."""
+"""Time a built matmul against numpy's in one process, in turns; prints one JSON line.
+
+Used by benchmarks/tuning.py.
+"""
 
 from __future__ import annotations
 

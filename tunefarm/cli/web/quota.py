@@ -44,7 +44,8 @@ def quota() -> None:
 @_DB
 @click.pass_obj
 def set_(settings: Settings, /, user: str, db: str | None, **limits: Any) -> None:
-    """Say what USER may take, in place of what was said before. USER "*" is everyone who has no quota of their own."""
+    """Say what USER may take, in place of what was said before.
+    USER "*" is everyone who has no quota of their own."""
     with RecordStore.open(db or settings.db, create=True) as store:
         made = store.quotas.put(Quota(user=user, **limits), by=user_name())
     click.echo(f"{_who(user)}: {_words(made)}")

@@ -13,7 +13,9 @@ __all__ = ["Runtime"]
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime by name. Modules run in tunefarm's own, which "cpp" stands for; its options change nothing.
+    """A runtime by name.
+
+    Modules run in tunefarm's own, which "cpp" stands for; its options change nothing.
 
     Raises TargetError for another runtime.
     """

@@ -1,4 +1,7 @@
-"""Models of other programs. They become graphs of relax, which `relay.build` and `relax.build` compile."""
+"""Models of other programs.
+
+They become graphs of relax, which `relay.build` and `relax.build` compile.
+"""
 
 from typing import NoReturn
 

@@ -1,5 +1,8 @@
-"""Actions of a task: tune itself, find its best record. Records, contexts and searches are made of tasks,
-so a task does not know them: this module, once imported, tells `SearchTask`."""
+"""Actions of a task: tune itself, find its best record.
+
+Records, contexts and searches are made of tasks, so a task does not know them: this module, once imported, tells
+`SearchTask`.
+"""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def workload_func_name(func: Any) -> str:
 
 
 def make_workload_key(func: Any, args: Sequence[Any]) -> str:
-    """The key of a registered function (or its name) called with `args`, such as `["matmul", 512, 512]`. Raises
-    WorkloadArgumentError for an argument that is no number, text, None, tensor, or a list of these."""
+    """The key of a registered function (or its name) called with `args`, such as `["matmul", 512, 512]`.
+    Raises WorkloadArgumentError for an argument that is no number, text, None, tensor, or a list of these."""
     if isinstance(args, str) or not isinstance(args, Sequence):
         args = (args,)
     return json.dumps([workload_func_name(func), *serialize_args(args)])

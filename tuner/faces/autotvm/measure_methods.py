@@ -137,8 +137,8 @@ def _stop(tracker: Tracker, server: Server) -> None:
 
 
 def measure_option(builder: FaceBuilder | str, runner: FaceRunner | str) -> dict[str, Any]:
-    """How to measure, for `tune` and `create_measure_batch`. "local" stands for `LocalBuilder()` and `LocalRunner()`.
-    Raises MeasureOptionError for anything else."""
+    """How to measure, for `tune` and `create_measure_batch`.
+    "local" stands for `LocalBuilder()` and `LocalRunner()`. Raises MeasureOptionError for anything else."""
     builder = LocalBuilder() if builder == "local" else builder
     runner = LocalRunner() if runner == "local" else runner
     if not isinstance(builder, FaceBuilder):

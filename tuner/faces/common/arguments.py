@@ -19,8 +19,8 @@ class WorkloadArgumentError(TuningError, ValueError):
 
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as data that can be hashed and recorded: a te tensor becomes ("TENSOR", shape, dtype). Raises
-    WorkloadArgumentError for an argument that is no number, text, None, tensor, or a list of these."""
+    """Arguments as data that can be hashed and recorded: a te tensor becomes ("TENSOR", shape, dtype).
+    Raises WorkloadArgumentError for an argument that is no number, text, None, tensor, or a list of these."""
     return tuple(_serialized(arg) for arg in args)
 
 

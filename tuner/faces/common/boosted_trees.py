@@ -31,7 +31,8 @@ class BoostOptions:
 
 @dataclass(frozen=True)
 class _Tree:
-    """A complete binary tree: node i has children 2i + 1 and 2i + 2. A node that is no split sends all to the left."""
+    """A complete binary tree: node i has children 2i + 1 and 2i + 2.
+    A node that is no split sends all to the left."""
 
     feature: Ints
     threshold: Array

@@ -81,7 +81,8 @@ class Graph:
             raise ForeignError(f"a node of type {key} in the workload can't be: {error.message}") from None
 
     def _read(self, key: str, node: Mapping[str, Any]) -> Any:
-        """Return what a node of the type `key` stands for. Any error says that the node is not as TVM writes it."""
+        """Return what a node of the type `key` stands for.
+        Any error says that the node is not as TVM writes it."""
         name = key.rpartition(".")[2]
         attrs = node.get("attrs")
         fields: Mapping[str, Any] = attrs if isinstance(attrs, dict) else {}

@@ -29,7 +29,8 @@ from tuner.untuned import device_type
 
 
 class PyBuilder(Builder):
-    """Base of builders that a program writes: override `build`. Its files have to be artifacts ("x.tunefarm")."""
+    """Base of builders that a program writes: override `build`.
+    Its files have to be artifacts ("x.tunefarm")."""
 
     timeout_s = 30.0
 

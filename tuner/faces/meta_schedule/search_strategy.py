@@ -142,7 +142,8 @@ class SearchStrategy(ABC):
 
     @staticmethod
     def create(kind: SearchStrategy | str = "evolutionary", **kwargs: float) -> SearchStrategy:
-        """The strategy called "evolutionary", "replay-trace" or "replay-func". Raises TuningError for another name."""
+        """The strategy called "evolutionary", "replay-trace" or "replay-func".
+        Raises TuningError for another name."""
         if isinstance(kind, SearchStrategy):
             return kind
         match kind:

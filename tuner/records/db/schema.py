@@ -1,5 +1,6 @@
-"""The tables of tuning; `schema_farm` has the others. Alembic alone creates them (`migrations/`), and a test holds the
-two descriptions equal.
+"""The tables of tuning; `schema_farm` has the others.
+
+Alembic alone creates them (`migrations/`), and a test holds the two descriptions equal.
 
 ```
 workloads ─┐                      device_classes ── devices

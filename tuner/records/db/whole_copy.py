@@ -52,7 +52,8 @@ def copy_store(source: str | Path, destination: str | Path) -> Copied:
 
 
 def _tables() -> list[Table]:
-    """All tables, those that others refer to first. The number of changes is last, since each row changes it."""
+    """All tables, those that others refer to first.
+    The number of changes is last, since each row changes it."""
     ordered = list(METADATA.sorted_tables)
     return sorted(ordered, key=lambda each: each.name == _SERVING)
 

@@ -1,4 +1,7 @@
-"""Models as the store takes and gives them: frozen data. Times are seconds, moments aware datetimes in UTC."""
+"""Models as the store takes and gives them: frozen data.
+
+Times are seconds, moments aware datetimes in UTC.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,9 @@ class GraphCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewModelVersion:
-    """A model to register. `form` is the file's kind ("onnx", "pt2", "py"), `kind` the kind of target that `tasks` are
-    for. `digest` names the version: of the file, and of the dimensions in `sizes` where some were fixed."""
+    """A model to register.
+    `form` is the file's kind ("onnx", "pt2", "py"), `kind` the kind of target that `tasks` are for. `digest` names the
+    version: of the file, and of the dimensions in `sizes` where some were fixed."""
 
     name: str
     digest: str

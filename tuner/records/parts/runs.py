@@ -39,8 +39,9 @@ class RunRecords(StorePart):
         self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None,
         use: RunUse | None = None,
     ) -> Run:  # fmt: skip
-        """Change a run's state, as of `at` (default: now). An ended state sets `finished_at`; RUNNING (a resumed
-        run) clears it. None keeps the message, and what the run used. Raises RecordNotFound."""
+        """Change a run's state, as of `at` (default: now).
+        An ended state sets `finished_at`; RUNNING (a resumed run) clears it. None keeps the message, and what the run
+        used. Raises RecordNotFound."""
         return self._write(lambda c: runs.set_state(c, run_id, state, message, at, use))
 
     def queue(self, run_id: int) -> Run:
@@ -92,7 +93,8 @@ class RunRecords(StorePart):
     def leave(
         self, run_id: int, owner: str, state: RunState, message: str = "", use: RunUse | None = None
     ) -> Run:  # fmt: skip
-        """Give the run up in the state given, and every claim of it; `use` is all that it used. Raises RunTakenOver."""
+        """Give the run up in the state given, and every claim of it; `use` is all that it used.
+        Raises RunTakenOver."""
         return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message, use))
 
     def request_stop(self, run_id: int, by: str = "") -> Run:

@@ -29,7 +29,8 @@ MAX_FAILURE_TEXT = 16_000
 
 @dataclass
 class _Task:
-    """A task while trials are added to it. `best_cost` is its result, `search_cost` the lowest of its search."""
+    """A task while trials are added to it.
+    `best_cost` is its result, `search_cost` the lowest of its search."""
 
     id: int
     run_id: int
@@ -94,8 +95,9 @@ def _settle_results(connection: Connection, batch: _Batch, rows: Sequence[Mappin
 
 
 def _settle_baselines(connection: Connection, batch: _Batch, rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Settle what the tasks whose baselines were measured are compared with. Returns the tuning keys where that is
-    another time than before, when best configs of the task may have been given away already."""
+    """Settle what the tasks whose baselines were measured are compared with.
+    Returns the tuning keys where that is another time than before, when best configs of the task may have been given
+    away already."""
     keys = {}
     for row in rows:
         if row["purpose"] == TrialPurpose.BASELINE and row["cost"] is not None:
@@ -168,8 +170,8 @@ _LOAD = (
 
 
 def _load(connection: Connection, task_ids: set[int], owner: str | None) -> tuple[dict[int, _Task], dict[int, _Run]]:
-    """The tasks and their runs, locked, so that sequence numbers are given out once. Raises RunTakenOver when a run is
-    not `owner`'s."""
+    """The tasks and their runs, locked, so that sequence numbers are given out once.
+    Raises RunTakenOver when a run is not `owner`'s."""
     tasks: dict[int, _Task] = {}
     runs: dict[int, _Run] = {}
     for row in connection.execute(_LOAD, {"ids": list(task_ids)}):
@@ -218,7 +220,8 @@ _FIND = select(CandidateRow.id, CandidateRow.digest).where(
 
 
 def _find_candidates(connection: Connection, wanted: Sequence[_CandidateKey]) -> dict[_CandidateKey, int]:
-    """Ids by workload, target and digest. One query a task: SQLite reads the whole table for an IN of tuples."""
+    """Ids by workload, target and digest.
+    One query a task: SQLite reads the whole table for an IN of tuples."""
     digests: dict[tuple[int, int], list[str]] = defaultdict(list)
     for workload_id, target_id, digest in wanted:
         digests[workload_id, target_id].append(digest)

@@ -1,5 +1,8 @@
-"""Ends of runs that do not come from the process that tunes. One is requested, from wherever the store is reached; the
-process learns of it when it renews the run. The other is that of a run whose process died."""
+"""Ends of runs that do not come from the process that tunes.
+
+One is requested, from wherever the store is reached; the process learns of it when it renews the run. The other is that
+of a run whose process died.
+"""
 
 from __future__ import annotations
 

@@ -211,8 +211,8 @@ def _pack_columns(
     beside: ExprRV,
     at: LoopRV | None,
 ) -> None:
-    """The tiles of the columns that are used under `at`, made there; without it all, ahead of all calls. `axes`: of the
-    columns and the reduction; the tiles of `beside` columns are filled together."""
+    """The tiles of the columns that are used under `at`, made there; without it all, ahead of all calls.
+    `axes`: of the columns and the reduction; the tiles of `beside` columns are filled together."""
     dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if at is not None:

@@ -329,15 +329,16 @@ def _bands(work: ContractionWork) -> tuple[int, ...]:
 
 
 def _rows_of_images(work: ContractionWork) -> bool:
-    """Whether the rows are those of images. Threads share them before channels. Then a thread has the same part of the
-    image as in kernels that share pixels, and finds in its own cache what it wrote."""
+    """Whether the rows are those of images.
+    Threads share them before channels. Then a thread has the same part of the image as in kernels that share pixels,
+    and finds in its own cache what it wrote."""
     alone = work.roles.scalar_operand is None and len(work.roles.others) > 1
     return work.hardware.threads > 1 and alone and bool(window_axes(work.info, work.roles))
 
 
 def _columns_count_for_more(work: ContractionWork) -> bool:
-    """Whether the operand along vectors, with the result, is more than the one along rows. Threads that share columns
-    first have parts of it of their own; what is along rows they read all of."""
+    """Whether the operand along vectors, with the result, is more than the one along rows.
+    Threads that share columns first have parts of it of their own; what is along rows they read all of."""
     info, roles = work.info, work.roles
     if roles.vector_operand is None or roles.scalar_operand is None:
         return False
@@ -357,7 +358,8 @@ def _split_rows(
     rows: ExprRV,
     bands: ExprRV | None = None,
 ) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
-    """Loops over chunks of tiles or `bands` of them, tiles, and the rows of one. Chunks of one tile have no loop."""
+    """Loops over chunks of tiles or `bands` of them, tiles, and the rows of one.
+    Chunks of one tile have no loop."""
     if m is None:
         return [], [], []
     if bands is not None:
@@ -446,8 +448,8 @@ def _widened_for_many(work: ContractionWork) -> bool:
 
 
 def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, lanes: int, ahead: bool) -> None:
-    """Let `block` read an operand from a buffer of the numbers that are computed with. It is the one that a block fills
-    here for it alone, and that is no result of the function, else a copy."""
+    """Let `block` read an operand from a buffer of the numbers that are computed with.
+    It is the one that a block fills here for it alone, and that is no result of the function, else a copy."""
     assert operand.used_as is not None
     makers = [m for m in sch.get_producers(block) if sch.get(m).writes[0].buffer.same_as(operand.buffer)]
     result = operand.buffer in sch.func.buffer_map.values()

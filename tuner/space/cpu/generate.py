@@ -108,8 +108,8 @@ def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
 
 
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
-    """The sketches that use instructions for groups of narrow numbers. Beside tiles there are always vectors: a system
-    can forbid the use of tiles."""
+    """The sketches that use instructions for groups of narrow numbers.
+    Beside tiles there are always vectors: a system can forbid the use of tiles."""
     tiles, vectors = tile_unit_for(main, roles, target), unit_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
@@ -217,8 +217,8 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
 
 
 def _few_panels(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether panels are too few for threads to share them evenly, and all of them together stay near. Then each thread
-    can have all pixels and filters of its own, which it alone reads."""
+    """Whether panels are too few for threads to share them evenly, and all of them together stay near.
+    Then each thread can have all pixels and filters of its own, which it alone reads."""
     vectors = math.prod(a.extent for a in (roles.v, *roles.others)) / hardware.lanes
     near = math.prod(a.extent for a in info.reduced) * roles.v.extent * parse_dtype(info.output.buffer.dtype).bytes
     return hardware.threads > 1 and vectors <= _VECTORS_EACH * hardware.threads and near <= hardware.l2_bytes

@@ -72,8 +72,8 @@ class Judge:
         return vectors + 1
 
     def _masks_known(self, values: Values) -> bool:
-        """Every second element is loaded fast by a mask that is constant, or for one vector at a time. Pooling does
-        little else."""
+        """Every second element is loaded fast by a mask that is constant, or for one vector at a time.
+        Pooling does little else."""
         tile = values["vectors"] * self.hardware.lanes
         return (
             self._step() == 1 or values["vectors"] == 1 or self.roles.v.extent % tile == 0 or tile > self.roles.v.extent
@@ -85,8 +85,9 @@ class Judge:
         return 1 if operand is None else max(1, dict(self.info.inputs[operand].steps).get(self.roles.v.position, 1))
 
     def _keeps_near(self, values: Values) -> bool:
-        """In blocks of a sum, tiles run down a chunk of rows. It stays in the second-level cache while all columns of a
-        panel pass, and the columns of one tile in the first. The panel itself may lie beyond both."""
+        """In blocks of a sum, tiles run down a chunk of rows.
+        It stays in the second-level cache while all columns of a panel pass, and the columns of one tile in the first.
+        The panel itself may lie beyond both."""
         chunk_near = self._chunk_bytes(values) <= self.hardware.l2_bytes
         return chunk_near and self._sliver_bytes(values) <= self.hardware.l1_bytes
 
@@ -101,8 +102,9 @@ class Judge:
         return vectors >= wide and rows >= min(self._rows_extent(), _LEAST_ROWS)
 
     def _blocking(self, values: Values) -> float:
-        """Each block of a sum loads and stores its results. Each chunk of rows brings the columns of a tile near again,
-        and half of the first-level cache is left to what else passes."""
+        """Each block of a sum loads and stores its results.
+        Each chunk of rows brings the columns of a tile near again, and half of the first-level cache is left to what
+        else passes."""
         rows = values["rows"] * values["chunk"]
         tight = 1.0 if self._sliver_bytes(values) <= self.hardware.l1_bytes // 2 else 0.9
         return tight * values["depth"] / (values["depth"] + 16) * rows / (rows + 4)
@@ -124,8 +126,9 @@ class Judge:
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
 
     def _filled(self) -> float:
-        """The part of the vectors' work that is useful. What does not fill one is computed element by element, or by
-        vectors of 64 bytes, which have masks, as one of them."""
+        """The part of the vectors' work that is useful.
+        What does not fill one is computed element by element, or by vectors of 64 bytes, which have masks, as one of
+        them."""
         if has_masks(self.hardware, self.info.output.buffer.dtype):
             return 1.0
         full, rest = divmod(self.roles.v.extent, self.hardware.lanes)
@@ -155,8 +158,8 @@ class Judge:
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 
     def _streams_on(self, values: Values) -> bool:
-        """Rows of a matrix are read far enough in one go. Where sums are kept, tiles keep the arithmetic busy, and the
-        sums of a panel stay in the second-level cache."""
+        """Rows of a matrix are read far enough in one go.
+        Where sums are kept, tiles keep the arithmetic busy, and the sums of a panel stay in the second-level cache."""
         row = self._width(values) * self.element_bytes
         if self.shape.kept:
             busy = values["rows"] * values["vectors"] >= _BUSY

@@ -127,9 +127,9 @@ def copy_at(sch: Schedule, copy: BlockRV, at: LoopRV, lanes: int) -> None:
 
 
 def _fills_lines(panel: Panel) -> bool:
-    """Whether a vector of the copy is a whole line of the cache. Then each line is written once, by one store, and
-    nothing is lost when all tiles of a panel are written in turns. Meanwhile a row of what they come from is read
-    straight on: prefetchers see it, and its page is looked up once."""
+    """Whether a vector of the copy is a whole line of the cache.
+    Then each line is written once, by one store, and nothing is lost when all tiles of a panel are written in turns.
+    Meanwhile a row of what they come from is read straight on: prefetchers see it, and its page is looked up once."""
     dtype = panel.access.used_as or panel.access.buffer.dtype
     return panel.lanes * parse_dtype(dtype).bytes >= _LINE
 

@@ -57,8 +57,8 @@ def has_gaps(info: BlockInfo, roles: Roles) -> bool:
 
 
 def _reads_few_rows(info: BlockInfo, operand: BlockAccess, roles: Roles) -> bool:
-    """Whether a tile reads every second element of few rows, as those of three channels are. They stay near, and are
-    unfolded row by row, where a copy of all columns would come and go through memory."""
+    """Whether a tile reads every second element of few rows, as those of three channels are.
+    They stay near, and are unfolded row by row, where a copy of all columns would come and go through memory."""
     rows = math.prod(a.extent for a in info.reduced if a.position not in operand.innermost)
     return dict(operand.steps).get(roles.v.position) == 2 and rows <= STREAMS
 

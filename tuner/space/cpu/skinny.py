@@ -1,5 +1,6 @@
-"""Products of a few rows by a large matrix. Each element of it is used for those rows only, so that it has to come from
-memory about as fast as it is used.
+"""Products of a few rows by a large matrix.
+
+Each element of it is used for those rows only, so that it has to come from memory about as fast as it is used.
 
     for panel of columns, in parallel:
       for k, 4 or 8 rows of B at a time, each read straight on:

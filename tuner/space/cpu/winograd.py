@@ -164,8 +164,9 @@ def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> Winograd
 
 
 def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> WinogradSplit | None:
-    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache. `beside_bands` that
-    threads can share evenly, only where filters are more than tiles: else those of a band are nearer."""
+    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache.
+    `beside_bands` that threads can share evenly, only where filters are more than tiles: else those of a band are
+    nearer."""
     if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
         return None
     split = _split(sizes, 0, sizes.filters, hardware)
@@ -180,8 +181,8 @@ def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_ba
 
 
 def _widths(tiles: int, lanes: int) -> tuple[int, ...]:
-    """The columns that a register tile may have: parts of a band in whole, which about fill their vectors. A vector of
-    28 is three and a half of eight."""
+    """The columns that a register tile may have: parts of a band in whole, which about fill their vectors.
+    A vector of 28 is three and a half of eight."""
     return tuple(
         w
         for w in range(2, _MOST_VECTORS * lanes + 1)
@@ -199,8 +200,9 @@ def _even(tasks: int, threads: int) -> bool:
 def _sketch(
     func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: BlockAccess | None
 ) -> Sketch:
-    """The sketch of `split`. `free` taps, all of which are transformed at once, can be so ahead of all calls. Those of
-    chunks are packed then: transformed, they would take four times the memory."""
+    """The sketch of `split`.
+    `free` taps, all of which are transformed at once, can be so ahead of all calls. Those of chunks are packed then:
+    transformed, they would take four times the memory."""
     sch = Schedule(func)
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
@@ -317,9 +319,9 @@ def _multiply(
 
 
 def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: BlockAxis, lanes: int) -> BlockRV | None:
-    """Have the taps of as many channels as a vector has lanes lie side by side, ahead of all calls. Gathered from where
-    they lie, they take as long to transform as all products of a late layer. None where channels are no whole
-    vectors."""
+    """Have the taps of as many channels as a vector has lanes lie side by side, ahead of all calls.
+    Gathered from where they lie, they take as long to transform as all products of a late layer. None where channels
+    are no whole vectors."""
     dim = panel_dim(access, channels.position)
     if dim is None or channels.extent % lanes:
         return None

@@ -144,7 +144,8 @@ def _tile(
 
 
 def _cut(sch: Schedule, recorder: Recorder, total: BlockRV, result: BlockRV, depth: int) -> tuple[BlockRV, BlockRV]:
-    """Sum in parts. Returns the block of the parts and what writes them to memory; a kernel of its own adds them up."""
+    """Sum in parts.
+    Returns the block of the parts and what writes them to memory; a kernel of its own adds them up."""
     parts = recorder.choose("parts", tuple(p for p in _PARTS if p <= max(2, depth // 64))).rv
     outer, _ = sch.split(sch.get_loops(total)[-1], [parts, None])
     part = sch.rfactor(outer, 0, factor_first=False)

@@ -25,8 +25,9 @@ from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One of the two factors. `along`: the group whose neighbours are neighbours in memory ("k", or its own), "" for
-    none. `plain`: that group's last axis is the buffer's last index, with nothing computed: vectors can be loaded."""
+    """One of the two factors.
+    `along`: the group whose neighbours are neighbours in memory ("k", or its own), "" for none. `plain`: that group's
+    last axis is the buffer's last index, with nothing computed: vectors can be loaded."""
 
     access: BlockAccess
     along: str

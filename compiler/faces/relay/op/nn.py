@@ -158,7 +158,8 @@ def batch_norm(
     data: In, gamma: In, beta: In, moving_mean: In, moving_var: In, axis: int = 1, epsilon: float = 1e-5,
     center: bool = True, scale: bool = True,
 ) -> Any:  # fmt: skip
-    """Channels brought to the mean 0 and variance 1 by what was learnt; then both as they are."""
+    """Scale channels to mean 0 and variance 1 by learned statistics.
+    The moving mean and variance come second and third, unchanged."""
     return R.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon, center, scale, training=False)
 
 

@@ -59,6 +59,8 @@ def _product(dense: Tensor, data: Tensor, indices: Tensor, indptr: Tensor, block
 def sparse_dense_of(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:
     """Multiply `dense_mat` by the transpose of a sparse matrix; with `sparse_lhs`, the other way round.
 
+    `sparse_mat` is a tuple (`data`, `indices`, `indptr`), or has these as attributes, as scipy's matrices do.
+
     `sparse_mat`: its `data`, `indices` and `indptr`, as a tuple or as attributes, as scipy's matrices have them.
     """
     if hasattr(sparse_mat, "indptr"):

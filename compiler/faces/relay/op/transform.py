@@ -34,9 +34,9 @@ def squeeze(data: In, axis: Any = None) -> Any:
 
 @operator("reshape")
 def reshape(data: In, newshape: Any, allowzero: bool = False) -> Any:
-    """The elements in another shape.
-    In it 0 copies a size, -1 is what is left, and -2 copies all further sizes. -3 joins two, and -4 splits one by
-    the two numbers behind it."""
+    """Give the elements another shape.
+    In it 0 copies a size, -1 is what is left, and -2 copies all further sizes. -3 joins two, and -4 splits one by the
+    two numbers behind it."""
     wanted = numbers(newshape, "reshape") if isinstance(newshape, Constant) else _sequence(newshape)
     return R.reshape(data, reshaped(shape(data, "reshape"), wanted or [], allowzero))
 
@@ -145,7 +145,8 @@ def split(data: In, indices_or_sections: Any, axis: int = 0) -> Any:
 def strided_slice(
     data: In, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
 ) -> Any:
-    """Every `strides`-th element from `begin` on, before `end`, or with slice_mode "size" so many."""
+    """Take every `strides`-th element from `begin` on, before `end`.
+    With slice_mode "size" `end` counts elements."""
     first, last = numbers(begin, "strided_slice") or [], numbers(end, "strided_slice") or []
     steps = numbers(strides, "strided_slice") or [1]
     places = numbers(axes, "strided_slice") or list(range(len(first)))

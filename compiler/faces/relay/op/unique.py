@@ -17,10 +17,13 @@ from compiler.tir.nodes import Stmt
 
 @operator("unique", results=lambda return_counts, **_: 5 if return_counts else 4)
 def unique(data: In, is_sorted: bool = True, return_counts: bool = False) -> Any:
-    """Return each value once, where it first was, which one each element is, how many, and how often.
+    """Return each value once, with its first place, its number, and how often it comes.
 
-    The results are as long as the input: past the number of values they hold zeros. Values come in order, or with
-    is_sorted=False as they first come.
+    The results are in Relay's order: values, first places, the number of each element's value, how many values there
+    are, and counts.
+
+    The results are as long as the input; unused places hold zeros. Values come in order, or with is_sorted=False as
+    they first come.
     """
     builder = BlockBuilder.current()
     assert builder is not None

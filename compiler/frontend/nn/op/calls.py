@@ -46,7 +46,7 @@ def _split(args: Sequence[Any]) -> tuple[list[RelaxExpr], ShapeExpr | None]:
 
 
 def tensor_ir_op(func: PrimFunc, name_hint: str, args: Any, out: Any) -> Any:
-    """Call a TensorIR function: tensors first, sizes last; `out` are tensors like the results."""
+    """Call a TensorIR function: tensors first, sizes last. `out` are tensors of the results' shapes."""
     given = list(args) if isinstance(args, list | tuple) else [args]
     tensors, sizes = _split(given)
     gvar = current_builder().add_func(func, name_hint)
@@ -65,6 +65,6 @@ def tensor_ir_inplace_op(
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
-    """Call a function that the runtime knows by name; `out` are tensors like the results."""
+    """Call a function that the runtime knows by name. `out` are tensors of the results' shapes."""
     exprs = [convert_to_expr(_plain(arg)) for arg in args]
     return wrap_nested(call_pure_packed(name, *exprs, sinfo_args=_info(out)), name)

@@ -27,7 +27,9 @@ def printing_to(io: IOEffect | None) -> Iterator[None]:
 
 
 def debug_func(name: str, *args: Any) -> None:
-    """Call a function of the runtime with the state of input and output first, for what it does.
+    """Call a function of the runtime for its effect. It gets the state of input and output first.
+
+    Raises IRError in a module that is exported without `debug=True`.
 
     Raises IRError in a module that is exported without `debug=True`.
     """

@@ -58,7 +58,7 @@ def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
 
 
 def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tensor:
-    """Take x * (1 + erf(x / sqrt(2))) / 2, or with `approximate="tanh"` what is near it."""
+    """Take x * (1 + erf(x / sqrt(2))) / 2; `approximate="tanh"` computes it by tanh."""
     return tensor((relax_op.nn.gelu_tanh if approximate == "tanh" else relax_op.nn.gelu)(x._expr), name)
 
 

@@ -146,7 +146,8 @@ def interpolate(
     x: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
     align_corners: bool | None = None, name: str = "interpolate",
 ) -> Tensor:  # fmt: skip
-    """Give images another size: `size`, or theirs times `scale_factor`. `mode`: "nearest", "bilinear" or "bicubic"."""
+    """Give images another size: `size`, or theirs times `scale_factor`.
+    `mode`: "nearest", "bilinear" or "bicubic"."""
     if size is None:
         factors = [scale_factor] * 2 if isinstance(scale_factor, int | float) else list(scale_factor or (1, 1))
         size = [int(each * factor) if isinstance(each, int) else each * int(factor)

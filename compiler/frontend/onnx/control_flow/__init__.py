@@ -1,8 +1,8 @@
 """Control flow: If, Loop and Scan.
 
-A branch that is known, and a loop of few steps whose number is known, are written out. Others become private functions:
-a branch is a call of one; a loop is a function that takes a step and calls itself. What a graph uses of the scope
-around is passed to its function.
+A branch that is known, and a loop with few and known steps, are written out. Others become private functions: a branch
+is a call of one; a loop is a function that takes a step and calls itself. Functions get the outer values that they use
+as arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The operator If. A known branch is written out; an unknown one becomes the call of a function."""
+"""The operator If. A known branch is written out; an unknown one is a call of a function."""
 
 from __future__ import annotations
 

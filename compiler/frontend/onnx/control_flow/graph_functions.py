@@ -44,7 +44,7 @@ def free_names(graph: GraphProto) -> set[str]:
 
 @dataclass(slots=True, eq=False)
 class Captured:
-    """The outer values that functions use: values by name, and the dimensions that they mention."""
+    """The outer values that functions use: values by name, and the dimensions in their shapes."""
 
     values: dict[str, Value | None]
     tensors: list[TensorValue]

@@ -1,4 +1,7 @@
-"""The operator Loop. A loop of few known steps is written out; any other becomes a function that calls itself."""
+"""The operator Loop.
+
+A loop of few known steps is written out; any other becomes a function that calls itself.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ UNROLLED_SEQUENCES = 1024
 
 
 def loop(importer: Importer, node: Node, scope: ImportScope) -> Any:
-    """Repeat a graph while a condition holds, at most as often as a count says."""
+    """Repeat a graph while a condition holds, at most `count` times."""
     graph: GraphProto = node.required("body")
     states = list(node.inputs[2:]) + [None] * (len(graph.input) - len(node.inputs))
     scans = len(graph.output) - 1 - len(states)

@@ -69,7 +69,8 @@ def recursive_loop(importer: Importer, node: Node, scope: ImportScope, shape: Lo
 
 
 def _same(made: StructInfo, info: StructInfo) -> bool:
-    """Whether a state keeps its shape; the body's own dimensions are not those around, so sizes are compared."""
+    """Whether a state keeps its shape.
+    The body's dimensions have names of their own, so sizes are compared."""
     if not isinstance(made, TensorStructInfo) or not isinstance(info, TensorStructInfo) or info.dims is None:
         return True
     if made.dims is None:

@@ -16,7 +16,7 @@ from compiler.relax import op
 
 
 def _stays_true(graph: GraphProto) -> bool:
-    """Whether a loop's condition is handed on as it is, or is always true."""
+    """Whether a loop's condition is passed on unchanged, or is always true."""
     name = graph.output[0].name
     for _ in range(len(graph.node) + 1):
         if name == graph.input[1].name:

@@ -132,7 +132,7 @@ def thresholded_relu(g: GraphBuilder, node: Node) -> Result:
 @converter("Gelu")
 @converter("Gelu", domain=MICROSOFT)
 def gelu(g: GraphBuilder, node: Node) -> Result:
-    """Take x times the normal distribution's share below x, or its approximation by tanh."""
+    """Take x times the share of the normal distribution below x, exactly or by tanh."""
     x = g.expr(node.value(0))
     return op.nn.gelu_tanh(x) if node.text("approximate", "none") == "tanh" else op.nn.gelu(x)
 

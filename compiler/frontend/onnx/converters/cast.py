@@ -145,7 +145,7 @@ def from_bits(x: Tensor, kind: SmallFloat) -> Tensor:
 
 
 def to_bits(x: Tensor, kind: SmallFloat, saturate: bool) -> Tensor:
-    """Round float32 to the nearest small float, ties to even, and return its bits."""
+    """Round float32 to the nearest small float, ties to even. Returns its bits."""
     sign_bit = 1 << (kind.bits - 1)
     if kind.unsigned_zero:
         nan, overflow = sign_bit, sign_bit
@@ -214,7 +214,7 @@ def _top_bits(kind: SmallFloat) -> int:
 
 
 def _to_power_of_two(x: Tensor, mode: str, saturate: bool) -> Tensor:
-    """float32 as the exponent of a power of two; `mode` says how others are rounded."""
+    """Hold float32 as the exponent of a power of two; `mode` says how other numbers are rounded."""
 
     def const(value: int) -> PrimExpr:
         return ops.const(value, "int32")

@@ -196,7 +196,7 @@ def _transposed(
 
 @converter("DeformConv")
 def deformable(g: GraphBuilder, node: Node) -> Result:
-    """Move filters over images, each tap read at a place that is moved by an offset."""
+    """Move filters over images; each tap is read at a place shifted by an offset."""
     x, w, offset, bias, mask = node.value(0), node.value(1), node.value(2), node.optional(3), node.optional(4)
     kernel = node.ints("kernel_shape") or (g.sizes(w) or [])[2:]
     window = window_of(g, node, kernel, g.shape(x)[2:])

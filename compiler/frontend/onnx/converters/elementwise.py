@@ -57,7 +57,7 @@ def reciprocal(g: GraphBuilder, node: Node) -> Result:
 
 
 def broadcast_operands(g: GraphBuilder, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
-    """The two operands; before opset 7 the second may be aligned at `axis` of the first."""
+    """The two operands. Before opset 7 the second may be aligned at `axis` of the first."""
     a, b = g.expr(node.value(0)), g.expr(node.value(1))
     if node.opset < 7 and "axis" in node.attrs and g.rank(b) < g.rank(a):
         axis = node.int("axis", 0) % g.rank(a)
@@ -93,7 +93,7 @@ def divide(g: GraphBuilder, node: Node) -> Result:
 
 @converter("Mod")
 def mod(g: GraphBuilder, node: Node) -> Result:
-    """Take the remainder: with the sign of the divisor, or with fmod=1 of the dividend."""
+    """Take the remainder, with the sign of the divisor. With fmod=1 it has the sign of the dividend."""
     a, b = broadcast_operands(g, node)
     if not node.int("fmod", 0):
         return op.floor_mod(a, b)

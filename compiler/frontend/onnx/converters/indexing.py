@@ -259,7 +259,8 @@ def scatter_nd(g: GraphBuilder, node: Node) -> Result:
 
 @converter("TensorScatter")
 def tensor_scatter(g: GraphBuilder, node: Node) -> Result:
-    """Write each batch's update into a cache from its own place on; circular places go round."""
+    """Write each batch's update into a cache, from its own position on.
+    Circular positions wrap around."""
     cache, update, places = node.value(0), node.value(1), node.optional(2)
     axis = node.int("axis", -2) % g.rank(cache)
     circular = node.text("mode", "linear") == "circular"

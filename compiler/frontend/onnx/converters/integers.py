@@ -1,6 +1,6 @@
 """Products of quantised tensors: 8-bit integers go into the kernels, int32 sums come out.
 
-A zero point is not taken off before: what it adds to the sums is a product with sums over the other operand, which are
+Zero points are not subtracted first. Their part of the sums is a product with sums over the other operand, which are
 constants for weights.
 """
 
@@ -98,8 +98,8 @@ def conv_sums(
 def _corrected_sums(
     g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, xz: TensorValue | None, wz: TensorValue | None
 ) -> RelaxExpr:
-    """Subtract the contribution of zero points from the sums. It is a convolution with ones, which respects the image's
-    border."""
+    """Subtract the contribution of zero points from the sums.
+    It is a convolution with ones, which respects the image's border."""
     rank, groups, image = g.rank(x), node.int("group", 1), g.expr(x)
     each = g.emit(op.ones(g.shape_expr([groups, *g.shape(w)[1:]]), "int8"))
     ones = g.emit(op.ones(g.shape_expr([1, *g.shape(x)[1:]]), "int8"))
@@ -128,7 +128,7 @@ def _corrected_sums(
 
 
 def _padded_sums(g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, zero: int) -> tuple[RelaxExpr, RelaxExpr]:
-    """Return the sums, and what a known zero point of images is of them: one number for each filter."""
+    """Return the sums, and the part of an images' known zero point in them: one number for each filter."""
     rank = g.rank(x)
     window, image = conv_window(g, node, x, w), g.expr(x)
     if any(window.pads):  # what lies around an image is 0, which is the zero point

@@ -65,7 +65,7 @@ def gemm(g: GraphBuilder, node: Node) -> Result:
 
 @converter("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(g: GraphBuilder, node: Node) -> Result:
-    """Multiply matrices, the last two dimensions of each turned over where it says so, and scale."""
+    """Multiply matrices and scale. The last two dimensions of an operand may be transposed."""
     sides = []
     for index, name in enumerate(("transA", "transB")):
         value = g.expr(node.value(index))

@@ -93,7 +93,7 @@ def instance_norm(g: GraphBuilder, node: Node) -> Result:
 
 @converter("LayerNormalization")
 def layer_norm(g: GraphBuilder, node: Node) -> Result:
-    """Normalise over the last dimensions; the mean and the inverse deviation are results too."""
+    """Normalise over the last dimensions. The mean and the inverse deviation are results too."""
     x, gamma, beta = node.value(0), node.value(1), node.optional(2)
     rank = g.rank(x)
     axis = node.int("axis", -1) % rank

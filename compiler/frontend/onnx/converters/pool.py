@@ -37,7 +37,7 @@ def _window(g: GraphBuilder, node: Node, x: RelaxExpr) -> tuple[list[int], Windo
 
 
 def _sizes(g: GraphBuilder, node: Node, x: RelaxExpr, kernel: Sequence[int], window: WindowMoves) -> list[Any]:
-    """The extents of the result; with ceil_mode a last window may lie partly outside, but not begin there."""
+    """The extents of the result. With ceil_mode a last window may end outside, but not begin there."""
     ceil, found = bool(node.int("ceil_mode", 0)), []
     for d, size in enumerate(g.shape(x)[2:]):
         reach = (kernel[d] - 1) * window.dilations[d] + 1

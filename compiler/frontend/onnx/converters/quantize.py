@@ -65,7 +65,7 @@ def _blocks(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
 
 @converter("QuantizeLinear")
 def quantize(g: GraphBuilder, node: Node) -> Result:
-    """Divide by a scale, round to the even, add a zero point, and limit to the type's range."""
+    """Divide by a scale, round to even, add a zero point, and limit to the type's range."""
     x, scale, zero = node.value(0), node.value(1), node.optional(2)
     elem = zero.elem if zero is not None else node.int("output_dtype", 0) or int(TensorProto.UINT8)
     precision = node.int("precision", 0)
@@ -143,7 +143,7 @@ def dequantize(g: GraphBuilder, node: Node) -> Result:
 
 @converter("DynamicQuantizeLinear")
 def dynamic_quantize(g: GraphBuilder, node: Node) -> Result:
-    """Quantise to uint8 by the range of the elements themselves; scale and zero point are results too."""
+    """Quantise to uint8 by the range of the elements. Scale and zero point are results too."""
     x = g.expr(node.value(0))
     zero = g.full(0, "float32")
     high = g.emit(op.maximum(g.emit(op.max(x)), zero))

@@ -68,7 +68,8 @@ def _factor(g: GraphBuilder, a: Quantized, b: Quantized, shape: Sequence[int]) -
 
 
 def _bias(g: GraphBuilder, bias: TensorValue | None, factor: TensorValue, wanted: Sequence[int]) -> Any:
-    """A bias in the unit of the sums: None where there is none, False where it does not fit one."""
+    """A bias in the unit of the sums.
+    None without a bias; False for a bias that does not fit the unit."""
     if bias is None:
         return None
     held = bias.integers

@@ -1,4 +1,7 @@
-"""Recurrent networks: RNN, GRU, LSTM. Inputs are multiplied for all steps at once, then one kernel takes the steps."""
+"""Recurrent networks: RNN, GRU, LSTM.
+
+Inputs are multiplied for all steps at once, then one kernel takes the steps.
+"""
 
 from __future__ import annotations
 

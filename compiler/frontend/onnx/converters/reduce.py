@@ -38,7 +38,8 @@ def _by_sum(before: Callable[[Any], RelaxExpr] | None, after: Callable[[Any], Re
 
 
 def _log_sum_exp(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
-    """The logarithm of the sum of exp(x), the largest element taken out so that nothing overflows."""
+    """The logarithm of the sum of exp(x).
+    The largest element is subtracted first, so that nothing overflows."""
     top = g.emit(op.max(x, axes, True))
     dtype = g.info(x).dtype
     top = g.emit(op.where(g.emit(op.isfinite(top)), top, g.full(0, dtype)))
@@ -79,7 +80,7 @@ def _extremum(rule: Callable[..., RelaxExpr], largest: bool) -> Rule:
 
 
 def _float_extremum(x: Tensor, axes: list[int] | None, keep: bool, largest: bool) -> Tensor:
-    """The extremum of floats, which is infinite where all of them are: te's own begins at the largest finite one."""
+    """The extremum of floats, with infinities. te's own reduction begins at the largest finite float."""
     gone = list(range(x.ndim)) if axes is None else axes
     if not gone:
         return topi.identity(x)

@@ -25,7 +25,7 @@ from compiler.tir.nodes import PrimExpr, Select
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The rules of a resize. `scale_is_ratio`: sizes were given, so the scale is their ratio."""
+    """The rules of a resize. `scale_is_ratio`: sizes were given, and the scale is their ratio."""
 
     mode: str
     coordinates: str
@@ -145,7 +145,7 @@ def _by_scales_rounded(dims: Sequence[Any], scales: Tensor) -> list[PrimExpr]:
 
 
 def _one_ratio(dims: Sequence[Any], sizes: Tensor, smallest: bool) -> Tensor:
-    """The one ratio of new to old sizes that all axes share, once for each."""
+    """The one ratio of new to old sizes that all axes share, repeated for each."""
     ratios = [element(sizes, k).astype("float64") / i64(size).astype("float64") for k, size in enumerate(dims)]
     found = ratios[0]
     for ratio in ratios[1:]:
@@ -189,7 +189,7 @@ def _axis_by_axis(
     x: Tensor, axes: list[int], changed: list[int], new: Sequence[Any], scales: list[float] | None, how: How,
     has_scales: bool, *more: Tensor,
 ) -> Tensor:  # fmt: skip
-    """The axes resized one after the other; only nearest pixels are exact whatever the order."""
+    """The axes resized one after another. Any order is exact only for nearest pixels."""
     rest = list(more)
     at_run_time = rest.pop(0) if has_scales else None
     roi = rest.pop(0) if rest else None

@@ -1,4 +1,4 @@
-"""Operators that choose: the largest, the true, the distinct; how many there are is known when the program runs."""
+"""Operators that choose: the largest, the true, the distinct. Only the run tells how many there are."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _taken(x: Tensor, places: Tensor, axis: int, count: Any) -> Tensor:
 
 @converter("Unique")
 def unique(g: GraphBuilder, node: Node) -> Result:
-    """Take distinct elements or slices, where they first stand, which one each is, and how many of each."""
+    """Take distinct elements or slices, their first places, the group of each element, and the counts."""
     x = node.value(0)
     dims, data = g.shape(x), g.expr(x)
     axis = node.attr("axis")
@@ -273,7 +273,7 @@ def dropout(g: GraphBuilder, node: Node) -> Result:
 
 @converter("AffineGrid")
 def affine_grid(g: GraphBuilder, node: Node) -> Result:
-    """Give the places from -1 to 1 that affine matrices map pixels, or voxels, to."""
+    """Give the points, from -1 to 1, to which affine matrices map pixels or voxels."""
     theta, size = node.value(0), node.value(1)
     rank = (g.sizes(size) or [4])[0]
     known = g.known_ints(size)

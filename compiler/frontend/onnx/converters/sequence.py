@@ -1,4 +1,7 @@
-"""Sequences and optional values: what they hold is known when the model is imported, so they leave nothing behind."""
+"""Sequences and optional values.
+
+The import knows what they hold, so nothing of them is left in the graph.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operators on shapes: reading them, and laying elements out in others. Tensors made of nothing are in `create`."""
+"""Operators on shapes: reading them, and laying elements out in others.
+
+Tensors made of nothing are in `create`.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def reshape_by_attribute(g: GraphBuilder, node: Node) -> Result:
 
 @converter("Reshape", since=5)
 def reshape(g: GraphBuilder, node: Node) -> Result:
-    """Lay elements out in another shape, in which 0 keeps a dimension and -1 takes what is left."""
+    """Give elements another shape, in which 0 keeps a dimension and -1 takes what is left."""
     x, wanted = node.value(0), node.value(1)
     zero_is_zero = bool(node.int("allowzero", 0))
     dims = g.shape(x)

@@ -80,7 +80,8 @@ def _axis_and_last(axis: Tensor, rank: int) -> Tensor:
 
 
 def _dft(x: Tensor, size: Any, onesided: bool, inverse: bool) -> Tensor:
-    """Sums of rotated numbers; the angle is taken of a whole number below the length, so that it is exact."""
+    """Sums of rotated numbers.
+    The angle is reduced to a whole number below the length, so it is exact."""
     dtype, parts, count = x.dtype, int(ops.as_int(x.shape[-1]) or 1), i64(x.shape[-2])
     length = i64(size)
     real_result = onesided and inverse

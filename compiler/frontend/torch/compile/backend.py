@@ -1,4 +1,7 @@
-"""The backend of `torch.compile`: takes graphs from Dynamo, by way of torch's autograd, and gives functions."""
+"""The backend of `torch.compile`.
+
+It takes graphs from Dynamo, by way of torch's autograd, and returns functions.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ Schedule = Callable[[IRModule, Target], IRModule]
 class Options:
     """The options of `torch.compile(model, backend="tunefarm", options={...})`.
 
-    trials: how many schedules each kernel is tuned with; 0: none. api: the web app that is asked for configs.
-    tracker, key: the tracker and the kind of device that tuning measures on; "" is this machine. target: what code is
-    made for. cache: the folder where executables are kept, None for the user's; "" keeps nothing.
+    trials: how many schedules to try for each kernel; 0 tunes none. api: the web app that is asked for configs.
+    tracker, key: the tracker and the kind of device to measure on; "" is this machine. target: what code is made for.
+    cache: the folder of executables, None for the user's; "" keeps nothing.
     """
 
     trials: int = 0
@@ -144,7 +147,7 @@ def compile_graph(
 
 
 def _decompositions() -> dict[Any, Any]:
-    """Torch's own ways to say operators by others, of those that have no converter."""
+    """Torch's own decompositions of operators that have no converter."""
     table = core_aten_decompositions()
     return {operator: way for operator, way in table.items() if functional_name(str(operator)) not in TABLE}
 
@@ -192,7 +195,7 @@ def _boxed(compiled: CompiledRegion) -> Callable[..., Any]:
 
 
 def _elsewhere(node: Any) -> bool:
-    """Whether a node's tensor is on a device that kernels of this machine's CPU cannot reach."""
+    """Whether a node's tensor is on a device that kernels of this CPU cannot reach."""
     value = node.meta.get("val")
     return hasattr(value, "device") and value.device.type != "cpu"
 
@@ -209,7 +212,7 @@ class _Builder:
         self.refused: dict[str, list[str]] = {}
 
     def region(self, module: Any) -> CompiledRegion | None:
-        """A part as machine code. None where it cannot be: the report says why."""
+        """Compile a part to machine code. None if that cannot be done; the report says why."""
         try:
             region = import_region(module)
             executable, found = self._store.find_or_build(self._name(region), lambda: self._build(region))

@@ -1,4 +1,4 @@
-"""One graph of ATen operators without control flow, as a module with the function "main"."""
+"""Turn one graph of ATen operators without control flow into a module with the function "main"."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Import:
         return Region(self.builder.get(), self.inputs, region_results, made)
 
     def refused(self) -> dict[str, list[str]]:
-        """Nodes that cannot be converted, by the reason.
+        """Group nodes that cannot be converted by the reason.
         Raises RefusedNode for an input that relax cannot hold."""
         self.importer.dimensions.solve([value.shape for value in self.inputs if hasattr(value, "shape")])
         params = [self._parameter(node, value) for node, value in zip(self.placeholders, self.inputs)]

@@ -50,10 +50,10 @@ def computes(node: Any) -> bool:
 
 
 def split(graph_module: Any, refused: Sequence[str], compiled: Callable[[Any], Any]) -> tuple[Any, int]:
-    """The graph with each part that is covered replaced by `compiled(part)`, and how many there are.
+    """Replace each supported part of a graph by `compiled(part)`; return the graph and the number of parts.
 
     `refused` are names of nodes that stay. A part is a graph module, whose inputs and results hold what torch knows of
-    them. `compiled` gives a callable of the inputs, or None to leave the part as it is.
+    them. `compiled` returns a function of the inputs, or None to leave the part as it is.
     """
     support = _Covered(frozenset(refused))
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)

@@ -1,4 +1,7 @@
-"""Calls machine code with tensors where they lie: no array is copied, unless it is scattered or badly aligned."""
+"""Call machine code with tensors where they lie.
+
+An array is copied only if it is scattered or badly aligned.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ class _Native:
 
 
 def _called(main: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    """A call as any program makes it, for what is not machine code as a whole, or makes memory for its results."""
+    """Call a function in the general way: one that is not machine code as a whole, or makes memory for its results."""
 
     def call(args: Sequence[Any]) -> list[Any]:
         found = main(*[arg if isinstance(arg, int) else from_torch(arg) for arg in args])
@@ -126,7 +129,7 @@ def _finisher(known: Any, place: int, sizes: _Sizes) -> Callable[[Sequence[Any],
         return lambda args, made: made[place]
 
     def laid_out(args: Sequence[Any], made: Sequence[Any]) -> Any:
-        """The result as torch would have laid it out, which what comes after it may count on."""
+        """Return the result in torch's layout, on which later operators may rely."""
         shape = [sizes.value(size, args) for size in known.shape]
         strides = [sizes.value(step, args) for step in known.stride()]
         return torch.empty_strided(shape, strides, dtype=known.dtype).copy_(made[place])

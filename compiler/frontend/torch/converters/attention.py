@@ -15,7 +15,8 @@ _HEADS_INSIDE = (0, 2, 1, 3)
 
 
 def _bias(c: Conversion, mask: Any, dtype: str) -> tuple[Any, Any]:
-    """Return what is added to the scores, and for masks of truth values the rows that see anything at all."""
+    """Return what is added to the scores.
+    For masks of truth values, return also the rows that see any key."""
     mask = c.reshaped(mask, [*([1] * (4 - c.ndim(mask))), *c.shape(mask)])
     if c.dtype(mask) != "bool":
         return c.cast(mask, dtype), None

@@ -260,7 +260,7 @@ def _whole(value: Any) -> bool:
 
 
 def _signed_power(c: Conversion, a: Any, b: Any, exponent: int) -> Any:
-    """A power with a whole exponent, of negative numbers too: that of the magnitude, with the sign where it is odd."""
+    """Raise to a whole power, of negative numbers too: that of the magnitude, with the sign if the exponent is odd."""
     magnitude = op.power(op.abs(a), b)
     if exponent % 2 == 0:
         return magnitude

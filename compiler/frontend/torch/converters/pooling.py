@@ -21,7 +21,7 @@ def _each(value: Any, rank: int) -> tuple[int, ...]:
 
 
 def _batched(c: Conversion, x: Any, rank: int, index: int | None, make: Callable[[Any], Any]) -> Any:
-    """Return what `make` gives for data with a batch; data without one gets one for the time being."""
+    """Call `make` on data with a batch dimension. Data without one gets one meanwhile."""
     if c.ndim(x) == rank + 2:
         return make(x)
     return c.reshaped(make(c.reshaped(x, [1, *c.shape(x)])), c.out_shape(index))

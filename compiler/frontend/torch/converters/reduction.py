@@ -29,7 +29,7 @@ def _reduced(c: Conversion, make: Callable[..., Any], x: Any, dim: Any, keepdim:
 
 
 def _summed_type(c: Conversion, x: Any, dtype: Any) -> str:
-    """The type of a sum: that of floats, int64 of integers, unless one is asked for."""
+    """The type of a sum: the floats' own, int64 for integers, or the one that is asked for."""
     own = c.dtype(x)
     return dtype_or(dtype, own if is_float(own) else "int64")
 

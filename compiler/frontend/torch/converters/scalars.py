@@ -47,7 +47,7 @@ def _true_divide(c: Conversion, a: Any, b: Any) -> Any:
 
 
 def _compare(c: Conversion, *args: Any) -> Any:
-    """Return what torch found to hold while it exported; the program's guards say so."""
+    """Return what torch assumed while it exported; the program's guards state it."""
     found = c.node.meta.get("val")
     return found if isinstance(found, bool) else None
 

@@ -22,7 +22,7 @@ from compiler.tir import ops
     "aten._reshape_copy.default", "aten.view_copy.default", "aten.atleast_1d.default",
 )  # fmt: skip
 def reshape(c: Conversion, self: Any) -> Any:
-    """Every operator that keeps the order of the elements: the result's shape is known beforehand."""
+    """Operators that keep the order of elements. The result's shape is known beforehand."""
     return c.reshaped(self, c.out_shape())
 
 
@@ -199,7 +199,7 @@ def cut(c: Conversion, x: Any, axis: int, begin: Any, length: Any, step: int = 1
 
 
 def start_of(c: Conversion, value: Any, size: Any) -> Any:
-    """Where a slice begins that may count from the end, or be left out."""
+    """The begin of a slice, which may count from the end or be left out."""
     if value is None:
         return 0
     if not isinstance(value, int):
@@ -340,7 +340,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "replic
 
 
 def _padded(c: Conversion, x: Any, pad: Sequence[Any], mode: str, value: float) -> Any:
-    """A tensor with elements around it; torch lists amounts from the last dimension on."""
+    """A tensor with padding around it. torch lists the amounts from the last dimension on."""
     amounts = [c.static(amount, "an amount of padding") for amount in pad]
     ndim = c.ndim(x)
     pairs = [(0, 0)] * ndim

@@ -1,10 +1,10 @@
-"""One call, and the gradient of its result: what the rule for the gradients of its arguments sees.
+"""One call, and the gradient of its result: the input of a rule for the gradients of its arguments.
 
     def multiply(use: Backward) -> Gradients:
         return use.fitted(use.multiply(use.grad, use.arg(1)), 0), use.fitted(use.multiply(use.grad, use.arg(0)), 1)
 
-A rule emits calls of operators: those it makes by name (`use.multiply(a, b)`, `use.op("nn.softmax", x)`) are found in
-the table, so that rules stand beside any declaration without importing others.
+A rule emits calls of operators. It makes them by name (`use.multiply(a, b)`, `use.op("nn.softmax", x)`), and they are
+found in the table. So rules stand beside any declaration without importing others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How tensors may lie in memory, and what that asks of an operator.
 
-A rule answers: given how the arguments lie (or are asked to lie), how does the operator want them, how does its result
-lie, and which attributes change. Layout conversion (a pass) puts transposes where answers do not meet.
+A rule gets the layouts of the arguments, as they are or as they are asked for. It answers which layouts the operator
+wants, which layout its result has, and which attributes change. Layout conversion (a pass) puts transposes where
+answers do not meet.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from compiler.relax.nodes.dims import proven_equal
 class Layout:
     """The order of dimensions in memory: (axis, factor) each.
 
-    Factor 0 is the axis, or what blocks leave of it. `Layout.permuted((0, 2, 3, 1))` is NHWC of a tensor written as
+    Factor 0 is the axis, or its rest after blocking. `Layout.permuted((0, 2, 3, 1))` is NHWC of a tensor written as
     NCHW; NCHW16c ends with (1, 16).
     """
 
@@ -105,9 +106,9 @@ class LayoutUse:
 class LayoutResult:
     """The new layouts of a call: of its arguments, of its results (an entry each); changed attributes.
 
-    None asks for an argument as it was written. `attrs` has the attributes that change, `args` by position the
-    arguments that are written anew, such as the axes of a slice. A layout may have more dimensions than the argument:
-    then sizes of 1 come to stand before its own, as in broadcasting, and all of them lie as it says.
+    None asks for an argument as it was written. `attrs` has the attributes that change. `args` has, by position, the
+    arguments that change, such as the axes of a slice. A layout may have more dimensions than the argument. Then
+    dimensions of size 1 come before its own, as in broadcasting, and all of them lie as it says.
     """
 
     inputs: tuple[Lies, ...]
@@ -133,8 +134,8 @@ def as_written(use: LayoutUse) -> LayoutResult:
 def follows(use: LayoutUse) -> LayoutResult:
     """Give the layouts of an elementwise operator: all arguments follow one.
 
-    That is the first one, of the greatest rank, that is not as written. Those of lower rank get dimensions of 1;
-    scalars stay as they are.
+    They follow the first argument of the greatest rank that is not as written. Arguments of lower rank get dimensions
+    of 1; scalars stay as they are.
     """
     ranks = [use.ndim(i) for i in range(len(use.inputs))]
     rank = max(ranks, default=-1)
@@ -195,8 +196,7 @@ def all_follow_with_axis(name: str) -> LayoutRule:
 
 
 def fields_follow(use: LayoutUse) -> Layout | None:
-    """Return the layout that all tensors of a tuple, the only argument, are to lie in.
-    It is that of the first that has one."""
+    """Return the layout of all tensors in a tuple, the only argument: that of the first one that has a layout."""
     given = use.inputs[0]
     info = info_of(use.call.args[0])
     if not isinstance(given, tuple) or not isinstance(info, TupleStructInfo):

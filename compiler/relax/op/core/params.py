@@ -1,7 +1,7 @@
 """Parameters of operators: the kinds of arguments and attributes, and conversion of Python values to them.
 
 The signature of a declaration says it: `x: TensorArg` is an argument of the call, `axis: int = -1` an attribute. The
-annotations below are the kinds there are.
+annotations below are all kinds.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Operators: one declaration holds all there is to say about one.
+"""Operators: one declaration holds everything about an operator.
 
     @operator("relax.nn.softmax", infer=rules.like("data", floats=True), te=topi.nn.softmax, pattern=..., ...)
     def softmax(data: TensorArg, axis: int = -1) -> Expr:
         \"\"\"Scale exp(data) to a sum of 1 along `axis`.\"\"\"
 
-The signature says what the operator takes (see `compiler.relax.op.core.params`); the declaration becomes the
-function that builds the call. Builder, printer, parser, legalisation, fusion, layout conversion, cost and
-documentation read the table. Every part is there, or `refused("why")`.
+The signature says what the operator takes (see `compiler.relax.op.core.params`). The declaration becomes the function
+that builds the call. Builder, printer, parser, legalisation, fusion, layout conversion, cost and documentation read the
+table. Every part is there, or `refused("why")`.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ Proven = Callable[[Use], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """All there is to say about one operator.
+    """Everything about one operator.
 
-    `te` or `legalize` says what it computes; `host`, how the interpreter runs it where it has neither. `flops` counts
-    arithmetic operations, `bytes` what is read and written. `precision` says whether lower precision is used for it
-    always, as its arguments have it ("follow"), or never. Where `proven` does not hold, no kernel is made of a call: it
-    is run as `host` has it, which checks what a kernel would take for granted.
+    `te` or `legalize` says what it computes; `host`, how the interpreter runs it if it has neither. `flops` counts
+    arithmetic operations, `bytes` what is read and written. `precision` says when it uses lower precision: always, as
+    its arguments do ("follow"), or never. If `proven` does not hold, no kernel is made of a call. `host` then runs it,
+    and checks what a kernel would take for granted.
     """
 
     name: str
@@ -187,9 +187,9 @@ def operator(
     """Declare the operator `name`; the decorated function's signature says what it takes.
 
     `canonical(attributes)` completes the given attributes: an int that stands for several, a layout that follows from
-    another. `normalize(use)` does so where the arguments' StructInfo is needed. `proven(use)`: whether shapes are known
-    to be such that a kernel reads only what there is. Raises IRError for a name declared before, and where `te`,
-    `legalize` and `host` are all refused.
+    another. `normalize(use)` does so where the arguments' StructInfo is needed. `proven(use)` says whether the shapes
+    are known to be such that a kernel reads only inside its arguments. Raises IRError for a name declared before, and
+    if `te`, `legalize` and `host` are all refused.
     """
     if name in OPERATORS:
         raise IRError(f"the operator {name} is declared twice")

@@ -23,7 +23,7 @@ def like(
     dtype: str | None = None,
 ) -> InferRule:
     """Make the result like the tensor argument `name`.
-    Its elements must be of one of the kinds asked for: floating point, integers, both (`numbers`), truth values."""
+    Its elements must be of one of the requested kinds: floating point, integers, both (`numbers`), truth values."""
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor(name)

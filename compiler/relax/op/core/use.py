@@ -27,7 +27,7 @@ from compiler.tir.nodes import PrimExpr
 
 class Use:
     """A call whose arguments' StructInfo is known.
-    What it gives is checked; errors name operator and argument."""
+    Its methods check what they return; errors name operator and argument."""
 
     def __init__(self, call: Call, name: str, params: Sequence[Param], analyzer: Analyzer, context: Any) -> None:
         """`context`: the `BlockBuilder` that asks, or None."""
@@ -166,7 +166,8 @@ class Use:
                 self.fail(f"{name} must have floating point elements, got {dtype}")
 
     def dtype(self, *names: str) -> str:
-        """The element type that the named tensors have in common; "" where one is unknown. Fails where two differ."""
+        """The element type that the named tensors have in common; "" where one is unknown.
+        Fails where two differ."""
         found = {name: self.tensor(name).dtype for name in names}
         known = {name: dtype for name, dtype in found.items() if dtype}
         if len(set(known.values())) > 1:
@@ -180,7 +181,7 @@ class Use:
     def sum_dtype(self, first: str, second: str, asked: str) -> str:
         """The element type of sums of products: `asked`, else what two tensors have in common.
 
-        Integers of different types may be combined if a type is asked for: uint8 data and int8 weights.
+        Integers of different types may be combined if a type is asked for, such as uint8 data and int8 weights.
         """
         found = [self.tensor(name).dtype for name in (first, second)]
         if asked and all(dtype and parse_dtype(dtype).is_int for dtype in found):
@@ -189,7 +190,7 @@ class Use:
         return asked or common
 
     def vdevice(self, *names: str) -> Any:
-        """The device that the named tensors have in common; None where none is said. Fails where two differ."""
+        """The device that the named tensors have in common; None without one. Fails where two differ."""
         known = {name: device for name in names if (device := self.tensor(name).vdevice) is not None}
         if len(set(known.values())) > 1:
             self.fail("the devices differ: " + " and ".join(f"{name} on {device}" for name, device in known.items()))

@@ -1,4 +1,7 @@
-"""How much an operator does: arithmetic operations, and bytes read and written. Symbolic where shapes are."""
+"""How much an operator does: arithmetic operations, and bytes read and written.
+
+Symbolic where shapes are.
+"""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ def call_tir_inplace(
 ) -> Expr:
     """Call a TensorIR function that writes results into its arguments.
 
-    Result i lies in argument inplace_indices[i], or is new where that is -1. Taken for pure: only for calls whose
-    argument nothing else reads.
+    Result i lies in argument inplace_indices[i], or is new where that is -1. The call counts as pure, so nothing else
+    may read such an argument.
     """
 
 
@@ -221,7 +221,7 @@ def call_inplace_packed(
 ) -> Expr:
     """Call a function of the runtime that changes its arguments `inplace_indices` and returns them.
 
-    Taken for pure: only for calls whose changed arguments nothing else reads.
+    The call counts as pure, so nothing else may read the changed arguments.
     """
 
 

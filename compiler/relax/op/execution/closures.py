@@ -62,4 +62,4 @@ def invoke_closure(closure: ExprArg, args: TupleArg, sinfo_args: ResultInfos) ->
 
 @operator("relax.invoke_pure_closure", **_INVOKED)
 def invoke_pure_closure(closure: ExprArg, args: TupleArg, sinfo_args: ResultInfos) -> Expr:
-    """Call what `make_closure` gave, of which is known that it has no side effects."""
+    """Call what `make_closure` gave, a function known to have no side effects."""

@@ -86,7 +86,7 @@ def to_vdevice(data: TensorArg, dst_vdevice: Any) -> Expr:
     canonical=_vdevice("relax.hint_on_device"),
 )
 def hint_on_device(data: TensorArg, dst_vdevice: Any, memory_scope: str = "global") -> Expr:
-    """Say on which device what takes this tensor should run; a pass may copy it there."""
+    """Say on which device the users of this tensor should run. A pass may copy it there."""
 
 
 # ------------------------------------------------------------------------------------- workers
@@ -118,7 +118,7 @@ def _workers(use: Use) -> int:
 
 
 def _library(name: str, call: Call, *more: RelaxExpr, data: RelaxExpr | None = None) -> RelaxExpr:
-    """The call of a function of the library that is to be registered, into a new array."""
+    """Call a function that a library will register, with a new array for its result."""
     info = call.struct_info
     args = Tuple((call.args[0] if data is None else data, *more))
     return call_dps_packed(ExternFunc(f"runtime.disco.{name}"), args, info)

@@ -1,4 +1,4 @@
-"""Memory: what graphs become of allocations and their ends, once passes have made them explicit."""
+"""Memory: operators for allocations and their ends, which passes make explicit."""
 
 from __future__ import annotations
 
@@ -171,12 +171,12 @@ def _viewed(data: Array, shape: Any, dtype: Any, relative_byte_offset: Any) -> A
     gradient=refused("it reads memory, not numbers"),
 )
 def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_offset: ExprArg) -> Expr:
-    """Read the memory of a tensor as another shape, another element type, from a byte on."""
+    """Read the memory of a tensor in another shape and element type, from a byte on."""
 
 
 def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
-    """Read the memory of a tensor as another shape, another element type, from a byte on.
-    None keeps what is."""
+    """Read the memory of a tensor in another shape and element type, from a byte on.
+    None keeps the present one."""
     none = Tuple(())
     if not isinstance(shape, RelaxExpr):
         shape = none if shape is None else ShapeExpr(shape if isinstance(shape, tuple | list) else (shape,))  # type: ignore[arg-type]
@@ -197,7 +197,7 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
     gradient=_pass_on,
 )
 def ensure_zero_offset(data: TensorArg) -> Expr:
-    """Give a tensor that begins where its memory begins; arrays of the machine always do."""
+    """Give a tensor that begins where its memory begins. Arrays of the machine always do."""
 
 
 @operator(

@@ -1,4 +1,4 @@
-"""Gradients of kernels that are no operator's: te functions, registered by name.
+"""Gradients of kernels that no operator made: te functions, registered by name.
 
     @register_te_gradient("scaled_grad")
     def scaled_grad(output_grad, x, factor):

@@ -27,7 +27,7 @@ def _parts(use: Backward, first: str) -> tuple[Any, Any, Any, str]:
 def _weights(use: Backward, data: Any, grad: Any, window: Sequence[Any]) -> Any:
     """The gradient of the filters (filters, channels of a group, …) that made `grad` of `data`: a convolution.
 
-    Channels take the place of batches, the other way around, and strides that of dilations.
+    Channels and batches change places, and so do strides and dilations.
     """
     attrs, rank = use.attrs, len(window)
     batch, channels, *places = use.dims(data)

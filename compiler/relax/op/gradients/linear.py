@@ -40,8 +40,8 @@ def outer(use: Backward) -> Gradients:
 
 
 def einsum(use: Backward) -> Gradients:
-    """Return the gradient of each operand: an einsum with exchanged letters.
-    Its letters and those of the result change places."""
+    """Return the gradient of each operand.
+    It is an einsum in which the operand's letters and those of the result change places."""
     text = "".join(use.attrs["subscripts"].split())
     parts, operands = text.split("->")[0].split(","), use.fields(0)
     if "." in text:

@@ -170,8 +170,8 @@ def slice_scatter(use: Backward) -> Gradients:
 
 
 def take(use: Backward) -> Gradients:
-    """Scatter the gradient to where elements were taken. Elements from outside, with `mode` "fast" or "nan", get
-    none."""
+    """Scatter the gradient to where elements were taken.
+    Elements from outside, with `mode` "fast" or "nan", get none."""
     x, where, axis = use.arg(0), use.arg(1), use.attrs["axis"]
     size = ops.as_int(use.dims(x)[0 if axis is None else use.axes(axis, x)[0]])
     if use.attrs["mode"] in ("clip", "wrap"):
@@ -266,7 +266,7 @@ def pixel_shuffle(use: Backward) -> Gradients:
 
 
 def pad(use: Backward) -> Gradients:
-    """Keep the gradient of the middle, and add that of repeated elements to where they came from."""
+    """Keep the gradient of the middle; add that of repeated elements to their origins."""
     x, width, mode = use.arg(0), use.attrs["pad_width"], use.attrs["pad_mode"]
     grad = use.grad
     for axis, size in enumerate(use.dims(x)):

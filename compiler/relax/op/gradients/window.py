@@ -23,7 +23,7 @@ def laid(use: Backward, value: Any, source: str, target: str) -> Any:
 
 
 def _pooled(use: Backward, backward: Callable[..., Any], **options: Any) -> Gradients:
-    """The gradient that a kernel computes, in a layout whose windows lie in order."""
+    """The gradient that a kernel computes, in a layout whose window dimensions are in order."""
     layout, data = use.attrs["layout"], use.arg(0)
     letters = [letter for letter in layout if letter in "DHW"]
     near = layout if letters == sorted(letters) and "n" not in layout else "NC" + "".join(sorted(letters))
@@ -58,7 +58,8 @@ def adaptive_avg_pool(use: Backward) -> Gradients:
 
 
 def resize(use: Backward) -> Gradients:
-    """Resizing works on one dimension after the other: the gradient is multiplied by the matrix of each.
+    """Take the gradient of resizing.
+    It works on one dimension after the other, and multiplies by the matrix of each.
 
     A row of such a matrix is what resizing makes of an image with one element of 1.
     """
@@ -85,7 +86,8 @@ def resize(use: Backward) -> Gradients:
 
 
 def affine_grid(use: Backward) -> Gradients:
-    """Places are linear in the matrix: those that the unit matrix gives, and 1, weigh the gradient."""
+    """Take the gradient of the matrix.
+    Places are linear in it: those that the unit matrix gives, and 1, weigh the gradient."""
     rank = use.rank(use.grad) - 2
     unit = const(np.eye(rank, rank + 1, dtype=use.info(use.arg(0)).dtype)[None])
     dims = use.dims(use.grad)

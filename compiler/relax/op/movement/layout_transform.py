@@ -75,7 +75,8 @@ def _is_constant(dims: Any) -> bool:
 
 
 def _back(mapping: IndexMap, shape: Any) -> tuple[IndexMap, PrimExpr]:
-    """The map back, and where there is padding. Sizes may be symbolic for a map that only orders dimensions."""
+    """The map back, and where there is padding.
+    Sizes may be symbolic for a map that only orders dimensions."""
     if _is_constant(shape):
         return mapping.non_surjective_inverse([max(ops.as_int(size) or 0, 1) for size in shape])
     order = mapping.final_indices
@@ -125,7 +126,7 @@ def _gradient(use: Backward) -> Gradients:
     canonical=_canonical,
 )
 def layout_transform(x: TensorArg, index_map: Any, pad_value: Any = None) -> Expr:
-    """Put element [i, j, …] of `x` where `index_map` says: `lambda i, j: (i // 4, j, i % 4)`.
+    """Move element [i, j, …] of `x` to where `index_map` says: `lambda i, j: (i // 4, j, i % 4)`.
 
     Places without an element hold `pad_value`.
     """

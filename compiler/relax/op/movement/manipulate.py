@@ -29,7 +29,7 @@ def _product(dims: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def _reshape_normal(use: Use) -> Call:
-    """A 0 in the new shape stands for the dimension there, one -1 for what is left."""
+    """Resolve a new shape, in which 0 keeps the dimension there and one -1 stands for what is left."""
     wanted, data = use.arg("shape"), use.tensor("x")
     if not isinstance(wanted, ShapeExpr):
         return use.call
@@ -75,7 +75,8 @@ def _reshape_info(use: Use) -> StructInfo:
 
 
 def _has_as_many(use: Use) -> bool:
-    """Whether the new shape is known to have as many elements: a kernel would read beyond the end of `x` else."""
+    """Whether the new shape is known to have as many elements.
+    If not, a kernel could read beyond the end of `x`."""
     data, shape = use.tensor("x"), use.shape("shape")
     if data.dims is None or shape.values is None:
         return True
@@ -94,7 +95,7 @@ def _has_as_many(use: Use) -> bool:
     gradient=slopes.reshaped,
 )
 def reshape(x: TensorArg, shape: ShapeArg) -> Expr:
-    """Lay the elements of `x`, in row-major order, out as `shape`.
+    """Give the elements of `x`, in row-major order, the shape `shape`.
 
     In `shape` a 0 stands for the dimension of `x` there, and one -1 for what is left.
     """
@@ -126,7 +127,7 @@ def _order(use: Use, ndim: int) -> tuple[int, ...]:
 
 
 def _permute_layout(use: LayoutUse) -> LayoutResult:
-    """The layout of the argument is taken up by the axes, so nothing moves."""
+    """Move the axes with the argument's layout, so that no element moves."""
     chosen = use.permuted()
     if chosen is None or chosen.is_identity:
         return as_written(use)

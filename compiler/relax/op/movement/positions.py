@@ -105,7 +105,7 @@ def gather_nd(data: TensorArg, indices: TensorArg, batch_dims: int = 0) -> Expr:
 
 
 def _indexed(use: Use, data: TensorStructInfo) -> tuple[tuple[PrimExpr, ...] | None, int, int]:
-    """The shape that the index tensors broadcast to, its rank (-1: unknown), and how many there are."""
+    """The shape to which the index tensors broadcast, its rank (-1: unknown), and the number of tensors."""
     given = use.tensors("indices")
     if not given or (data.ndim != -1 and len(given) > data.ndim):
         use.fail(f"{len(given)} index tensors are given for data, {shown(data)}")

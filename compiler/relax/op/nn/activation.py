@@ -23,7 +23,7 @@ _SEVERAL = 10  # about what a function of the math library takes
 def _activation(
     name: str, te: TeForm, doc: str, flops: int, gradient: Gradient, *, numbers: bool = False
 ) -> Callable[[TensorArg], Call]:
-    """The operator `relax.nn.<name>` of one tensor `data`, of floats, or with `numbers` of whole numbers, too."""
+    """The operator `relax.nn.<name>` of one tensor `data` of floats; with `numbers`, also of integers."""
 
     def declared(data: TensorArg) -> Expr:
         raise AssertionError("a declaration")

@@ -95,9 +95,9 @@ def _plain_attention(
 ) -> Expr:
     """Take softmax(query key^T * scale) value, of (batch, length, heads, width) tensors.
 
-    `scale` is 1 / sqrt(width) unless given. `causal_mask` lets a query see keys up to its own place, counted from the
-    start ("TopLeft") or from the end ("BottomRight"); `window_size` limits these to the last ones. Fewer heads of key
-    and value serve several of query each.
+    `scale` is 1 / sqrt(width) unless given. `causal_mask` lets a query see keys up to its own position, counted from
+    the start ("TopLeft") or from the end ("BottomRight"). `window_size` limits these to the last ones. A head of key
+    and value may serve several heads of query.
     """
 
 
@@ -147,7 +147,8 @@ def _var_len_info(use: Use) -> StructInfo:
 
 
 def _sequence_of(starts: Tensor, length: PrimExpr, name: str) -> Tensor:
-    """For each place, how many sequences begin at or before it; the last start is the end of all."""
+    """For each position, the number of sequences that begin at or before it.
+    The last start is the end of all."""
     k = reduce_axis((0, starts.shape[0]), name="k")
     result: Tensor = compute(
         (length,),
@@ -159,7 +160,7 @@ def _sequence_of(starts: Tensor, length: PrimExpr, name: str) -> Tensor:
 
 
 def _bound(starts: Tensor, index: PrimExpr) -> PrimExpr:
-    """Entry `index` of the starts; the nearest one for places that belong to no sequence."""
+    """Return entry `index` of the starts. Positions outside of any sequence take the nearest one."""
     inside = ops.maximum(ops.minimum(index, ops.cast(index.dtype, ops.sub(starts.shape[0], 1))), 0)
     return ops.cast("int64", starts(inside))
 

@@ -49,7 +49,7 @@ def _canonical(op: str, rank: int) -> Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _info(rank: int, result: Callable[[Use, str, _Sizes, _Sizes], _Sizes]) -> Callable[[Use], StructInfo]:
-    """The rule of a convolution; `result` gives the sizes of the result's dimensions by letter."""
+    """The rule of a convolution. `result` gives the sizes of the result's dimensions by letter."""
     letters = SPATIAL[rank]
 
     def rule(use: Use) -> StructInfo:
@@ -110,7 +110,7 @@ def _transpose_sizes(use: Use, letters: str, size: _Sizes, taps: _Sizes) -> _Siz
 
 
 def _flops(rank: int, transposed: bool) -> Callable[[Call], PrimExpr | None]:
-    """A multiplication and an addition for each tap that an element of the result sees."""
+    """Count a multiplication and an addition for each tap that an element of the result sees."""
 
     def count(call: Call) -> PrimExpr | None:
         outer, weight = (info_of(call.args[0]) if transposed else info_of(call)), info_of(call.args[1])

@@ -39,7 +39,7 @@ def _cross_entropy_info(use: Use) -> StructInfo:
     precision="never",
 )
 def cross_entropy_with_logits(predictions: TensorArg, labels: TensorArg) -> Expr:
-    """Take minus the sum of predictions * labels, divided by the rows where there are several dimensions.
+    """Take minus the sum of predictions * labels, divided by the rows if there are several dimensions.
 
     `predictions` are logarithms of probabilities.
     """

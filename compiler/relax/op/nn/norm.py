@@ -52,7 +52,7 @@ def softmax(data: TensorArg, axis: int = -1) -> Expr:
     precision="never",
 )
 def log_softmax(data: TensorArg, axis: int = -1) -> Expr:
-    """Take the logarithm of softmax, without the loss of taking that of a small number."""
+    """Take the logarithm of softmax, without the precision loss of a small number's logarithm."""
 
 
 # ---------------------------------------------------------------- norms with weights along axes
@@ -84,7 +84,8 @@ def _along_axes(use: Use, names: Sequence[str]) -> StructInfo:
 
 
 def _one_moves(use: LayoutUse) -> LayoutResult:
-    """A norm along one axis works on any order of dimensions; weights along several say the order themselves."""
+    """Let a norm along one axis follow any order of dimensions.
+    Weights along several axes fix the order."""
     chosen, axes = use.permuted(), use.call.attrs["axes"]
     one = axes if isinstance(axes, int) else axes[0] if len(axes) == 1 else None
     if chosen is None or one is None:

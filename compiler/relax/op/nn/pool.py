@@ -88,8 +88,8 @@ def _flops(call: Call) -> PrimExpr | None:
 
 
 def kernel_layout(layout: str, rank: int) -> str:
-    """Return the layout in which the kernel works.
-    It is the tensor's own, unless that swaps window dimensions or blocks batches."""
+    """Return the layout in which the kernel works: the tensor's own, unless that swaps window dimensions or blocks
+    batches."""
     fits = [letter for letter in layout if letter in "DHW"] == list(SPATIAL[rank]) and "n" not in layout
     return layout if fits else "NC" + SPATIAL[rank]
 
@@ -281,9 +281,9 @@ def adaptive_avg_pool1d(
 def adaptive_avg_pool2d(
     data: TensorArg, output_size: OptionalInts = None, layout: str = "NCHW", out_layout: str | None = None
 ) -> Expr:
-    """Take means of windows, so many as `output_size` (height, width) says; None keeps the size.
+    """Take means of windows, as many as `output_size` (height, width) says; None keeps the size.
 
-    Mean i is of what lies from floor(i * in / out) to below ceil((i + 1) * in / out).
+    Mean i covers the elements from floor(i * in / out) to below ceil((i + 1) * in / out).
     """
 
 

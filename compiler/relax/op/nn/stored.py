@@ -1,4 +1,4 @@
-"""Layouts by letters ("NCHW", "NHWC", "NCHW16c"): sizes by letter, kernels on stored tensors, attributes that move."""
+"""Layouts by letters ("NCHW", "NHWC", "NCHW16c"): sizes by letter, kernels on stored tensors, moving attributes."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def _divides(info: object, stored: Layout) -> bool:
 
 
 def windows_layout(attribute: str) -> LayoutRule:
-    """Pooling lies as its data does: `attribute` and out_layout move with it.
-    Windows need their dimensions whole."""
+    """Let pooling lie as its data does: `attribute` and out_layout move with it.
+    Window dimensions may not be blocked."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         written, chosen = use.call.attrs[attribute], use.lies()
@@ -166,7 +166,7 @@ def _blocked(written: str, stored: Layout) -> Iterable[str]:
 
 def convolution_layout(name: str) -> LayoutRule:
     """Lay out a convolution as is asked for, by the names of data, kernel and result.
-    Those that are not asked for lie as their data does."""
+    Tensors without a request lie as their data does."""
 
     def rule(use: LayoutUse) -> LayoutResult:
         attrs = use.call.attrs
@@ -188,7 +188,8 @@ def convolution_layout(name: str) -> LayoutRule:
 
 
 def _asked(asked: Sequence[str], written: tuple[str, str, str]) -> tuple[str, str, str]:
-    """Layouts of data, kernel and result: a kernel's that is not said stays, a result's is that of the data."""
+    """Return the layouts of data, kernel and result.
+    A kernel without a request keeps its own; a result follows the data."""
     return asked[0], asked[1] if len(asked) > 1 else written[1], asked[2] if len(asked) > 2 else asked[0]
 
 

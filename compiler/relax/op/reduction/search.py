@@ -22,7 +22,7 @@ __all__ = ["argmax", "argmin", "bucketize", "where"]
 
 
 def _position_layout(use: LayoutUse) -> LayoutResult:
-    """A position among all elements counts them in the order in which they were written."""
+    """Count a position among all elements in the order in which they were written."""
     return as_written(use) if use.call.attrs["axis"] is None else reduction_layout(use)
 
 

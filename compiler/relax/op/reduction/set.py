@@ -51,7 +51,7 @@ def unique(
 ) -> Expr:
     """Take the different elements, or slices along `axis`, in order (or as they first occur).
 
-    It may also return where each first occurs, which each element is, and how often each occurs.
+    It may also return where each first occurs, the group of each element, and how often each occurs.
     """
 
 

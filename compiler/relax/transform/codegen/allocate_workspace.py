@@ -31,8 +31,8 @@ def allocate_workspace(mod: IRModule, context: PassContext) -> IRModule:
         def main(x, w):                           workspace_main = R.builtin.alloc_tensor((1024,), "uint8", 0)
             lv = cls.mine(x, w)                   lv = cls.mine(x, w, workspace_main)
 
-    The attribute "WorkspaceSize" is that of a function for a code generator, or of one inside of it. The array has
-    the size of the largest. Comes before RunCodegen.
+    The attribute "WorkspaceSize" is that of a function for a code generator, or of one inside of it. The array is as
+    large as the largest. The pass comes before RunCodegen.
     """
     sizes: dict[GlobalVar, int] = {}
     for name, func in mod.items():

@@ -1,4 +1,4 @@
-"""Modules with functions of the runtime come with the module of graphs that calls them."""
+"""Attach modules of the runtime to the module whose graphs call their functions."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class _Fuser(PyExprMutator):
         return DataflowBlock(tuple(made), block.span)
 
     def _called(self, bindings: Sequence[Binding], found: Composite) -> list[Binding]:
-        """The call of a function of these bindings, and its fields where it has several results."""
+        """Call a function of these bindings; take its fields if it has several results."""
         group = [bindings[number] for number in found.members]
         results = read_outside(bindings, found.members)
         attrs = {COMPOSITE: found.pattern.name, PRIMITIVE: 1, **found.attrs}

@@ -33,22 +33,22 @@ COMPOSITE, CODEGEN = "Composite", "Codegen"
 
 @relax_pass("MergeCompositeFunctions")
 def merge_composite_functions(mod: IRModule, context: PassContext) -> IRModule:
-    """Make one function of composite functions that follow each other and are for the same code generator.
+    """Make one function of adjacent composite functions for the same code generator.
 
         lv = cls.conv2d_relu(x, w)     →    def conv2d_relu_mine(x, w, w2):      # Codegen: mine
         lv1 = cls.conv2d_relu(lv, w2)           def inner(…): …                  # Composite: mine.conv2d_relu
                                                 …
                                             lv1 = cls.conv2d_relu_mine(x, w, w2)
 
-    The name before the first dot of a "Composite" says which generator it is. What must be computed between two calls
+    The name before the first dot of a "Composite" is the generator's. A value that must be computed between two calls
     keeps them apart.
     """
     return for_codegens(mod, merge=True)
 
 
 def for_codegens(mod: IRModule, merge: bool) -> IRModule:
-    """Return the module with a function for a code generator around calls of composite functions.
-    Each is around one call, or around several."""
+    """Return the module with functions for code generators around calls of composite functions.
+    Each holds one call, or several."""
     made = rewritten(mod, lambda own: _Merger(own, merge))
     used = {node for func in made.values() for node in walk(func) if isinstance(node, GlobalVar)}
     left = {name: f for name, f in made.items() if name in used or not _is_composite(f)}

@@ -27,10 +27,10 @@ _WIDE = re.compile(r"T\.int64\((-?\d+)\)")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MatchResult:
-    """A block that is what a pattern says.
+    """A block that matches a pattern.
 
-    `symbol_values` are the values of the pattern's symbolic sizes, in the order in which its parameters name them;
-    `matched_buffers` the kernel's arrays in the order of the pattern's parameters.
+    `symbol_values` are the values of the pattern's symbolic sizes, in the order in which its parameters name them.
+    `matched_buffers` are the kernel's arrays in the order of the pattern's parameters.
     """
 
     pattern: n.PrimFunc
@@ -51,10 +51,10 @@ def split_call_tir_by_pattern(
         lv = call_tir(cls.matmul_relu, (x, w))    →    lv = call_dps_packed("library_matmul", (x, w))
                                                        lv1 = call_tir(cls.matmul_relu_rest, (lv,))
 
-    A pattern is a kernel of one block; its sizes may be symbolic. `fcodegen` gets what matched the first blocks, in
+    A pattern is a kernel of one block; its sizes may be symbolic. `fcodegen` gets the matches of the first blocks, in
     order. It returns None to leave the kernel, or code and how many of the blocks it computes. Code is the name of a
     packed function or a kernel. Both take what these blocks read and do not make, in the order of the blocks' loads,
-    then the result of the last of them. That result must be all that the other blocks read of theirs.
+    then the result of the last of them. The other blocks may read no other result of theirs.
     """
     known = [_Pattern.of(pattern) for pattern in patterns]
     return rewritten(mod, lambda own: _Splitter(own, known, fcodegen))
@@ -153,9 +153,9 @@ class _Splitter(PyExprMutator):
 
 
 def _shape_of(func: n.PrimFunc) -> tuple[object, ...]:
-    """Return what is equal in kernels that differ in names and in the type of their indices only.
+    """Return a key that is equal for kernels that differ only in names and in the type of their indices.
 
-    Where integers are converted, the type counts: whether these are indices is not known.
+    The type counts if integers are converted, because they may be no indices.
     """
     text = nameless_text(func)
     if not any(isinstance(node, n.Cast) for node in walk(func.body)):

@@ -68,7 +68,7 @@ class _InPlace(PyExprMutator):
     # ------------------------------------------------------------------------- what is alive
 
     def _look_at(self, bindings: Sequence[Binding]) -> None:
-        """Find which arrays variables may lie in, which of them this block has made, and their last uses."""
+        """Track in which arrays variables may lie, which of these the block has made, and the last uses."""
         for position, binding in enumerate(bindings):
             value = binding.value
             used = frozenset().union(*[self._roots_of(node) for node in walk(value) if isinstance(node, Var)])
@@ -173,7 +173,7 @@ def _same(a: Any, b: TensorStructInfo) -> bool:
 
 
 def _may_write_over(func: n.PrimFunc, index: int) -> bool:
-    """Whether each element of an argument is read only where the element of the result in its place is written."""
+    """Whether each element of an argument is read only where the result's element in its place is written."""
     buffers = [func.buffer_map.get(param) for param in func.params]
     arrays = [buffer for buffer in buffers if buffer is not None]
     source, target = buffers[index], arrays[-1]

@@ -26,7 +26,7 @@ HINT, COPY = "relax.hint_on_device", "relax.to_vdevice"
 
 
 def transfer(value: RelaxExpr) -> str:
-    """Return the device operator (`to_vdevice` or `hint_on_device`) that a value is a call of, else ""."""
+    """Return the device operator (`to_vdevice` or `hint_on_device`) whose call a value is, else ""."""
     name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
     return name if name in (HINT, COPY) else ""
 
@@ -49,7 +49,7 @@ def holds_tensors(info: StructInfo | None) -> bool:
 
 
 class KnownDevices:
-    """The devices of a function's variables. What an operator takes and gives lives on one device."""
+    """The devices of a function's variables. An operator's arguments and results live on one device."""
 
     def __init__(self, func: Function) -> None:
         self._known: dict[Var, VDevice] = {}
@@ -132,7 +132,7 @@ def _bindings(seq: SeqExpr) -> Iterator[Binding]:
 
 
 def _parts(value: RelaxExpr) -> list[RelaxExpr]:
-    """The values that live where a call, a condition or a checked value does."""
+    """The values that live where a call, a condition or a checked value lives."""
     match value:
         case If():
             return [value.true_branch.body, value.false_branch.body]

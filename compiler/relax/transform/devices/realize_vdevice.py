@@ -1,4 +1,4 @@
-"""Values live on devices: what hints say becomes what is known of values, and copies where devices meet."""
+"""Put values on devices: hints become known devices, and copies stand where devices meet."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ def realize_vdevice(mod: IRModule, context: PassContext) -> IRModule:
             lv2 = R.hint_on_device(lv1, cpu(1))                 lv2 = R.to_vdevice(lv1, "llvm:1")
             gv = R.add(lv2, y)                                  gv = R.add(lv2, y)
 
-    What an operator takes and gives lives on one device, so a hint reaches whatever leads to its value and follows
-    from it, up to other hints and copies. Values that no hint reaches stay as they are.
-    Builds begin with it.
+    An operator's arguments and results live on one device. So a hint reaches whatever leads to its value and follows
+    from it, up to other hints and copies. Values that no hint reaches stay as they are. Builds begin with it.
     """
     return rewritten(mod, _Realizer) if _names_devices(mod) else mod
 
 
 def _names_devices(mod: IRModule) -> bool:
-    """Whether values of a module may say where they live, or are wanted somewhere."""
+    """Whether values of a module may name their devices, or are wanted on one."""
     if mod.global_infos.get("vdevice"):
         return True
     graphs = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
@@ -84,7 +83,7 @@ class _Realizer(PyExprMutator):
         return call.args[0] if device_in(info_of(call.args[0])) == device else to_vdevice(call.args[0], device)
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
-        """A value that is made of nothing, such as zeros, is copied to where it is wanted."""
+        """Copy a value without arguments, such as zeros, to where it is wanted."""
         device = None if self._devices is None else self._devices.of(binding.var)
         value = binding.value
         if device is None or not isinstance(value, Call) or transfer(value):

@@ -51,7 +51,7 @@ def _depth(value: Any) -> int:
 MAX_DEPTH = register_option(
     "relax.FuseOps.max_depth",
     "a positive number",
-    "how many kernels at most become one",
+    f"how many kernels at most become one, {MOST_KERNELS} by default",
     _depth,
     MOST_KERNELS,
 )
@@ -69,8 +69,7 @@ def fuse_ops(
                                                  lv1 = cls.fused_conv2d_relu(x, w)
 
     Only in dataflow blocks. `compiler/relax/fusion/groups.py` says what belongs together. `fuse_opt_level` 0 leaves all
-    as it is; a function has at most `most_kernels` kernels, those of the option `relax.FuseOps.max_depth` (64) unless
-    given.
+    as it is. A function has at most `most_kernels` kernels; the default is the option `relax.FuseOps.max_depth` (64).
     """
     most = MAX_DEPTH.value(context) if most_kernels is None else most_kernels
     return mod if fuse_opt_level == 0 else rewritten(mod, lambda own: _Fuser(own, most))
@@ -135,7 +134,7 @@ class _Fuser(PyExprMutator):
         return BlockValue(tuple(mentioned), kept=kept)
 
     def _kernel(self, call: Call) -> tuple[KernelPattern, bool] | None:
-        """How the kernel that is called may be fused, and whether it only copies; None where it may not."""
+        """How the called kernel may be fused, and whether it only copies; None if it may not be fused."""
         if not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or not isinstance(call.args[0], GlobalVar):
             return None
         gvar = call.args[0]

@@ -44,7 +44,7 @@ def fuse_tir(mod: IRModule, context: PassContext) -> IRModule:
             return call_tir(cls.multiply, (lv, y))
         lv1 = cls.fused_exp_multiply(a, b)                 lv1 = call_tir(cls.fused_exp_multiply, (a, b), …)
 
-    What is computed element by element becomes one block; all other blocks stay, so schedules find them. The values
+    What is computed element by element becomes one block. All other blocks stay, so that schedules find them. Values in
     between need no arrays of the graph any more. A function that holds anything but calls of kernels stays.
     """
     kernels = {name: kernel for name, func in mod.items() if (kernel := _kernel_of(func, mod)) is not None}

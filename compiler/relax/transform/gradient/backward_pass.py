@@ -1,4 +1,4 @@
-"""Going through the bindings of a function from its result back, adding up the gradient of each value."""
+"""Go through a function's bindings from the result back, and add up the gradient of each value."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ Slope = RelaxExpr | list["Slope | None"]
 
 
 class BackwardPass:
-    """The gradients of values that depend on `params`, as far as it has gone back.
-    It emits what it adds up."""
+    """The gradients, so far, of values that depend on `params`. It emits the sums."""
 
     def __init__(self, builder: BlockBuilder, params: Sequence[Var], checkpoints: Checkpoints) -> None:
         self._builder = builder
@@ -65,7 +64,7 @@ class BackwardPass:
     # ------------------------------------------------------------------------- one binding
 
     def _pass(self, binding: Binding, slope: Slope) -> None:
-        """Pass the gradient of a variable on to what its value is made of."""
+        """Pass the gradient of a variable on to the operands of its value."""
         value = binding.value
         match value:
             case Var() | Tuple() | TupleGetItem():
@@ -118,7 +117,8 @@ class BackwardPass:
                 self._add(target.tuple_value, fields)
 
     def _field(self, slope: Slope, index: int, of: RelaxExpr | None) -> Slope | None:
-        """The gradient of a field of a tuple; None also for a field that depends on nothing that matters."""
+        """The gradient of a field of a tuple.
+        None also for a field that depends on no parameter in question."""
         if isinstance(slope, list):
             return slope[index]
         if isinstance(of, Var) and of not in self._depends:

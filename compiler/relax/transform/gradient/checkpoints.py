@@ -1,4 +1,4 @@
-"""Values that are computed again for the gradients, so that they need not be kept until then."""
+"""Recompute values for the gradients, so that they need not be kept until then."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ def _adjoint(original: Function, wanted: list[int], target_index: int, builder: 
 
 
 def _without_names(binding: Binding, builder: BlockBuilder) -> Binding:
-    """A binding of the function with gradients: what names a te gradient has done its work there."""
+    """Copy a binding into the function with gradients.
+    A call that names a te gradient becomes a plain one."""
     value = binding.value
     if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name != "relax.call_tir_with_grad":
         return binding

@@ -111,7 +111,8 @@ def _dtype_of(expr: RelaxExpr) -> str:
 
 
 def _widened(rewriter: CallRewriter, taps: RelaxExpr, dtype: str) -> RelaxExpr:
-    """The filters of a convolution as `dtype`: what they were shortened from, where they were."""
+    """The filters of a convolution as `dtype`.
+    Filters that were shortened are taken as they were before."""
     if _dtype_of(taps) == dtype:
         return taps
     before = _before_cast(rewriter, taps)

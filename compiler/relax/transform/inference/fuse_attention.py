@@ -38,11 +38,11 @@ def fuse_attention(mod: IRModule, context: PassContext) -> IRModule:
     lv3 = R.nn.softmax(lv2)
     gv = R.matmul(lv3, value)
 
-    Where nothing else reads a value between. Scores may be scaled by single numbers, and masks added to them after
-    that; one that is no constant scales queries. Scores that a condition replaces by a very low number are masked, too.
-    Heads come before lengths in what is written out, and after them in the operator: transpositions for that vanish
-    against those that brought heads to the front. Zeros in the place of shares that are no numbers become zeros in the
-    place of results that are none.
+    Nothing else may read a value between. Scores may be scaled by single numbers, and masks added after that. A scale
+    that is no constant is applied to the queries. Scores that a condition replaces by a very low number are masked,
+    too. Heads come before lengths in what is written out, and after them in the operator. Transpositions for that
+    cancel those that brought heads to the front. Zeros in the place of NaN shares become zeros in the place of NaN
+    results.
     """
     return rewrite_calls(mod, {"relax.matmul": _fused, "relax.permute_dims": _straight})
 
@@ -269,7 +269,7 @@ def _permuted(rewriter: CallRewriter, expr: RelaxExpr, axes: Sequence[int]) -> R
 
 
 def _transposed(rewriter: CallRewriter, expr: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...]] | None:
-    """Return the value of which `expr` is the transposition, and how: directly, or as matrices in one batch that is
+    """Return the value of which `expr` is the transposition, and its kind: direct, or as matrices in one batch that is
     split again."""
     inner = rewriter.call_of(expr, "relax.permute_dims")
     if inner is not None:

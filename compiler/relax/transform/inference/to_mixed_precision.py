@@ -53,9 +53,9 @@ def to_mixed_precision(
                                 c = R.astype(lv, "float16")
                                 gv = R.astype(R.nn.relu(c), "float32")
 
-    Operators say whether they take short numbers always, as their arguments are short ("follow"), or never.
-    `out_dtype` is the type that products are summed in. Parameters named in `fp16_input_names` are short themselves.
-    Results of functions keep their types.
+    Operators say when they take short numbers: always, if their arguments are short ("follow"), or never. `out_dtype`
+    is the type that products are summed in. Parameters named in `fp16_input_names` are short themselves. Results of
+    functions keep their types.
     """
     if dtype not in SHORT or out_dtype not in (FULL, dtype):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Products of short floating-point numbers are computed of float32, where a CPU has no faster way."""
+"""Compute products of short floating-point numbers in float32, on CPUs without a faster way."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _FEW_ROWS = 32
 
 @relax_pass("WidenProducts")
 def widen_products(mod: IRModule, context: PassContext) -> IRModule:
-    """Compute products of float16 and bfloat16 that are summed in float32 of float32, on CPUs.
+    """On CPUs, compute float16 and bfloat16 products that are summed in float32 by float32 arithmetic.
 
     lv = R.matmul(x, w, out_dtype="float32")    →    x32 = R.astype(x, "float32")
                                                      w32 = R.astype(w, "float32")
                                                      lv = R.matmul(x32, w32)
 
     Such numbers are float32 whose last bits are zero, and their products are exact there, so only the order of sums
-    differs. What widens them becomes part of the kernel before, and of constants. Left as they are: products of
-    bfloat16 on CPUs that multiply pairs of them faster, those with a parameter of the function, and those of few rows.
+    differs. The conversion becomes part of the kernel before, and of constants. Some products stay: those of bfloat16
+    on CPUs that multiply pairs of them faster, those with a parameter of the function, and those of few rows.
     """
     target = Target.current(allow_none=True)
     if target is None or not target.is_cpu:

@@ -1,4 +1,4 @@
-"""Kernels are replaced by others, which want their arrays laid out in another way."""
+"""Replace kernels by others that want their arrays in another layout."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def alter_op_impl(
     op_buffer_axis_separators: Mapping[str, Any] | None = None,
     op_buffer_input_axis_separators: Mapping[str, Any] | None = None,
 ) -> IRModule:
-    """Replace calls of kernels whose attribute "operator_name" is in `op_impl_map` by calls of other kernels.
+    """Replace calls of kernels by others that `op_impl_map` gives for their attribute "operator_name".
 
         lv = R.call_tir(cls.product, (x, w), …)    →    lv = R.layout_transform(x, lambda i, j: (i // 4, j, i % 4))
                                                         lv1 = R.call_tir(cls.product_blocked, (lv, w), …)

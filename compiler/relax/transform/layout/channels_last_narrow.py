@@ -1,4 +1,4 @@
-"""Convolutions of bytes and bfloat16 lie with channels last, where multiplying groups of neighbours is fast."""
+"""Put the channels of byte and bfloat16 convolutions last, where multiplying groups of neighbours is fast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class _Kind:
-    """Convolutions that an instruction is for: dtypes of operands and sums, the group, and which targets have it."""
+    """The convolutions for which there is an instruction: dtypes of operands and sums, the group, and the targets."""
 
     operands: tuple[str, ...]
     sums: str
@@ -49,10 +49,9 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
                                                       lv1 = R.nn.conv2d(lv, w1, data_layout="NHWC", …)
                                                       lv2 = R.permute_dims(lv1, [0, 3, 1, 2])
 
-    It changes nothing for targets where no instruction that adds up the products of neighbours is fast. Images of
-    so few channels that they fill no group are read as they lie. Groups are neighbours in a row then, and rows of
-    filters get zeros at their ends. Where that makes more groups than zeros for the missing
-    channels, images get those.
+    It changes nothing for targets without a fast instruction that adds up products of neighbours. Images of so few
+    channels that they fill no group are read as they lie. Groups are then neighbours in a row, and rows of filters get
+    zeros at their ends. If that makes more groups than zeros for the missing channels would, images get zeros instead.
     """
     target = Target.current(allow_none=True)
     kinds = [kind for kind in _KINDS if target is not None and target.is_cpu and kind.used_by(target)]
@@ -84,7 +83,7 @@ def _kind(call: Call, kinds: Sequence[_Kind]) -> _Kind | None:
 
 
 def _by_rows(call: Call, kind: _Kind) -> bool:
-    """Whether groups along the rows of filters are no more than those along channels, which fill none."""
+    """Whether groups along the rows of filters are no more than groups along channels, which these do not fill."""
     channels, width = _channels(call.args[0]), _filter_width(call)
     if int(call.attrs["groups"]) != 1 or int(call.attrs["dilation"][1]) != 1 or not channels % kind.group or not width:
         return False
@@ -99,7 +98,7 @@ def _filter_width(call: Call) -> int:
 
 
 class _Fill(PyExprMutator):
-    """Gives filters rows, or images channels, that make whole groups; filters have zeros there."""
+    """Give filters rows, or images channels, that make whole groups. Filters have zeros there."""
 
     def __init__(self, mod: IRModule, kinds: Sequence[_Kind]) -> None:
         super().__init__(mod)
@@ -121,7 +120,8 @@ class _Fill(PyExprMutator):
         return Call(made.op, (image, filters), made.attrs, made.sinfo_args, made.span)
 
     def _longer_rows(self, call: Call, missing: int) -> Call:
-        """Add columns of zeros to filters, and columns of anything to images: where these are padded, some more."""
+        """Add columns of zeros to filters, and columns of anything to images.
+        Padded images get some more."""
         image, filters = call.args
         longer = self.builder_.emit(pad(filters, [0] * 7 + [missing]))
         found = self.lookup_binding(image) if isinstance(image, Var) else image

@@ -73,7 +73,7 @@ class _Held:
 
 
 class _Converter(PyExprMutator):
-    """Rewrites dataflow blocks. Whoever just visits a variable gets it as it was written."""
+    """Rewrites dataflow blocks. A plain visit of a variable returns it as it was written."""
 
     def __init__(self, mod: IRModule, desired: Desired, ask: Callable[[Call], Desired | None] | None) -> None:
         super().__init__(mod)
@@ -118,7 +118,7 @@ class _Converter(PyExprMutator):
             super().visit_var_binding_(binding)
 
     def _known(self, value: RelaxExpr) -> _Held | None:
-        """The tensor that a name or a field stands for, if it lies otherwise than written."""
+        """The tensor that a name or a field stands for, if its layout is not as written."""
         if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
             whole = value.tuple_value
             if whole in self._parts:
@@ -127,7 +127,7 @@ class _Converter(PyExprMutator):
         return self._moved.get(value) if isinstance(value, Var) else None
 
     def _call(self, var: Var, call: Call) -> bool:
-        """Write a call anew as its operator's rule says; False where it stays as it is."""
+        """Rewrite a call as its operator's rule says. False if it stays as it is."""
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
         if operator is None or isinstance(operator.layout, RefusedPart):
             return False
@@ -210,7 +210,7 @@ class _Converter(PyExprMutator):
         return self._version(held, lies)
 
     def _version(self, held: _Held, lies: Layout | None, emit: Emit | None = None) -> Any:
-        """The tensor lying as `lies`; moved to there if nobody asked for that before."""
+        """Return the tensor in the layout `lies`. It is moved there at the first request."""
         key = None if lies is not None and lies.is_identity and _rank(held) == lies.ndim else lies
         if key not in held.versions:
             source = held.first if held.first is not None else Layout.identity(_rank(held))

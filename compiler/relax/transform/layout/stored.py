@@ -1,4 +1,4 @@
-"""Moving a tensor from one layout to another, with as few moves as there can be."""
+"""Move a tensor from one layout to another, with as few moves as possible."""
 
 from __future__ import annotations
 

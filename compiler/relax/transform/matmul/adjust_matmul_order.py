@@ -22,13 +22,13 @@ _LARGE = 1 << 31
 
 @relax_pass("AdjustMatmulOrder", opt_level=1)
 def adjust_matmul_order(mod: IRModule, context: PassContext) -> IRModule:
-    """Compute x * (A * B) as (x * A) * B, and the other way round, where that takes fewer operations.
+    """Multiply x * (A * B) as (x * A) * B, or the other way round, if that takes fewer operations.
 
     lv = R.matmul(A, B)     # (64, 2) * (2, 64)    →    lv = R.matmul(x, A)
     gv = R.matmul(x, lv)    # (1, 64) * (64, 64)        gv = R.matmul(lv, B)
 
-    Two that are weights (parameters behind the first "num_input") are multiplied with each other, as that happens
-    before the model runs. The inner product may be transposed.
+    Two weights (parameters behind the first "num_input") are multiplied with each other, because that happens before
+    the model runs. The inner product may be transposed.
     """
     return rewrite_calls(mod, {"relax.matmul": _ordered})
 
@@ -65,7 +65,7 @@ def _swaps(call: Call) -> bool:
 
 
 def _chosen(rewriter: CallRewriter, factors: Sequence[RelaxExpr], now_first: bool) -> RelaxExpr | None:
-    """(a * b) * c or a * (b * c), where that is better than what stands; b and c are matrices."""
+    """(a * b) * c or a * (b * c), if that is better than the present form; b and c are matrices."""
     normal = [rewriter.builder_.normalize(item) for item in factors]
     shapes = [shape_of(item) for item in normal]
     a, b, c = shapes

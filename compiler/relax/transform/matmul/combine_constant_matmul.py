@@ -26,8 +26,8 @@ def combine_constant_matmul(block: DataflowBlock, mod: IRModule, context: PassCo
     lv = R.matmul(x, A)    →    lv = R.matmul(x, R.concat((A, B), axis=1))    # the concat is computed by the build
     lv1 = R.matmul(x, B)        lv1 = R.split(lv, [columns of A], axis=1)
 
-    Otherwise as `CombineParallelMatmul`. Two products stay apart where more is computed of them element by element,
-    which becomes part of their kernels. So do products whose matrices `FoldConstant` leaves narrow.
+    Otherwise as `CombineParallelMatmul`. Two products stay apart if more is computed of them element by element, which
+    becomes part of their kernels. So do products whose matrices `FoldConstant` leaves narrow.
     """
     return Combiner(block, _Uses(block).accept).made()
 

@@ -57,7 +57,7 @@ def combine_parallel_matmul(
 
 @dataclass(frozen=True, slots=True)
 class MatmulBranch:
-    """A product, its matrix, and what is computed from it; others use the last variable."""
+    """A product, its matrix, and what is computed from it. Others use the last variable."""
 
     product: Var
     matrix: RelaxExpr
@@ -112,7 +112,7 @@ class Combiner:
         return x if fits and isinstance(x, Var) and left is not None and len(left) >= 2 else None
 
     def _alike(self, products: Sequence[Binding]) -> list[list[Binding]]:
-        """Products that may be one: of the same type, with matrices that differ in their columns only."""
+        """Group products that may be one: of the same type, with matrices that differ only in their columns."""
         found: list[list[Binding]] = []
         for binding in products:
             for group in found:

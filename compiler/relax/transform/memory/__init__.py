@@ -1,1 +1,1 @@
-"""Memory of graphs: how long arrays live, where they lie in an arena, what is written in place, what is given back."""
+"""Memory of graphs: arrays' lifetimes, their places in an arena, in-place results, and what is freed."""

@@ -1,7 +1,7 @@
-"""Places for pieces of memory of which not all are alive at once.
+"""Places for pieces of memory that are not all alive at the same time.
 
-Pieces are laid one after the other, each at the lowest place that no piece alive beside it takes. The order decides how
-much memory that is. A few orders are tried, then the best one is changed step by step, as long as it is worth it.
+Pieces are placed one after the other, each at the lowest place that is free while it is alive. The order decides how
+much memory that takes. A few orders are tried. The best one is then changed step by step, as long as that pays.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def lay_out(pieces: Sequence[Piece]) -> ArenaLayout:
 def _searched(
     pieces: Sequence[Piece], neighbours: Sequence[Sequence[int]], best: ArenaLayout, order: list[int], enough: float
 ) -> ArenaLayout:
-    """A smaller arena, if one is found by laying pieces that stick out earlier."""
+    """Search for a smaller arena by placing earlier the pieces that stick out."""
     rng = random.Random(len(pieces))
     for _ in range(STEPS // max(len(pieces), 1)):
         if best.size <= enough:
@@ -136,7 +136,7 @@ def most_alive(pieces: Sequence[Piece]) -> int:
 
 
 def _sum(pieces: Sequence[Piece], depth: int) -> int:
-    """The sum of sizes, of the larger branch where pieces begin in branches of one condition."""
+    """Sum sizes. Of pieces in different branches of one condition, the larger branch counts."""
     total = 0
     inside: dict[int, tuple[list[Piece], list[Piece]]] = {}
     for piece in pieces:

@@ -40,8 +40,8 @@ def join_in_place(mod: IRModule, context: PassContext) -> IRModule:
         lv2 = R.call_tir(cls.concatenate, (lv, lv1), …)        lv2 = R.call_tir(cls.concatenate_joined, (lv, lv1), …)
 
     The axes before the joined one have size 1, so that a part is one piece of memory. The parts are results of kernels
-    of the same dataflow block, and kernels alone use them. The marked kernel copies its parts, if they come to lie
-    elsewhere after all.
+    of the same dataflow block, and only kernels use them. The marked kernel still copies its parts if they come to lie
+    elsewhere.
     """
     return rewritten(mod, _Marking)
 

@@ -1,4 +1,4 @@
-"""Memory that a function does not need any more is given back before the function ends."""
+"""Free a function's memory before its end, once the function no longer needs it."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class _Kills(Renewal):
         return self._roots.get(var, var)
 
     def _is_freed(self, value: RelaxExpr) -> bool:
-        """Whether forgetting a value may free memory. It does not if something else holds the value until the function
-        ends."""
+        """Whether forgetting a value may free memory.
+        It does not if something else holds the value until the function ends."""
         match value:
             case Call() if _name(value) == _TENSOR:
                 return value.args[0] not in self._shared
@@ -135,7 +135,7 @@ def _name(call: Call) -> str:
 
 
 def _kill(binding: Binding) -> Callable[[Var], Call] | None:
-    """Return what forgets the value of a binding; None where there is nothing to forget."""
+    """Return the call that frees the value of a binding; None if there is nothing to free."""
     value, info = binding.value, binding.var.struct_info_
     if isinstance(value, Call) and _name(value) in (_STORAGE, _TENSOR):
         return memory_kill_storage if _name(value) == _STORAGE else memory_kill_tensor

@@ -1,4 +1,4 @@
-"""How long the arrays of a function live: from where they are made to where they are read for the last time."""
+"""How long the arrays of a function live: from their allocation to their last read."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Lifetimes:
         return self._of(value)
 
     def _of(self, expr: RelaxExpr) -> Held:
-        """Return what the value of a leaf, a tuple or a field lies in."""
+        """Return the arrays in which the value of a leaf, a tuple or a field lies."""
         match expr:
             case Var():
                 return self._held.get(expr, _NOTHING)
@@ -128,7 +128,7 @@ class Lifetimes:
         return args if holds_arrays(info_of(call)) else _NOTHING
 
     def _note_join(self, var: Var, call: Call) -> None:
-        """Note a call of a kernel that lays arrays one behind the other, if it is known which they are."""
+        """Note a call of a kernel that concatenates arrays, if these are known."""
         func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
         sizes = func.attrs.get(JOINED_PARTS) if isinstance(func, n.PrimFunc) else None
         held = [self._of(arg) for arg in call.args]
@@ -170,7 +170,7 @@ def _either(a: Held, b: Held) -> Held:
 
 
 def holds_arrays(info: StructInfo | None) -> bool:
-    """Whether a value of which this is known may be, or hold, an array."""
+    """Whether a value with this StructInfo may be, or hold, an array."""
     match info:
         case TupleStructInfo():
             return any(map(holds_arrays, info.fields))

@@ -1,4 +1,4 @@
-"""Kernels that always work in the same memory become functions that a GPU may record once and start as a whole."""
+"""Make functions of kernels that always work in the same memory, so that a GPU may record and start them as a whole."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LEAST_KERNELS = 2
 """Kernels from which on starting them as a whole can gain anything."""
 
 USE_CUDA_GRAPH = register_option(
-    "relax.backend.use_cuda_graph", "a truth value", "kernels in memory that stays become functions", truth, False
+    "relax.backend.use_cuda_graph", "a truth value", "make functions of kernels in memory that stays", truth, False
 )
 
 
@@ -70,11 +70,11 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
                                                           run_or_capture(cls.cuda_graph_capture, (a, b), 0)
                                                           _ = cls.exp(a, out)
 
-    Where the option "relax.backend.use_cuda_graph" says so. Comes after memory is planned (StaticPlanBlockMemory,
+    The option "relax.backend.use_cuda_graph" asks for it. It comes after memory is planned (StaticPlanBlockMemory,
     LowerAllocTensor, KillAfterLastUse) and before VMBuiltinLower, as builds have it. Parameters behind the first
-    "num_input" are weights, the same at every call. Memory that a function returns, or that anything but kernels and
-    reshapes reads, is left alone. The machine keeps memory for each thread that calls, and runs such a function like
-    any other.
+    "num_input" are weights, the same at every call. Some memory is left alone: what a function returns, or what
+    anything but kernels and reshapes reads. The machine keeps memory for each thread that calls, and runs such a
+    function like any other.
 
     The attribute "relax.rewrite_cuda_graph.capture_symbolic_vars" of a function names dimensions. Kernels whose shapes
     depend on them are taken as well, and the machine is told their values at every call. Storage must be of known size
@@ -146,7 +146,7 @@ class _Rewriter:
     # ------------------------------------------------------------------------- what is static
 
     def _find(self, bindings: Sequence[Binding], weights: Sequence[Var]) -> None:
-        """Storages of constant size all of whose arrays only kernels use, and these arrays."""
+        """Storages of constant size whose arrays only kernels use, and these arrays."""
         self._static = {weight: frozenset() for weight in weights}
         for binding in bindings:
             value = binding.value
@@ -164,7 +164,7 @@ class _Rewriter:
         self._static = {var: held for var, held in self._static.items() if held.isdisjoint(gone)}
 
     def _lies_in(self, value: RelaxExpr) -> frozenset[Var] | None:
-        """The storages that an array, a view or a tuple of such lies in; None for what may lie elsewhere."""
+        """The storages of an array, a view or a tuple of such; None for what may lie elsewhere."""
         match value:
             case Var():
                 return self._static.get(value)
@@ -187,7 +187,8 @@ class _Rewriter:
         return _is_constant(value, self._captured)
 
     def _is_plain_use(self, binding: Binding) -> bool:
-        """Whether a binding keeps nothing of what it uses: a kernel does not, nor what makes and ends arrays."""
+        """Whether a binding keeps none of its operands.
+        A kernel keeps none, nor does what makes and frees arrays."""
         ends = _name_of(binding.value) in (_KILL_STORAGE, _KILL_TENSOR)
         return ends or binding.var in self._static or self._is_kernel(binding.value)
 
@@ -219,7 +220,7 @@ class _Rewriter:
         self._out += [VarBinding(var, TupleGetItem(kept, place)) for place, var in enumerate(storages)]
 
     def _end_region(self, rest: Sequence[Binding]) -> None:
-        """Call a function that does what was gathered; do it here if that is too little."""
+        """Call a function of the collected bindings; if they are too few, keep them here."""
         region, self._region = self._region, []
         kernels = sum(self._is_kernel(binding.value) for binding in region)
         if kernels < LEAST_KERNELS:

@@ -1,4 +1,4 @@
-"""Arrays that a function needs only while it runs lie in one arena, at places known before it runs."""
+"""Place arrays that a function needs only while it runs in one arena, before it runs."""
 
 from __future__ import annotations
 
@@ -64,13 +64,12 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
     _ = cls.exp(b, c)                           c = R.memory.alloc_tensor(storage, 0, [16], …)
                                                 _ = cls.exp(b, c)
 
-    Where a kernel only lays arrays one behind the other (see JoinInPlace), they lie so from the beginning, and the
-    kernel is not called.
+    Concatenations (see JoinInPlace) find their parts in place from the beginning, and their kernels are not called.
 
-    A size with dimensions that only a call tells is planned for its upper bound, which the function's attribute
-    "tir_var_upper_bound" gives ({"n": 1024}). The function then checks that n is no more. Without bounds, arrays whose
-    sizes are multiples of the same dimensions share an arena of as many multiples. What a function returns, or gives to
-    functions that may keep it, is left alone, and so are sizes over dimensions that are no parameter's.
+    A size with dimensions that only a call tells is planned for its upper bound, from the function's attribute
+    "tir_var_upper_bound" ({"n": 1024}). The function then checks that n is no more. Without bounds, arrays whose sizes
+    are multiples of the same dimensions share an arena of as many multiples. What a function returns, or passes to
+    functions that may keep it, is left alone. So are sizes over dimensions that are no parameter's.
     """
     functions = dict(mod.functions)
     for name, func in mod.items():
@@ -83,7 +82,8 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of array that may share an arena. Sizes and offsets are multiples of `unit`, which has the text `name`."""
+    """A kind of array that may share an arena.
+    Sizes and offsets are multiples of `unit`, which has the text `name`."""
 
     device: int
     scope: str
@@ -173,8 +173,8 @@ def _planned(func: Function, mod: IRModule) -> Function:
 def _parts(
     joins: Mapping[Var, Join[int]], members: Mapping[int, tuple[Lifetime, int]]
 ) -> tuple[dict[int, PlaceInArray[int]], set[Var]]:
-    """Where arrays lie that are parts of others, and the calls that then have nothing to copy. Parts and wholes are
-    made in the same branch, are as large as the call takes them for, and begin where arrays may."""
+    """Where arrays lie that are parts of others, and the calls that then have nothing to copy.
+    Parts and wholes are made in the same branch, have the sizes that the call expects, and begin where arrays may."""
     fitting: dict[Join[int], Var] = {}
     for var, join in joins.items():
         held = [members.get(number) for number in (join.whole, *join.parts)]
@@ -188,7 +188,7 @@ def _parts(
 
 
 class _Placed(Renewal):
-    """Puts arrays into their places, and leaves out the calls that only join what lies there."""
+    """Puts arrays into their places, and leaves out the calls that only join them."""
 
     def __init__(self, places: Mapping[Var, tuple[Var, PrimExpr]], joined: Set[Var]) -> None:
         super().__init__()
@@ -216,7 +216,8 @@ def _is_symbolic(array: Lifetime) -> bool:
 
 
 def _kind(array: Lifetime, bounds: _Bounds) -> tuple[_Kind, int] | None:
-    """The arena that an array may lie in, and how many of its units the array takes; None where it must be let be."""
+    """The arena of an array, and how many of its units the array takes.
+    None if the array must stay as it is."""
     _, _, device, scope = array.call.args
     info = array.var.struct_info_
     number = info_of(device)
@@ -242,7 +243,7 @@ def _kind(array: Lifetime, bounds: _Bounds) -> tuple[_Kind, int] | None:
 
 
 def _unit(dims: Sequence[PrimExpr]) -> tuple[list[PrimExpr], int]:
-    """The number of elements as a product: what only a call tells, in one order, and a number."""
+    """The number of elements as a product: a number, and a symbolic part in a fixed order."""
     factors: list[PrimExpr] = []
     count = 1
     for size in dims:

@@ -1,4 +1,4 @@
-"""Arguments of kernels that are weights at every call are noted in the kernels: they may be kept in any layout."""
+"""Note in kernels which arguments are weights at every call: these may be kept in any layout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attach_layout_free_buffers(mod: IRModule, context: PassContext, *, constants
     gv = call_tir(cls.dense, (x, R.const(w)), …)    →    def dense(x, w, y):
                                                              T.func_attr({"layout_free_buffers": (1,)})
 
-    Weights are constants, and what follows from parameters behind the first "num_input" unless `constants_only`.
+    Weights are constants, and unless `constants_only` also what follows from parameters behind the first "num_input".
     """
     free: dict[GlobalVar, set[int]] = {}
     for func in mod.values():

@@ -1,4 +1,4 @@
-"""Kernels that pack weights become two: one that packs, and one that computes with what is packed."""
+"""Split kernels that pack weights into two: one that packs, and one that computes with packed weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def split_layout_rewrite_preproc(mod: IRModule, context: PassContext) -> IRModul
     gv = call_tir(cls.matmul, (x, w), …)    →    lv = call_tir(cls.matmul_weight_prepack, (w,), …)
                                                  gv = call_tir(cls.matmul_prepacked, (x, lv), …)
 
-    Where the schedule packs such an argument whole. `FoldConstant` then packs constants when the graph is built,
+    The schedule must pack such an argument whole. `FoldConstant` then packs constants when the graph is built,
     `LiftTransformParams` parameters before the model runs.
     """
     parts = {
@@ -62,7 +62,7 @@ class _Splitter(PyExprMutator):
         return Call(call.op, (computing, Tuple(tuple(fields)), *rest), call.attrs, call.sinfo_args, call.span)
 
     def _functions(self, gvar: GlobalVar) -> tuple[GlobalVar, GlobalVar]:
-        """The names of what packs the arguments of a kernel, and of what computes with them."""
+        """The names of the function that packs a kernel's arguments, and of the one that computes with them."""
         if gvar not in self._added:
             parts = zip(self._parts[gvar][1:], (PREPACK, PREPACKED))
             first, second = (

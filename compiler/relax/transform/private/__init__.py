@@ -1,1 +1,1 @@
-"""Functions that only the module itself calls: their parameters, their results, and doing without them."""
+"""Functions that only the module itself calls: their parameters, their results, and inlining them."""

@@ -41,7 +41,7 @@ def expand_tuple_arguments(mod: IRModule, context: PassContext) -> IRModule:
 
 
 def _taken_apart(name: str, info: StructInfo, params: list[Var]) -> RelaxExpr:
-    """A parameter for each part of a value, added to `params`; gives the whole."""
+    """Add a parameter for each part of a value to `params`; return the whole."""
     if not isinstance(info, TupleStructInfo):
         params.append(Var(name, info))
         return params[-1]

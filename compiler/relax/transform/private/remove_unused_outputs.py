@@ -48,7 +48,8 @@ def _count(func: Any) -> int:
 
 
 def _used_outputs(mod: IRModule) -> dict[GlobalVar, list[int]]:
-    """The fields that callers take of each private function's result; functions are left out where one takes it all."""
+    """The fields of each private function's result that callers take.
+    Functions whose whole result is taken are left out."""
     found: dict[GlobalVar, set[int]] = {
         name: set()
         for name, func in internal_functions(mod).items()

@@ -29,9 +29,9 @@ def _nobody(*args: object) -> NoReturn:
 class KernelTuner:
     """`find(func, target, work_dir)` looks a schedule up, in a folder or the database that is entered.
 
-    `tune(kernels, target, work_dir, max_trials, max_trials_per_task)` tunes kernels, given by name, and records what
-    it finds in the folder. `choose(func, target, valid_count, benchmark)` picks one of so many schedules, the first
-    that is valid or, with `benchmark`, the fastest. None where there is nothing.
+    `tune(kernels, target, work_dir, max_trials, max_trials_per_task)` tunes kernels, given by name, and records what it
+    finds in the folder. `choose(func, target, valid_count, benchmark)` picks one of `valid_count` schedules: the first
+    valid one, or with `benchmark` the fastest. Both return None without a result.
     """
 
     find: Callable[[n.PrimFunc, Target, str | None], n.PrimFunc | None] = _nobody
@@ -74,7 +74,7 @@ def unscheduled(mod: IRModule) -> dict[GlobalVar, n.PrimFunc]:
 
 
 def with_schedules(mod: IRModule, found: Mapping[GlobalVar, n.PrimFunc]) -> IRModule:
-    """Return `mod` with scheduled kernels, each with its kernel's attributes, in place of its own."""
+    """Return `mod` with scheduled kernels in place of its own. Each keeps its kernel's attributes."""
     functions = dict(mod.functions)
     for name, func in found.items():
         old = mod[name]

@@ -96,7 +96,8 @@ def few_shot_tuning(
             for i, j, k in …:      →          T.func_attr({"tir.is_scheduled": True})
                                               for i_0, j_0, i_1, j_1 in …:
 
-    That is the first of `valid_count`, which the model ranks highest, or with `benchmark` the fastest of them here.
+    It takes the first of `valid_count` schedules, which the model ranks highest, or with `benchmark` the fastest of
+    them here.
     """
     if valid_count < 1:
         raise ArgumentError(f"valid_count is {valid_count}, it must be positive")

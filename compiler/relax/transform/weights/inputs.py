@@ -10,7 +10,8 @@ NUM_INPUT = "num_input"
 
 
 def inputs_and_weights(func: Function) -> tuple[tuple[Var, ...], tuple[Var, ...]] | None:
-    """The parameters, apart; None for a function that does not say how many are inputs."""
+    """Separate the parameters into inputs and weights.
+    None for a function that does not say how many are inputs."""
     given = func.attrs.get(NUM_INPUT)
     if given is None:
         return None

@@ -53,7 +53,7 @@ def lazy_get_input(func: Function, mod: IRModule, context: PassContext) -> Funct
     renamed: dict[Var, Var] = {}
 
     def loads(block: list[Binding], mentioned: set[object], dataflow: bool) -> None:
-        """Ask for the weights, and for those that tell the dimensions, among what is mentioned."""
+        """Ask for the weights among the given values, and for those that tell their dimensions."""
         for index, weight in list(open_weights.items()):
             tells = [var for var in symbols_set_by(weight.struct_info) if var not in told]
             if weight not in mentioned and not any(var in mentioned for var in tells):

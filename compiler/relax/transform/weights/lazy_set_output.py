@@ -39,7 +39,7 @@ def lazy_set_output(func: Function, mod: IRModule, context: PassContext) -> Func
                                              fset_output(1, b)
                                              return ()
 
-    What a dataflow block computes is given away behind the block. Private functions stay.
+    A result that a dataflow block computes is passed on after the block. Private functions stay.
     """
     if func.body is None or "global_symbol" not in func.attrs:
         return func

@@ -59,9 +59,9 @@ def lazy_transform_params(
                                                       R.vm.kill_object(lv)
                                                       return ()
 
-    So only the weights in use are in memory. `fget_item` and `fset_item` are functions of the runtime; without
-    `fset_item` results are returned. Extra parameters come first in their calls, and become parameters of the
-    function. Functions whose name ends in "transform_params" are meant, those that `LiftTransformParams` makes.
+    Only the weights in use are then in memory. `fget_item` and `fset_item` are functions of the runtime; without
+    `fset_item` results are returned. Extra parameters come first in their calls, and become parameters of the function.
+    The pass changes functions whose name ends in "transform_params", as `LiftTransformParams` makes them.
     """
     before, after = list(extra_get_item_params or ()), list(extra_set_item_params or ())
     for var in (*before, *after):

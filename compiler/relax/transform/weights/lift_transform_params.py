@@ -1,4 +1,4 @@
-"""Compute in a function of its own, before the model runs, all values that depend on weights alone."""
+"""Compute all values that depend on weights alone in a function of its own, before the model runs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def lift_transform_params(
                                                  return (R.permute_dims(params[0]),)
 
     The new function takes all weights as a tuple, and gives what is still needed: weights first, then what was
-    computed. With `shared_transform` (all functions, or those named) there is one function "transform_params" of what
-    all of them compute alike; they must have the same weights. Functions without "num_input" stay.
+    computed. `shared_transform` (for all functions, or those named) makes one function "transform_params" of what all
+    of them compute alike. They must have the same weights. Functions without "num_input" stay.
     """
     if shared_transform is False:
         functions = dict(mod.functions)
@@ -184,7 +184,7 @@ class _Lifting:
         return make_function(mod, params, body, func.is_pure, func.attrs, func.span)
 
     def _is_read(self, var: Var, replaced: dict[Var, Var]) -> bool:
-        """Whether the rest of the function still computes a value that was not replaced."""
+        """Whether the rest of the function still computes a value that was not lifted."""
         if var in replaced:
             return False
         users = [other for other, value in self.values.items() if any(node is var for node in walk(value))]
@@ -194,7 +194,7 @@ class _Lifting:
         return any(user not in early or self._is_read(user, replaced) for user in users)
 
     def _sizes(self, params: Sequence[Var], body: SeqExpr) -> list[Var]:
-        """A shape as one more parameter, for dimensions that the weights told and the parameters left do not."""
+        """A shape as one more parameter, for dimensions that only the weights told."""
         told = {var for param in self.func.params for var in symbols_set_by(param.struct_info)}
         without = Function(list(params), body, self.func.ret_struct_info, self.func.is_pure)
         self.missing = [var for var in free_symbolic_vars(without) if var in told]

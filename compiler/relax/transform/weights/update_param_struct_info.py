@@ -19,12 +19,12 @@ def update_param_struct_info(
 ) -> IRModule:
     """Give parameters the StructInfo that `sinfo_func(parameter)` returns.
 
-    Where that is None a parameter keeps its own. All others are inferred again.
+    A parameter for which it returns None keeps its own. All other values are inferred again.
 
     def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
         lv: R.Tensor((4,), "float32") = x + x            lv: R.Tensor((4,), "float16") = x + x
 
-    Raises IRError where an operator does not take what its arguments are then.
+    Raises IRError if an operator does not take its new arguments.
     """
     rewriter = _Updater(mod, sinfo_func)
     changed = True

@@ -1,4 +1,4 @@
-"""Where the arrays that a function makes for itself lie: one piece of memory, used again when an array is dead."""
+"""Place the arrays that a function makes for itself in one piece of memory, used again when an array is dead."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _plan_fixed(storages: Sequence[tuple[NativeStorage, int]]) -> int:
 
 
 def _plan_others(storages: Sequence[NativeStorage], start: int) -> Arena:
-    """Places behind `start` for storages whose size the call tells: those of one size take turns."""
+    """Place storages whose size only the call tells behind `start`. Those of one size take turns."""
     # by size: an offset, and the last use of who is there
     places: dict[tuple[str, frozenset[n.Var]], list[tuple[PrimExpr, list[int]]]] = {}
     numbers: list[tuple[n.Var, PrimExpr]] = []

@@ -1,4 +1,4 @@
-"""The parameters of a function of machine code: arrays and numbers, and the dimensions that follow from them."""
+"""The parameters of a function of machine code: arrays, numbers, and the dimensions that follow from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from compiler.tir.visit import substitute
 
 @dataclass(frozen=True, slots=True)
 class FunctionHeader:
-    """The parameters of a function: variables, of which `buffers` says which are arrays.
+    """The parameters of a function. `buffers` says which variables are arrays.
 
     `implicit` are dimensions that follow the parameters in a call.
     """
@@ -118,9 +118,9 @@ class GraphHeader:
 def fitted(
     header: FunctionHeader, args: Sequence[NativeTensor | PrimExpr], check: Callable[[PrimExpr, int], None]
 ) -> tuple[PrimExpr, ...]:
-    """The dimensions to be passed after these arguments.
-    What cannot be proven about shapes is given to `check`, with the argument's position. Raises NotNative where an
-    argument does not fit."""
+    """The dimensions to pass after these arguments.
+    `check` gets what cannot be proven about shapes, with the argument's position. Raises NotNative where an argument
+    does not fit."""
     found: dict[n.Var, PrimExpr] = {}
     todo: list[tuple[PrimExpr, PrimExpr, int]] = []
     if len(args) != len(header.params):

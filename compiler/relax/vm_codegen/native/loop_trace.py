@@ -32,7 +32,8 @@ Changing = frozenset[tuple[int, int]]
 def follow_loop(name: str, graphs: Iterable[str], func: Function, around: Surroundings) -> LoopTrace:
     """Follow a function whose calls of itself and of `graphs`, the loop's other functions, come last.
 
-    What changes is found by following it as if nothing did, then with what was found to change, until all is found.
+    What changes is found by repetition. The first round assumes that nothing changes; each further round knows what was
+    found before, until nothing new is found.
     """
     checks = len(around.checks)
     changing: Changing = frozenset()
@@ -78,7 +79,7 @@ class LoopTrace(FunctionTrace):
         self._emit(Loop(tuple(steps), self._going))
 
     def _at_step(self, number: int, value: Value) -> Value:
-        """An argument in a step: itself where it stays, else what is in its cell."""
+        """An argument in a step: itself if it stays, else the content of its cell."""
         if number not in self._cells:
             return value
         dtype = value.dtype if isinstance(value, NativeTensor) else "int64"
@@ -97,7 +98,8 @@ class LoopTrace(FunctionTrace):
     # --------------------------------------------------------------------------- ends of a step
 
     def _tail(self, seq: RelaxExpr) -> None:
-        """Follow a sequence, which ends with a call of the loop, a condition with such calls, or with a result."""
+        """Follow a sequence.
+        It ends with a call of the loop, a condition with such calls, or a result."""
         assert isinstance(seq, SeqExpr)
         last = tail_of(seq)
         if last is None or not (isinstance(last.value, If) or self._is_of_loop(last.value)):

@@ -1,6 +1,6 @@
-"""Which functions of a graph are loops: those that call each other, and nothing after such a call.
+"""Find the functions of a graph that are loops: those that call each other last.
 
-A frontend writes a loop as a function that calls itself last. As machine code it is a loop: its stack does not grow
+A frontend writes a loop as a function that calls itself last. As machine code it is a loop, so its stack does not grow
 with the number of steps.
 """
 

@@ -1,4 +1,7 @@
-"""Calls of the machine's own functions: most are done while the function is made, and leave no code."""
+"""Calls of the machine's own functions.
+
+Most are resolved when the function is made, and leave no code.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,13 @@ class TracedFunction(Protocol):
         """Whether two extents are known to be the same."""
 
     def shown(self, extent: PrimExpr) -> str:
-        """An extent in a message; its value takes its place where the message is shown."""
+        """An extent in a message, to be replaced by its value when the message is shown."""
 
     def storage(self, nbytes: PrimExpr) -> NativeStorage:
         """New memory of the function's own."""
 
     def read(self, source: NativeTensor, name: str) -> n.Var:
-        """The first number of an int64 array, as it is found where the function runs."""
+        """The first number of an int64 array, read when the function runs."""
 
     def is_late(self, extent: PrimExpr) -> bool:
         """Whether an extent becomes known only when the function runs."""
@@ -337,7 +340,7 @@ def _slots(heap: Value) -> dict[int, PrimExpr]:
 
 
 def _slot(heap: Value, number: Value) -> PrimExpr:
-    """A number on the heap. What belongs to a value of the interpreter's is not there."""
+    """A number on the heap. Slots of the interpreter's values are not there."""
     found = _slots(heap).get(_known(number))
     if found is None:
         raise Follows("an extent that the interpreter finds out")

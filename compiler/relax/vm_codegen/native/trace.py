@@ -1,4 +1,4 @@
-"""A lowered graph function, followed once from its beginning to its end: what it calls, with which memory."""
+"""Follow a lowered graph function once from begin to end: its calls and their memory."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class Surroundings:
 class FunctionTrace:
     """Follows a function.
 
-    `code` is what it does, `result` what it gives, `storages` the memory that it made. `late` are the numbers that are
-    found out while it runs, each with the branch that it is known in. Raises NotNative, saying where, for what only the
-    interpreter does.
+    `code` is what it does, `result` what it gives, `storages` the memory that it made. `late` are the numbers found at
+    run time, each with the branch in which it is known. Raises NotNative, saying where, for what only the interpreter
+    does.
     """
 
     def __init__(self, name: str, func: Function, around: Surroundings) -> None:
@@ -258,7 +258,7 @@ class FunctionTrace:
         return self._opened(merged)
 
     def _merged(self, yes: Value, no: Value) -> Value:
-        """Return what an If gives: memory of its own for arrays, numbers where both sides give the same."""
+        """Return what an If gives: memory of its own for arrays, and numbers that agree on both sides."""
         if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
             return tuple([self._merged(a, b) for a, b in zip(yes, no)])
         if isinstance(yes, NativeTensor) and isinstance(no, NativeTensor):
@@ -320,7 +320,7 @@ class FunctionTrace:
         self._emit(Fill(cell, source.dims, source if isinstance(source, NativeTensor) else None))
 
     def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
-        """Put the result of a branch where the If's value is: computed there, or copied at the branch's end."""
+        """Compute the result of a branch in the place of the If's value, or copy it there at the branch's end."""
         if isinstance(target, Merged):
             assert isinstance(source, NativeTensor | ShapeValue)
             if isinstance(source, NativeTensor):
@@ -451,7 +451,7 @@ class FunctionTrace:
         return self._opened(result)
 
     def _result(self, info: StructInfo, values: Values, called: GraphHeader) -> Value:
-        """Memory for what a function gives: a cell where its declaration does not tell the shape."""
+        """Memory for a function's result; a cell if its declaration does not tell the shape."""
         match info:
             case TensorStructInfo() if info.dtype and called.tells(info):
                 dims = tuple([replaced(extent, values.found.get) for extent in info.dims or ()])

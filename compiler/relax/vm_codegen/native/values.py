@@ -1,4 +1,4 @@
-"""Values of a graph function's variables while it is made a function of machine code.
+"""Values of a graph function's variables while machine code is made of it.
 
 Every extent is an expression over the dimensions and numbers that the function is called with, and over numbers that it
 reads from arrays while it runs.
@@ -36,8 +36,8 @@ class Follows(NotNative):
 class NativeStorage:
     """Memory: of a parameter, a constant, or of the function's own.
 
-    first, last: the instructions that use it, by position. scope: the branch that it was made in. place: where it is,
-    in the end: a variable that holds an address, or a constant's number; memory of the function's own has an offset.
+    first, last: the instructions that use it, by position. scope: the branch that made it. place: where it finally
+    lies, a variable that holds an address, or a constant's number; memory of the function's own has an offset.
     """
 
     nbytes: PrimExpr
@@ -224,7 +224,7 @@ class Open:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
-    """Do this again and again until an Exit is met. `going`: the cell whose number says whether to go on."""
+    """Repeat this until an Exit. `going` is the cell whose number says whether to go on."""
 
     body: tuple[Instruction, ...]
     going: Cell

@@ -1,4 +1,4 @@
-"""Graph functions as functions of machine code, in the IR of kernels: what runs them calls kernels directly."""
+"""Write graph functions as machine code, in the IR of kernels, so that their code calls kernels directly."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ from compiler.tir.nodes import PrimExpr, Stmt
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
     """A graph function in the IR of kernels.
-    `results`: for each array of what it gives, in order, the number of the result that it is, or -1 - the number of
-    the argument that it is."""
+    `results` has an entry for each array of its result, in order. It is the number of the entry's result, or -1 - the
+    number of the argument that it is."""
 
     func: n.PrimFunc
     results: tuple[int, ...]
@@ -140,8 +140,8 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
 
 
 class _Writer:
-    """Writes a function that was followed. `is_called`: others of the module call it, so what it gives is never its
-    arguments themselves."""
+    """Write a function that was followed.
+    `is_called` says that others of the module call it; its results are then never its arguments themselves."""
 
     def __init__(self, trace: FunctionTrace, func: Function, *, is_called: bool) -> None:
         self._trace = trace
@@ -270,7 +270,7 @@ class _Writer:
         return target
 
     def _checked(self, arrays: Sequence[NativeTensor], dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        """The declared extents of a result, which an array that is found out later is checked to have."""
+        """The declared extents of a result; an array of unknown shape is checked against them."""
         if isinstance(self._trace, LoopTrace):
             raise NotNative("a loop whose result is declared with extents that are found out later")
         for array in arrays:
@@ -364,7 +364,7 @@ class _Writer:
         return made
 
     def _share_cells(self, code: Sequence[Instruction]) -> None:
-        """Have storages that are not in use at one time lie in one cell."""
+        """Let storages that are not in use at the same time share a cell."""
         taken: list[tuple[Cell, int]] = []
         for instruction in _reserved(code):
             storage = instruction.storage

@@ -1,9 +1,9 @@
 """Registered functions as kernels call them.
 
-A kernel passes a function's name, a text that says what the arguments are, and their slots: see
-`compiler.codegen.llvm.packed_calls`. Only functions that the program registered itself can be called, so code that
-was loaded from a file reaches nothing of tunefarm's own. What a function raises ends the kernel, and is raised again
-where the kernel was called.
+A kernel passes a function's name, a text that describes the arguments, and their slots: see
+`compiler.codegen.llvm.packed_calls`. Only functions that the program registered itself can be called. Code that was
+loaded from a file thus reaches nothing of tunefarm's own. An exception of such a function ends the kernel, and is
+raised again where the kernel was called.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _arguments(kinds: list[str], place: int, arrays: list[NDArray]) -> Iterator[Any]:
-    """The values of the slots from `place` on. Arrays are views of the kernel's memory; `arrays` gets them."""
+    """The values of the slots from `place` on.
+    Arrays are views of the kernel's memory; `arrays` gets them."""
     for kind in kinds:
         if kind in "iufs":
             yield _READ[kind](place)
@@ -133,7 +134,7 @@ def _view(shape: tuple[int, ...], dtype: str, address: int, steps: tuple[int, ..
 
 
 def _let_go(arrays: list[NDArray]) -> None:
-    """Give arrays that the function kept memory of their own: the kernel's is gone when it ends."""
+    """Copy arrays that the function kept, because the kernel's memory is gone when it ends."""
     while arrays:
         array = arrays.pop()
         if sys.getrefcount(array) > 2:  # another than this name and the call's
@@ -143,7 +144,7 @@ def _let_go(arrays: list[NDArray]) -> None:
 
 
 def _packed(function: PackedFunc | Callable[..., Any], kind: str, value: Any) -> bytes:
-    """A result as a slot. Nothing is 0, and so is the array that a function gives back when it has filled it."""
+    """A result as a slot. Nothing is 0, and so is an array that the function filled and returned."""
     if value is None or isinstance(value, NDArray):
         value = 0
     if not isinstance(value, bool | int | float | np.integer | np.floating | np.bool_):

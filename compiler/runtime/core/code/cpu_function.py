@@ -103,7 +103,7 @@ _PACKED_CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)
 
 def kernel_failure(name: str, code: int) -> BaseException:
     """Return the error for a kernel that returned a code other than 0.
-    An exception of a function that it called comes back as it is."""
+    An exception of a function that it called is returned unchanged."""
     raised = callbacks.raised(code)
     if raised is not None:
         return raised

@@ -60,7 +60,7 @@ class CPUModule(ArtifactModule[CPUFunction]):
             self._constants = list(used.values())
 
     def import_module(self, module: Module) -> None:
-        """Import a module. A static library may bring functions that this one's code waits for."""
+        """Import a module. A static library may define functions that this one's code waits for."""
         super().import_module(module)
         if isinstance(self._code, NotLoaded):
             try:

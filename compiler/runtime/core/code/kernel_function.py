@@ -1,4 +1,4 @@
-"""Functions of artifacts: what every backend's functions offer to be run and timed by."""
+"""Functions of artifacts: how every backend runs and times them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BoundCall(ABC):
         return {}
 
     def warnings(self) -> tuple[str, ...]:
-        """Describe what may have disturbed the measurement that has just ended, beside what the host tells."""
+        """Describe what may have disturbed the last measurement, besides what the host tells."""
         return ()
 
 

@@ -1,6 +1,6 @@
-"""Functions in Python as artifacts: what kernels are compared with, such as a call of numpy.
+"""Functions in Python as artifacts: references to compare kernels with, such as a call of numpy.
 
-They run where machine code does, in executors. Their text is not run before one of them is bound to arguments.
+They run where machine code does, in executors. Their text only runs once a function is bound to arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modules that are not one loaded artifact: bare objects on their way into a library, and the system library."""
+"""Modules other than one loaded artifact: objects to be linked into a library, and the system library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 
 
 class StaticLibrary(Module):
-    """An object file to be linked into a library with the module that imports it.
+    """An object file that is linked into a library with the module that imports it.
     Its functions cannot be called."""
 
     type_key = "static_library"

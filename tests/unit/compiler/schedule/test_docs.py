@@ -1,26 +1,20 @@
-"""docs/schedule.md has every primitive, with the picture that stands at its code."""
+"""docs/schedule.md has every primitive, as its docstring describes and draws it."""
 
 from __future__ import annotations
 
-import inspect
-
-import pytest
-
-from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
-from compiler.schedule.core.step import get_primitive, known_primitives
-from tests.kit.docs_pages import ROOT, section
-
-PAGE = ROOT / "docs" / "schedule.md"
+from tests.kit.docs_pages import ROOT
+from tests.kit.primitive_sections import PAGE, with_sections
 
 
 def test_the_page_is_linked() -> None:
     assert "(schedule.md)" in (ROOT / "docs" / "index.md").read_text()
 
 
-@pytest.mark.parametrize("name", known_primitives())
-def test_a_primitive_has_its_section_and_picture(name: str) -> None:
-    text = section(PAGE, f"### `{name}`")
-    doc = inspect.getdoc(get_primitive(name).rewrite)
-    assert doc is not None
-    for line in doc.splitlines():
-        assert line.strip() in text, f"docs/schedule.md does not have this line of {name}: {line}"
+def test_the_sections_are_those_that_the_docstrings_make() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == with_sections(written), "run python -m tests.kit.primitive_sections"
+
+
+def test_an_edited_section_is_written_anew() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert with_sections(written.replace("Put loops in the given order", "Sort loops")) == written

@@ -1,4 +1,6 @@
-"""Mutators: how a search varies a decision. Each picks one sampling step of its kind and decides it anew.
+"""Mutators: how a search varies a decision.
+
+Each picks one sampling step of its kind and decides it anew.
 
 One of your own is a subclass of `Mutator` (also called `PyMutator`) with `apply`.
 """

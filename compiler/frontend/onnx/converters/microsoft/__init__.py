@@ -1,4 +1,7 @@
-"""Operators of the domain com.microsoft: what onnxruntime's optimiser and quantiser put in place of several others."""
+"""Operators of the domain com.microsoft.
+
+onnxruntime's optimiser and quantiser replace several others by them.
+"""
 
 from compiler.frontend.onnx.converters.microsoft import attention as attention
 from compiler.frontend.onnx.converters.microsoft import fused as fused

@@ -48,7 +48,7 @@ def _attended(
 def _capped(
     g: GraphBuilder, parts: Sequence[RelaxExpr], bias: RelaxExpr | None, scale: float, softcap: float
 ) -> RelaxExpr:
-    """Attention of (batch, heads, length, size) tensors whose scores are bent below a cap."""
+    """Attention of (batch, heads, length, size) tensors whose scores are softly capped."""
     q, k, v = parts
     dtype = g.info(q).dtype
     scores = product(g, q, g.emit(op.permute_dims(k, [0, 1, 3, 2])))
@@ -60,7 +60,9 @@ def _capped(
 
 
 def _visible(queries: Dim, keys: Dim, before: Dim, window: int, dtype: str) -> Tensor:
-    """0 where a query sees a key, else -infinity: (1, 1, queries, keys). `before` keys precede the first query.
+    """0 where a query sees a key, else -infinity: (1, 1, queries, keys).
+
+    `before` keys precede the first query.
 
     A key after its query is not seen, nor one `window` or more before it (0: any).
     """
@@ -87,7 +89,8 @@ def _joined(g: GraphBuilder, *masks: RelaxExpr | None) -> RelaxExpr | None:
 
 
 def _padding(g: GraphBuilder, node: Node, mask: TensorValue, keys: Dim, dtype: str) -> RelaxExpr:
-    """Return what a mask of keys adds to scores: lengths (batch), or 1 for a key that is seen, in 2 to 4 dimensions."""
+    """Return what a mask of keys adds to scores.
+    The mask holds lengths (batch), or 1 for each key that is seen, in 2 to 4 dimensions."""
     batch, low = g.shape(mask)[0], node.float("mask_filter_value", -10000.0)
     shown = g.emit(op.astype(g.expr(mask), "int32"))
     if g.rank(mask) == 1:
@@ -109,7 +112,7 @@ def _by_length(lengths: Tensor, batch: Dim, keys: Dim, low: float, dtype: str) -
 
 
 def _scale(g: GraphBuilder, node: Node, q: RelaxExpr) -> float:
-    """The scale of scores: as given, else one by the root of the heads' size."""
+    """The scale of scores: the given one, else 1 over the root of the heads' size."""
     size = ops.as_int(g.shape(q)[-1])
     if size is None:
         node.fail("the size of a head must be known")
@@ -197,8 +200,8 @@ def rotated(
 ) -> Tensor:
     """Turn pairs of the first `width` numbers by the angles of their places.
 
-    The array is (batch, length, heads, size). The place of a row is `first` plus its number; or as `places`, one for
-    all (1), or (batch, length), say.
+    The array is (batch, length, heads, size). The position of a row is `first` plus its number, or what `places` says:
+    one for all (1), or (batch, length).
     """
     half = width // 2
 
@@ -231,7 +234,7 @@ def _rotary(
     g: GraphBuilder, node: Node, x: RelaxExpr, cos: TensorValue, sin: TensorValue, first: Dim, width: int,
     interleaved: bool, places: TensorValue | None,
 ) -> RelaxExpr:  # fmt: skip
-    """`rotated`, with shapes that fit: the angles of `width` numbers, one place or one for each row."""
+    """Apply `rotated` with shapes that fit: angles of `width` numbers, and one position or one a row."""
     size, angles = ops.as_int(g.shape(x)[-1]), [ops.as_int(g.shape(value)[1]) for value in (cos, sin)]
     if not width or size is None or width > size or any(known is None or 2 * known < width for known in angles):
         node.fail(f"{width} of {size} numbers are turned by {angles} angles")

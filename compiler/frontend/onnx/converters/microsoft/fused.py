@@ -1,4 +1,4 @@
-"""Normalisation with what stands before it, activations with a bias, products and convolutions with an activation."""
+"""Normalisation, activations, products and convolutions, each fused with neighbouring operators."""
 
 from __future__ import annotations
 

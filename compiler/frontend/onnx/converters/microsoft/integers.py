@@ -1,4 +1,4 @@
-"""Quantised operators: their operands are dequantised, what they stand for is applied, the result is quantised.
+"""Quantised operators: operands are dequantised, the operator is applied, and the result is quantised.
 
 Products, pools and moves stay in integers by the rules that hold between DequantizeLinear and QuantizeLinear.
 """

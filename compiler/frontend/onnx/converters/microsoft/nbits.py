@@ -42,7 +42,7 @@ def matmul_n_bits(g: GraphBuilder, node: Node) -> Result:
 
 
 def _by_columns(g: GraphBuilder, value: TensorValue, shape: tuple[int, int]) -> RelaxExpr:
-    """Turn rows, one for each column of the weights, so that columns are neighbours."""
+    """Transpose rows, one for each column of the weights, so that columns are neighbours."""
     if value.is_constant and value.array is not None:
         return g.expr(g.known(np.ascontiguousarray(value.array.reshape(shape).T), value.elem))
     return g.emit(op.permute_dims(g.emit(op.reshape(g.expr(value), shape)), [1, 0]))

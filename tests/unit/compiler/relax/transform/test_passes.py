@@ -1,7 +1,5 @@
 """Passes over graphs, each before and after."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,10 +255,3 @@ def test_passes_of_ones_own() -> None:
     same(drop(mod), graph(lambda bb, x: op.exp(x), tensor(4)))
     with pytest.raises(IRError, match="removed the output"):
         drop(drop(mod))
-
-
-def test_the_documents_list_every_pass() -> None:
-    page = (Path(relax.__file__).parents[2] / "docs" / "passes.md").read_text(encoding="utf-8")
-    table = page.partition("## Passes over graphs")[2].partition("\n## ")[0]
-    listed = re.findall(r"^\| `(\w+)` \| (\d) \| (.*) \|$", table, re.MULTILINE)
-    assert listed == [(title, str(entry.opt_level), entry.description) for title, entry in relax_passes().items()]
