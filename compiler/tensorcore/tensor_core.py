@@ -52,7 +52,7 @@ class WarpTile:
         return -(-k // self.k)
 
     def check(self, k: int, element: int = 2) -> None:
-        """Raise IRError unless sums of `k` products are made of such tiles.
+        """Raise IRError unless such tiles can sum `k` products.
         The operands have so many bytes an element."""
         rows, columns = self.warp
         whole = rows > 0 and columns > 0 and rows % 16 == columns % 16 == self.k * element % _DEPTH_BYTES == 0
@@ -78,11 +78,11 @@ def dense(
 ) -> n.PrimFunc:
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
 
-    X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums
-    int32.
+    X and W are "float16" or "bfloat16", the sums float32, and C is of `out_dtype`, rounded once. Or X and W are
+    "int8" or "uint8", and the sums int32.
 
-    The function is lowered; its parameters are X, W, C. Sizes need not be multiples of the tile's. Raises IRError for a
-    tile that is none.
+    The function is lowered; its parameters are X, W, C. Sizes need not be multiples of the tile's. Raises IRError
+    for an invalid tile.
     """
     if dtype not in _NAMES:
         raise IRError(f"tensor cores multiply {', '.join((*FLOATS, *BYTES))} here, not {dtype}")
@@ -91,7 +91,7 @@ def dense(
 
 
 def kernel(product: WarpProduct, tile: WarpTile) -> Stmt:
-    """Return what computes a product, as a function's body. Raises IRError for a tile that is none."""
+    """Return what computes a product, as a function's body. Raises IRError for an invalid tile."""
     tile.check(product.sizes[3], product.left.bytes)
     return _Kernel(product, tile).body()
 
@@ -205,8 +205,8 @@ class _Kernel:
         at: tuple[PrimExpr, int],
         lanes: tuple[PrimExpr, PrimExpr, PrimExpr],
     ) -> Stmt:
-        """Four matrices, from 16 of the operand's own elements and one instruction's along k, as its `index`-th part.
-        `lanes`: in which half along its own axis a lane's row is, in which half along k, and its number there."""
+        """Load four matrices for one instruction: 16 of the operand's own elements by its `index`-th part along k.
+        `lanes` says in which half along its own axis a lane's row is, in which half along k, and its number there."""
         (own, k), (own_half, k_half, low) = at, lanes
         if side.transposed:
             row, chunk = k_half * 8 + low + k, ops.floordiv(own, side.chunk) + own_half

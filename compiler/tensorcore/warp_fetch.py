@@ -1,11 +1,11 @@
-"""Tiles of an operand on their way to shared memory, in a kernel of warps.
+"""Copy tiles of an operand to shared memory, in a kernel of warps.
 
 A tile lies there in chunks of 16 bytes whose place in a row depends on the row. The eight rows of a matrix that
-`ldmatrix` reads at once are then in different banks, without room between rows. Where neighbours along k are neighbours
-outside, or nothing else helps, a row is one of the operand's rows and runs along k. Else it runs along the operand's
-own axis, and `ldmatrix` transposes.
+`ldmatrix` reads at once are then in different banks, without padding between rows. Rows run along k if neighbours
+along k are neighbours in memory, or if nothing else helps. Otherwise they run along the operand's own axis, and
+`ldmatrix` transposes.
 
-Copies go on by themselves where memory allows pieces of 4 bytes or more. Elsewhere a thread gathers a chunk in
+Copies are asynchronous where memory allows pieces of 4 bytes or more. Elsewhere a thread gathers a chunk in
 registers, element by element, while the step before is computed, and stores it whole. That is so for rows at odd
 addresses, the shifted windows of an image, and bytes that must be transposed.
 """
@@ -48,8 +48,8 @@ def place(stage: PrimExpr, shape: tuple[int, int], row: PrimExpr, chunk: PrimExp
 @dataclass(frozen=True)
 class WarpFetch:
     """Writes how all threads fill a stage.
-    `tile`: along the operand's own axis and along k. `own` and `depth` are the axes of these, `batch` says where the
-    others are; `thread` is the number of the thread of `threads`."""
+    `tile` is its size along the operand's own axis and along k. `own` and `depth` are those axes, and `batch` the
+    others. `thread` is the thread's number among `threads`."""
 
     operand: WarpOperand
     own: Group
@@ -124,7 +124,7 @@ class WarpFetch:
         return found
 
     def _gathered(self, turn: int) -> tuple[PrimExpr, PrimExpr]:
-        """The row and chunk that a thread gathers: neighbours take what are neighbours outside."""
+        """The row and chunk that a thread gathers. Neighbouring threads take neighbours in memory."""
         number = self.thread + turn * self.threads
         rows, chunks = self.tile[0], self.tile[1] // self.chunk
         if self.operand.along_k:
@@ -144,7 +144,8 @@ class WarpFetch:
         return found
 
     def _or_zero(self, index: PrimExpr, valid: PrimExpr) -> PrimExpr:
-        """An element, or 0 where it is not valid: without a branch, by reading the first one there."""
+        """An element, or 0 where it is not valid.
+        It takes no branch: an invalid one reads the first element instead."""
         source = flat(self.operand.buffer)
         if is_true(valid):
             return n.BufferLoad(source, (index,))

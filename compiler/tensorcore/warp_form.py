@@ -1,4 +1,4 @@
-"""A product of matrices as tensor cores compute it, and where its operands lie.
+"""A product of matrices as tensor cores compute it, and the places of its operands.
 
     total[b, m, n] = sum over k of left[b, m, k] * right[b, n, k],    out[...] = f(total[b, m, n], ...)
 
@@ -35,8 +35,8 @@ Group = tuple[WarpAxis, ...]
 @dataclass(frozen=True, slots=True)
 class WarpOperand:
     """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold.
-    `lanes` of them along k, or else along the operand's own axis, lie side by side where one begins at a multiple of
-    `lanes`. They are as many as one copy takes, 1 where each is fetched by itself."""
+    `lanes` elements lie side by side if one begins at a multiple of `lanes`: along k, or else along the operand's
+    own axis. They are as many as one copy takes, 1 if each is fetched by itself."""
 
     buffer: Buffer
     index: PrimExpr
@@ -103,8 +103,9 @@ def stored(form: Form, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr
 
 
 def grouped(axes: Group, reduced: Group, operands: tuple[WarpOperand, WarpOperand], index: PrimExpr) -> Form | None:
-    """Return each of a sum's axes in its group; None where they are not those of a product.
-    n has the axis along which the output's elements, at `index`, are neighbours."""
+    """Return each of a sum's axes in its group.
+    None if they are not those of a product. n has the axis along which the output's elements, at `index`, are
+    neighbours."""
     first, second = operands
     steps = _strides(index, axes)
     in_first, in_second = ({*free_vars(x.index), *(v for c in x.valid for v in free_vars(c))} for x in (first, second))
@@ -132,7 +133,8 @@ _Strides = tuple[Mapping[Var, int], int]
 
 
 def _strides(index: PrimExpr, axes: Group) -> _Strides | None:
-    """(how far apart neighbours along each axis are, where the first element is); None where that differs."""
+    """Return the distance of neighbours along each axis, and the first element's place.
+    None where distances vary."""
     found = as_affine(index, [axis.var for axis in axes])
     start = None if found is None else ops.as_int(found[1])
     if found is None or start is None:
@@ -157,7 +159,8 @@ def _widest(operand: WarpOperand, own: Group, depth: Group, axes: Group) -> Warp
 
 
 def _run(steps: Mapping[Var, int], group: Group, valid: Sequence[PrimExpr]) -> tuple[int, set[Var]]:
-    """How many neighbours of the fused axes are neighbours in memory, and valid together; the axes they are along."""
+    """Count neighbours of the fused axes that are also neighbours in memory, and valid together.
+    Return also their axes."""
     fixed = {v for condition in valid for v in free_vars(condition)}
     count, inside = 1, set[Var]()
     for axis in reversed(group):
@@ -171,8 +174,7 @@ def _run(steps: Mapping[Var, int], group: Group, valid: Sequence[PrimExpr]) -> t
 def _side_by_side(
     strides: _Strides, group: Group, axes: Group, valid: Sequence[PrimExpr], widths: Sequence[int]
 ) -> int:
-    """The first of `widths` by which the fused axes of `group` can be cut so that each piece is one of memory, aligned;
-    else 1."""
+    """The first of `widths` that cuts the fused axes of `group` into aligned pieces of memory; else 1."""
     steps, start = strides
     count, inside = _run(steps, group, valid)
     others = [start, *(steps[axis.var] for axis in axes if axis.var not in inside)]

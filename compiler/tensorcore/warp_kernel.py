@@ -1,4 +1,4 @@
-"""The common part of kernels of warps and of warpgroups: threads and memory around them, and plain products."""
+"""What kernels of warps and of warpgroups share: threads and memory around them, and plain products."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def plain_function(
     transposed: bool,
     kernel: Callable[[WarpProduct], Stmt],
 ) -> n.PrimFunc:
-    """The function of X, W and C whose body is the `kernel` of a plain product; `sizes` as (m, n, k).
-    Raises IRError for results of another dtype than the sums', float32 or int32, and for floats the operands'."""
+    """The function of X, W and C whose body is the `kernel` of a plain product; `sizes` are (m, n, k).
+    Raises IRError for other results than the sums' float32 or int32, or for floats the operands' dtype."""
     m, n_, k = sizes
     allowed = ("int32",) if dtype in BYTES else ("float32", dtype)
     chosen = allowed[0] if out_dtype is None else out_dtype

@@ -1,12 +1,12 @@
-"""Functions seen as products of matrices that tensor cores can compute.
+"""See functions as products of matrices that tensor cores can compute.
 
     total[b, m, n] = sum over k of left[b, m, k] * right[b, n, k],    out[...] = f(total[b, m, n], ...)
 
-Each of b, m, n and k stands for some axes of the block that sums, fused in an order of ours. Those of the sum are k,
-those that both operands have b, those of one operand only m or n. So it is for a matrix product, batched or not, as for
-a convolution, whose left operand may be its filters (NCHW) or its window of the image (NHWC). An operand's element is
-computed from b, m or n, and k: a place in memory that is affine in the axes, and conditions (padding) without which it
-is zero. Whatever is computed element by element from the sums is `f`.
+Each of b, m, n and k stands for some axes of the summing block, fused in an order of ours. The sum's axes are k,
+those of both operands b, those of one operand only m or n. This covers matrix products, batched or not, and
+convolutions. A convolution's left operand may be its filters (NCHW) or its window of the image (NHWC). An operand's
+element is computed from b, m or n, and k: a place in memory that is affine in the axes, and conditions (padding)
+without which it is zero. `f` is all that is computed element by element from the sums.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
 def warp_product(func: n.PrimFunc) -> WarpProduct | None:
-    """Return what `func` computes, where that is one product for tensor cores and what is made of it.
-    That is made element by element. The product is of float16 or bfloat16, summed as float32 whatever the sums'
-    dtype is, or of bytes with sums in int32."""
+    """Return what `func` computes, if that is one product for tensor cores and element-wise work on it.
+    The product is of float16 or bfloat16, summed as float32 whatever the sums' dtype is, or of bytes with sums in
+    int32."""
     steps = _steps(func)
     if steps is None:
         return None
@@ -80,7 +80,7 @@ def _dtypes(left: str, right: str, total: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A block: what it stores for each value of its axes, those of extent 1 left out.
+    """A block: the value that it stores for each point of its axes, without axes of extent 1.
     `reduced`: axes of its sum."""
 
     axes: Group
@@ -201,7 +201,7 @@ def _flat_index(buffer: n.Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
 
 @dataclass(frozen=True, slots=True)
 class _Follow:
-    """The blocks after the sum, and what they do: `value`, of `total`, goes to element number `index` of `out`."""
+    """The blocks after the sum, and their result: `value`, of `total`, goes to element number `index` of `out`."""
 
     steps: tuple[_Step, ...]
     total: n.Var

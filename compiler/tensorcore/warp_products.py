@@ -1,8 +1,8 @@
-"""Products of matrices that are to be computed on tensor cores become kernels of warps, or of warpgroups.
+"""Turn products of matrices for tensor cores into kernels of warps, or of warpgroups.
 
-A block asks for it by annotations, `warp_tile.m` and so on for each part of a `WarpTile`, or `warpgroup_tile.m` and so
-on for a `WarpgroupTile`. It must be a product as `warp_match` describes, a convolution for example, and with what is
-made of it element by element all that its function does.
+A block asks for it by annotations: `warp_tile.m` and so on for each part of a `WarpTile`, or `warpgroup_tile.m` and
+so on for a `WarpgroupTile`. It must be a product as `warp_match` describes, such as a convolution. The function may
+do nothing else but compute from its results, element by element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WARP_TILE, WARPGROUP_TILE = "warp_tile.", "warpgroup_tile."
 def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
     """Lower a function whose block asks for tensor cores to a kernel of warps, or of warpgroups.
 
-    Any other stays as it is. Raises LoweringError for a block that is no such product, IRError for a tile that is none.
+    Any other stays as it is. Raises LoweringError for a block that is no such product, IRError for an invalid tile.
     """
     asked = [
         b

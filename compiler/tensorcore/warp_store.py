@@ -1,4 +1,4 @@
-"""The results of a product's sums, stored from the registers of a warp's threads: pairs of neighbours along n."""
+"""Store the sums of a product from the registers of a warp's threads, as pairs of neighbours along n."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Matrix products on Hopper's tensor cores (sm_90a), written as a kernel.
 
-One thread lets the tensor memory accelerator fill a ring of stages in shared memory, and warpgroups multiply what has
+One thread lets the tensor memory accelerator fill a ring of stages in shared memory. Warpgroups multiply what has
 arrived (`wgmma`). Barriers in memory say which stages are full and which are empty.
 
-A block makes one tile of results after the other; while its warpgroups store one, the next one's stages fill.
+A block makes one tile of results after the other. While its warpgroups store one, the next one's stages fill.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class WarpgroupTile:
         return 2 * self.stages * (self.m + self.n) * self.k + 2 * ptx.ALIGN
 
     def check(self, *, transposed: bool = False) -> None:
-        """Raise IRError for a tile that no kernel is made of.
+        """Raise IRError for an unsupported tile.
         `transposed`: the second operand lies in rows along n."""
         columns = ROW if transposed else 8
         possible = (
@@ -104,9 +104,9 @@ class Matrix:
 
 
 def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
-    """Return the operands of a product that warpgroups compute; None for another.
-    It is one of float16 or bfloat16 matrices, the first of which lies along k, with rows that start at multiples of
-    16 bytes."""
+    """Return the operands of a product that warpgroups compute; None for another product.
+    It must be of float16 or bfloat16 matrices. The first lies along k, with rows that start at multiples of 16
+    bytes."""
     left, right = _matrix(product.left, product.m, product), _matrix(product.right, product.n, product)
     if product.b or left is None or right is None or left.transposed or left.buffer.data is right.buffer.data:
         return None
@@ -156,9 +156,10 @@ def dense(
 ) -> n.PrimFunc:
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
 
-    X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once. Tiles may reach over the edges.
+    X and W are "float16" or "bfloat16", the sums float32, and C is of `out_dtype`, rounded once. Tiles may reach
+    over the edges.
 
-    The function is lowered; its parameters are X, W, C. Raises IRError for sizes or a tile that cannot be.
+    The function is lowered; its parameters are X, W, C. Raises IRError for impossible sizes or tiles.
     """
     if dtype not in ptx.DTYPES:
         raise IRError(f"warpgroups multiply float16 or bfloat16 here, not {dtype}")
@@ -168,7 +169,7 @@ def dense(
 
 def kernel(product: WarpProduct, tile: WarpgroupTile) -> Stmt:
     """Return what computes a product, as a function's body.
-    Raises IRError for a tile that is none, and for a product of other matrices than `matrices` tells of."""
+    Raises IRError for an invalid tile, and for other products than `matrices` describes."""
     found = matrices(product)
     if found is None:
         raise IRError(
@@ -211,7 +212,8 @@ class _Kernel:
         return in_threads(body, held, axes)
 
     def _barriers(self) -> Stmt:
-        """A stage is full by one arrival and its bytes, empty when each warp that multiplies says so."""
+        """Make the barriers of stages.
+        A stage is full by one arrival and its bytes, and empty when each multiplying warp says so."""
         made = [
             run(ptx.ptx_mbarrier_init(buffer.data, stage, count))
             for stage in range(self.tile.stages)
@@ -232,7 +234,8 @@ class _Kernel:
         return n.For(turn, ops.const(0), ops.const(turns), ForKind.SERIAL, work)
 
     def _corner(self, turn: n.Var) -> tuple[PrimExpr, PrimExpr]:
-        """The first row and column of the block's tile: down `raster` tiles, then to the right."""
+        """The first row and column of the block's tile.
+        Tiles go down `raster` rows, then to the right."""
         across, along = self.tiles
         number = turn * self.blocks + self.block
         raster = min(self.tile.raster, across)

@@ -1,4 +1,4 @@
-"""Products of narrow floats, summed as float32 where nobody scheduled them for tensor cores."""
+"""Sum products of narrow floats as float32 where nobody scheduled them for tensor cores."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from compiler.tir import ops
 def summed_wide(func: n.PrimFunc) -> n.PrimFunc:
     """Return `func` with the sums of a product of narrow floats in float32, rounded once.
 
-    Other functions stay as they are. So tensor cores sum them. Long sums in float16 would be further from the truth
-    than what they are compared with.
+    Other functions stay. Tensor cores sum this way, and long sums in float16 would be less exact than the references
+    that they are compared with.
     """
     product = warp_product(func)
     if product is None or product.left.bytes != 2:
@@ -37,7 +37,7 @@ def _sums(block: n.Block) -> bool:
 
 
 def _without_rounding(node: Node) -> Node | None:
-    """A step of the sum that rounds what it loads, its product and what it stores, in float32 throughout."""
+    """A step of the sum in float32: what it loads, its product and what it stores are converted."""
     match node:
         case n.BufferStore(value=n.Cast(dtype=dtype, value=n.Add(a=n.Cast(value=before), b=n.Mul(a=x, b=y)))):
             total = ops.add(before, ops.mul(ops.cast(dtype, x), ops.cast(dtype, y)))

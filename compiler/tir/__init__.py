@@ -1,6 +1,6 @@
 """TensorIR: loops, blocks and scalar arithmetic over buffers.
 
-Loading it makes its operators and its text known.
+Importing it makes its operators and its text known.
 """
 
 from compiler.tir import ops

@@ -1,4 +1,4 @@
-"""Writing a statement by hand, line by line: what `te.extern` and tensor intrinsics are made of.
+"""Write a statement by hand, line by line, for `te.extern` and tensor intrinsics.
 
 ib = create()
 a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
@@ -36,10 +36,10 @@ def create() -> IRBuilder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferVar:
-    """A buffer to read and write elements of: `x[i, j]`, `x[i, j] = value`.
+    """A buffer whose elements can be read and written: `x[i, j]`, `x[i, j] = value`.
 
-    The last index may be a `tir.Ramp`, for a vector. One index into a buffer of several dimensions counts elements in
-    memory order.
+    The last index may be a `tir.Ramp`, for a vector. One index into a buffer of several dimensions counts elements
+    in memory order.
     """
 
     builder: IRBuilder
@@ -178,8 +178,8 @@ class IRBuilder:
         return BufferVar(self, buf)
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
-        """Memory at an address: its variable, `.asobject()`, is for the caller to make a parameter or to bind.
-        It has one dimension of unknown length."""
+        """Memory at an address, of one dimension and unknown length.
+        Its variable, `.asobject()`, is for the caller to make a parameter or to bind."""
         size = n.SizeVar(f"{name}_size")
         return BufferVar(self, n.decl_buffer((size,), content_type, name, scope=scope))
 
@@ -200,7 +200,7 @@ def _condition(value: Any, what: str) -> PrimExpr:
 
 def closed(items: list[Stmt | Callable[[Stmt], Stmt]]) -> Stmt:
     """Return the statements one after another.
-    One that is a function is called with all behind it, as the body it holds."""
+    A function in the list is called with all statements behind it, as its body."""
     rest: list[Stmt] = []
     for item in reversed(items):
         rest = [item, *rest] if isinstance(item, Stmt) else [item(seq(*rest))]

@@ -122,7 +122,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> Mapping[n.Buffer, Stmt | None]:
 
 
 def verify_memory(func: PrimFunc) -> bool:
-    """Whether every access of a function for a GPU is made by its threads. On a CPU that is always so."""
+    """Whether every access of a function for a GPU is made by its threads. On a CPU this always holds."""
     target = func.attrs.get("target")
     if not isinstance(target, Target) or not target.is_gpu:
         return True

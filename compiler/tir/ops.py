@@ -100,7 +100,8 @@ def binary(kind: type[n.BinaryOp], lhs: Any, rhs: Any) -> PrimExpr:
 
 
 def _fold_unit(kind: type[n.BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """x+0, x*1, x//1, 0*i, x%1, min(x,x), and with true/false. Floats keep NaN and -0 semantics."""
+    """Simplify x+0, x*1, x//1, 0*i, x%1, min(x,x), and with true/false.
+    Floats keep NaN and -0 semantics."""
     integer = not parse_dtype(a.dtype).is_float
     if kind is n.Add and integer:
         return a if is_const(b, 0) else b if is_const(a, 0) else None

@@ -1,7 +1,7 @@
 """The regions that a block body reads and writes: one region a buffer.
 
-A buffer touched at one point has that point as its region. Points that differ by constants, as a stencil's
-do, span a box; along a dimension where that is unknown the region is the whole dimension.
+A buffer touched at one point has that point as its region. Points that differ by constants, as a stencil's do, span
+a box. Along a dimension where that is unknown, the region is the whole dimension.
 """
 
 from __future__ import annotations

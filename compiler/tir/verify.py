@@ -32,7 +32,8 @@ from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 
 
 class LoweringStage(enum.IntEnum):
-    """How far a function is lowered. The rules of an earlier stage that still make sense hold later."""
+    """How far a function is lowered.
+    Rules of an earlier stage also hold later, as far as they make sense there."""
 
     BLOCKS = 0  # as made by te or a script, and scheduled
     LOOPS = 1  # blocks turned into loops over shaped buffers
@@ -85,7 +86,8 @@ class _Verifier:
             self._vars.add(var)
 
     def _define_buffer(self, buffer: n.Buffer) -> None:
-        """A buffer with memory of its own; the sizes it is the first to name get their value from it."""
+        """Check a buffer with memory of its own.
+        Sizes that it is the first to name get their value from it."""
         self._define(buffer)
         if buffer.data not in self._vars:
             self._define(buffer.data)

@@ -46,7 +46,7 @@ right_shift = binary("right_shift", intrin.right_shift, "lhs moved down by rhs b
 
 
 def _power(x: Any, y: Any) -> PrimExpr:
-    """Integers come back as integers, wrapped; below an exponent of 0 as the quotient rounded towards zero."""
+    """Raise to a power. Integers wrap; a negative exponent gives the quotient rounded towards zero."""
     a, b = ops.match_types(x, y)
     if is_float(a.dtype):
         return intrin.power(a, b)

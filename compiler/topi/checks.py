@@ -107,8 +107,8 @@ def unravel(flat: Any, shape: Sequence[Any]) -> list[PrimExpr]:
 
 
 def modulo(index: Any, size: Any) -> PrimExpr:
-    """`index % size`, the index of an element of a dimension that is repeated.
-    Along size 0 there is none to tell."""
+    """`index % size`, the index of an element of a repeated dimension.
+    Along size 0 it is left as it is."""
     return ops.as_expr(index) if ops.is_const(ops.as_expr(size), 0) else ops.floormod(index, size)
 
 

@@ -139,7 +139,7 @@ def matrix_set_diag(
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     """Return windows over the dimensions from `axis` on.
-    Their numbers come first, then the windows as further dimensions."""
+    Their numbers come first, then the elements of a window as further dimensions."""
     op = "sliding_window"
     (first,) = normal_axes(op, axis, data.ndim)
     moved = data.shape[first:]
@@ -161,9 +161,9 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
 
 
 def roll(data: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-    """`data` moved around by `shift` along `axis`: what leaves at the end comes back at the start.
+    """`data` shifted by `shift` along `axis`: elements that leave at the end come back at the start.
 
-    Without an axis it is moved as laid flat. Raises IRError unless there is one shift an axis.
+    Without an axis the flat data is shifted. Raises IRError unless there is one shift an axis.
     """
 
 

@@ -1,4 +1,7 @@
-"""The supervisor's side of its executors: processes, streams, folders. Turns what they do into events."""
+"""The supervisor's side of its executors: processes, streams, folders.
+
+It turns what happens there into events.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ class ExecutorLinks:
     # --- what the supervisor asks for ---------------------------------------------------------------------
 
     def spawn(self, number: int) -> None:
-        """Start an executor, at once or when the process is ready that it is forked from."""
+        """Start an executor: at once, or when the process that it is forked from is ready."""
         try:
             starter = self._starter or self._begin_starter()
         except OSError as error:
@@ -110,7 +113,7 @@ class ExecutorLinks:
         return starter
 
     def _on_starter(self, starter: ExecutorStarter) -> None:
-        """Start the executors that wait for it; once it has ended none of them starts."""
+        """Start the executors that wait for it. If it has ended, none of them starts."""
         if starter.look():
             while self._waiting and self._starter is starter:
                 self._start(self._waiting.pop(0), starter)
@@ -118,7 +121,7 @@ class ExecutorLinks:
             self._end_starter()
 
     def _end_starter(self) -> None:
-        """End the process that executors are forked from; the next executor that is wanted starts another."""
+        """End the process that executors are forked from. The next executor starts another."""
         if (starter := self._starter) is None:
             return
         self._starter = None
@@ -185,8 +188,8 @@ class ExecutorLinks:
                     self._poll.want_write(process.stream.fileno(), process.waits_to_write)
 
     def begin(self, number: int, session: int) -> None:
-        """Give an executor a session, which stays in the folder the executor is set up in already.
-        After a crash within the session its files move there: an executor sees no other folder."""
+        """Give an executor a session, which stays in the folder that the executor is set up in.
+        After a crash within the session its files move there, because an executor sees no other folder."""
         self._sessions[number] = session
         home = self._homes.pop(number)
         if (folder := self._session_folders.get(session)) is not None:

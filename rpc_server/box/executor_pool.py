@@ -1,4 +1,4 @@
-"""The pool of executors as the supervisor sees it, without I/O: which exist, in what state, what to start.
+"""The pool of executors as the supervisor sees it, without I/O: their states, and which to start.
 
 Every method that decides something returns the commands for it. Times are monotonic seconds.
 """
@@ -26,7 +26,8 @@ _ON_HAND = (ExecutorState.STARTING, ExecutorState.WARM)
 
 @dataclass(slots=True)
 class PooledExecutor:
-    """`since`: when it was started, and once DYING when it was killed. `session` stays set while it dies."""
+    """`since` is when it was started, or when it was killed once it is DYING.
+    `session` stays set while it dies."""
 
     number: int
     since: float
@@ -52,7 +53,7 @@ class PoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class WantedExecutor:
-    """Executors that are waited for: by sessions that lost theirs, and by clients that there is room for.
+    """The executors needed: by sessions that lost theirs, and by waiting clients for which there is room.
     Spares serve both."""
 
     sessions: int = 0

@@ -1,4 +1,4 @@
-"""The private folder of a running server, what sessions take in it, and the removal of what killed servers left."""
+"""A server's private folder, what sessions take in it, and the removal of killed servers' folders."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ServerFolder:
 
 
 def move_files(source: Path, home: Path) -> None:
-    """Move what a session that goes on has in its folder to another, whose owner gets it.
-    Both are on one disk, and no process has either open. What is more than a session has a use for stays behind."""
+    """Move a continuing session's files to another folder, whose owner gets them.
+    Both are on one disk, and no process has either open. Files beyond a session's limits stay behind."""
     owner = home.stat()
     moved = []
     with os.scandir(source) as entries:
@@ -67,8 +67,8 @@ def move_files(source: Path, home: Path) -> None:
 
 def disk_usage(folder: Path) -> int:
     """Bytes on disk below a folder that somebody else may be writing to.
-    More files than a session has a use for, or folders nested deeper, count as no end of bytes: looking at them must
-    not take long."""
+    Too many files, or folders nested too deep, count as infinitely many bytes, because looking at them must not take
+    long."""
     used = files = 0
     waiting = [(str(folder), 0)]
     while waiting:
@@ -90,7 +90,7 @@ def disk_usage(folder: Path) -> int:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Nobody holds the folder's lock. Without a lock file it may be just being made."""
+    """Whether nobody holds the folder's lock. A folder without a lock file may be just being made."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,6 @@
 """A device server for each GPU of a box under one process.
 
-One that ends is started again, later each time that it ends soon; a GPU that cannot be lent does not keep the others
-from it.
+Crashed servers restart with back-off. A GPU that cannot be lent does not stop the others.
 """
 
 from __future__ import annotations
@@ -95,8 +94,8 @@ class Backoff:
 @dataclass(slots=True)
 class _Child:
     """A server and its process, when it has one.
-    `port` is 0 before it has listened; the ones after it ask for the same. `trouble` is why the last one did not come
-    to listen."""
+    `port` is 0 before it has listened; later processes ask for the same port. `trouble` is why the last process did
+    not come to listen."""
 
     options: ServerOptions
     port: int = 0
@@ -180,7 +179,7 @@ class GpuServers:
         logger.warning("the server of GPU %s %s; the next try is in %g s", child.options.gpu, why, wait_s)
 
     def _give_up_without_any(self) -> None:
-        """A mistake that all servers have, such as a tracker's name, is told at once."""
+        """Raise at once for a mistake that all servers share, such as a tracker's name."""
         troubles = [child.trouble for child in self._children if child.trouble is not None and not child.port]
         if len(troubles) == len(self._children):
             raise troubles[0]

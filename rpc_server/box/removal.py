@@ -1,8 +1,9 @@
-"""Folders that a kernel has filled are removed here: however deep they are, without recursion, and apart from the loop.
+"""Remove folders that a kernel has filled, of any depth, without recursion, and outside of the loop.
 
-A kernel may nest folders without end, so that a path is longer than the system takes and a walk deeper than a stack. So
-no path is followed: whatever lies two folders deep is moved up to the top first, by descriptors, and nothing is ever
-deeper. A folder that cannot be removed (a mount, an immutable file) is set aside under another name and reported.
+A kernel may nest folders without end. A path is then longer than the system takes, and a walk deeper than a stack.
+So no path is followed. Whatever lies two folders deep is moved up to the top first, by descriptors, and nothing is
+ever deeper. A folder that cannot be removed (a mount, an immutable file) is set aside under another name and
+reported.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(folder: Path) -> bool:
-    """Delete a folder and what is in it. False when something is left: then it was set aside and reported.
+    """Delete a folder and its contents. False when something is left; that was set aside and reported.
 
     Nobody may be writing to it any more. Links are removed, not followed.
     """
@@ -41,7 +42,7 @@ def remove_tree(folder: Path) -> bool:
 
 
 def _empty(folder: Path) -> None:
-    """Raises OSError for the first thing that cannot be removed, after all others are."""
+    """Remove everything that can be removed, then raise OSError for the first thing that cannot."""
     top = os.open(folder, _OPEN)
     problem: OSError | None = None
     number = 0

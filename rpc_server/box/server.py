@@ -221,7 +221,8 @@ def _isolation(options: ServerOptions, parent: Path) -> Isolation:
 
 
 def _own_code_runs_as(user: str) -> str:
-    """The user that health checks run as, which run no client's code: a named one where each executor has a number."""
+    """The user that health checks run as.
+    They run no client's code, so it is a named one where each executor has a number."""
     return "nobody" if user == EACH else user
 
 
@@ -243,7 +244,7 @@ def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
 
 
 def _device_plugins() -> entry_points.Rows:
-    """Return what installed distributions add on the device side, so that no executor has to look for it."""
+    """Return the device-side rows of installed distributions, so that no executor has to look for them."""
     return {group: entry_points.rows().get(group, {}) for group in (entry_points.KIND_GROUP, entry_points.DEVICE_GROUP)}
 
 
@@ -265,7 +266,7 @@ def _registered(
     ring: KeyRing | None,
     check: HealthCheck,
 ) -> Iterator[Registrar | None]:
-    """Lend the box out through its tracker, if it has one; without one, its relay leads to whoever names its key."""
+    """Lend the box out through its tracker. A box without one is reached by its key through its relay."""
     if leases is None:
         if options.relay and not options.key:
             raise ServerStartError(

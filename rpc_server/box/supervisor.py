@@ -159,7 +159,7 @@ class Supervisor:
     # --- from other threads -------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Make the loop look at the leases and the stop flag. Safe in any thread and in signal handlers."""
+        """Make the loop check the leases and the stop flag. Safe in any thread and in signal handlers."""
         self._waker.wake()
 
     def stop(self, reason: str) -> None:
@@ -227,7 +227,7 @@ class Supervisor:
         self._sample(now)
 
     def _sample_later(self) -> None:
-        """Leave a session alone while it begins: looking at its memory holds up its first call, and finds nothing."""
+        """Do not measure a session while it begins: that would hold up its first call, and finds nothing."""
         now = time.monotonic()
         self._next_sample = max(self._next_sample, now + MEMORY_SAMPLE_S)
         self._next_disk_sample = max(self._next_disk_sample, now + MEMORY_SAMPLE_S)
@@ -363,7 +363,7 @@ class Supervisor:
             self._lost(conn)
 
     def _view_of(self, conn: bytes) -> bytes:
-        """Return whose uploads a connection sees: those of its key, or where no keys are used its own."""
+        """Return whose uploads a connection sees: those of its key, or without keys its own."""
         return self._views.get(conn, conn)
 
     def _view_of_session(self, session: int) -> bytes:

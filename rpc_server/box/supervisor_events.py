@@ -49,7 +49,7 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True)
 class CallAsked:
-    """A request for the session's executor. `trial`: if it ends the executor, that is a result."""
+    """A request for the session's executor. `trial`: if the executor ends during it, that is a result."""
 
     conn: bytes
     request_id: int

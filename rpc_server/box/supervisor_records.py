@@ -13,10 +13,11 @@ from rpc_server.wire.messages import OpenSession, SessionEnded
 
 @dataclass(frozen=True, slots=True)
 class SupervisorConfig:
-    """Times in seconds, sizes in bytes. `call_timeout_s` applies to calls that name none; None: no limit.
+    """Limits: times in seconds, sizes in bytes.
+    `call_timeout_s` applies to calls that name none; None: no limit.
 
-    An executor that does not die within `die_timeout_s` of SIGKILL is stuck in a driver: its session ends
-    and the device counts as lost.
+    An executor that does not die within `die_timeout_s` of SIGKILL is stuck in a driver. Its session ends and the
+    device counts as lost.
     """
 
     box: str = "box"
@@ -45,10 +46,11 @@ class SessionRequest:
 
 @dataclass(slots=True)
 class BoxSession:
-    """`head_started`: when the head of `queue` began; its deadline counts from `head_since`.
+    """An open session.
+    `head_started` is when the head of `queue` began; its deadline counts from `head_since`.
 
-    `secret` lets its client cancel. `measuring`: the last request that was answered was a trial. `on_lane`: the client
-    may have calls under way that the supervisor does not see.
+    `secret` lets its client cancel. `measuring`: the last answered request was a trial. `on_lane`: the client may
+    have calls under way that the supervisor does not see.
     """
 
     number: int

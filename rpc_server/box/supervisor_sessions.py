@@ -1,6 +1,6 @@
-"""The sessions of a supervisor and the moves that its rules are made of; `supervisor_state` has the rules.
+"""The sessions of a supervisor, and the moves that its rules use; `supervisor_state` has the rules.
 
-Nothing here decides when: `emit` collects the commands that a move takes.
+Nothing here decides when. `emit` collects the commands of a move.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REMEMBERED_ENDS = 1024
 
 
 class Sessions:
-    """Those that are open, those that ended but whose executors still die, and clients that wait for one."""
+    """Open sessions, ended ones whose executors still die, and clients that wait for a session."""
 
     def __init__(
         self,
@@ -106,7 +106,8 @@ class Sessions:
         return executor.since + self.config.die_timeout_s
 
     def _restart(self, session: BoxSession, now: float) -> None:
-        """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
+        """Keep the trials that wait for a fresh executor.
+        Other requests depend on state that died with the old one."""
         kept: deque[SessionRequest] = deque()
         for request in session.queue:
             if request.trial:
@@ -131,7 +132,7 @@ class Sessions:
         report: ExitReport | None = None,
         verdict: CrashVerdict = CrashVerdict.NONE,
     ) -> None:
-        """End a session: fail what waits, free its executor, remember why for late requests."""
+        """End a session: fail pending requests, free its executor, and remember the reason for late requests."""
         for request in session.queue:
             self._emit(Fail(session.conn, request.request_id, why))
         del self._sessions[session.number]
@@ -151,7 +152,7 @@ class Sessions:
         self._emit(*self.pool.kill(session.executor, CrashVerdict.CLOSED, now))
 
     def _left(self, number: int) -> None:
-        """Nothing of an ended session runs any more: the device is free for the next."""
+        """Nothing of an ended session runs any more, so the device is free for the next."""
         report = self._leaving.pop(number, None)
         self._emit(ForgetSession(number))
         if report is not None:

@@ -1,10 +1,10 @@
 """The supervisor's decisions, without I/O: `handle(event, now) -> commands`.
 
-It gives each session a warm executor, watches deadlines, session limits and leases, and says how an executor
-ended to whoever waited for it. `now` is monotonic seconds and never goes back.
+It gives each session a warm executor, and watches deadlines, session limits and leases. It tells whoever waited for
+an executor how that ended. `now` is monotonic seconds and never goes back.
 
-An executor answers its requests in the order it got them, so of a session's queue only the head is under
-way. Its deadline counts from when it became the head.
+An executor answers its requests in order, so of a session's queue only the head is under way. Its deadline counts
+from when it became the head.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ _LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not
 
 
 class SupervisorState(Sessions):
-    """See the module. `name_call(frames)` words a request for crash reports; it is called only then.
-    `allowed(frames)` is how many seconds a trial may take in all, whatever its executor says."""
+    """Decide as the module describes.
+    `name_call(frames)` words a request for crash reports, and is called only then. `allowed(frames)` is how many
+    seconds a trial may take in all, whatever its executor says."""
 
     # --- what the loop asks -------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class SupervisorState(Sessions):
             self._emit(ToExecutor(session.executor, event.frames))
 
     def _cancel_asked(self, event: CancelAsked, now: float) -> None:
-        """Everything that waits fails now; what becomes of the session is decided when its executor is gone."""
+        """Fail everything that waits. The session's fate is decided when its executor is gone."""
         session = self._sessions.get(event.session)
         if session is None or not session.secret or not hmac.compare_digest(session.secret, event.secret):
             self._emit(Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
@@ -241,7 +242,7 @@ class SupervisorState(Sessions):
         self._emit(AnswerRequest(event.conn, event.request_id, Done()))
 
     def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
-        """Answer as a call under way is answered: now, or when the executor's end is known."""
+        """Answer a call that is under way: now, or when the executor's end is known."""
         session = self._by_conn.get(event.conn)
         if session is not None:
             executor = self.pool.get(session.executor)

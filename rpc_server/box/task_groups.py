@@ -1,6 +1,8 @@
-"""Limits of a session as a whole, by the kernel, where it lets this process make control groups (Linux, Documentation/
-admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst). They bound its processes, which for root nothing else limits, and in
-version 2 its memory."""
+"""Limits of a whole session by the kernel, where it lets this process make control groups.
+
+They bound its processes, which for root nothing else limits, and in version 2 its memory. Source: Linux,
+Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class TaskGroups:
         return "memory.max" in self._limits
 
     def make(self, number: int) -> tuple[str, ...]:
-        """Make an executor's group; the files that its warden writes itself to. Raises OSError."""
+        """Make an executor's group.
+        Returns the files to which its warden writes itself. Raises OSError."""
         if self._home is None:
             return ()
         group = self._group(self._home, number)
@@ -50,8 +53,7 @@ class TaskGroups:
         return (str(group / "cgroup.procs"),)
 
     def remove(self, number: int) -> None:
-        """Call when the executor has ended: kills what is left.
-        A group that does not end stays for the next server."""
+        """Kill what is left of an ended executor. A group that does not end stays for the next server."""
         if self._home is not None:
             group = self._group(self._home, number)
             with contextlib.suppress(OSError):
@@ -65,7 +67,7 @@ class TaskGroups:
 
 
 def _own_groups() -> Iterator[Path]:
-    """Where this process's control groups are that may limit processes: v1's own hierarchy for them, or v2's."""
+    """Find the control groups of this process that may limit processes: v1's own hierarchy for them, or v2's."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -79,7 +81,7 @@ def _own_groups() -> Iterator[Path]:
 
 
 def _writable(folder: Path, names: dict[str, str]) -> list[str]:
-    """Which limits a group made there has: in v2, those of the controllers that were handed down."""
+    """The limits of a group made there: in v2, those of the controllers that are delegated."""
     probe = folder / f"{_NAME}{os.getpid()}-probe"
     try:
         probe.mkdir()
@@ -92,7 +94,7 @@ def _writable(folder: Path, names: dict[str, str]) -> list[str]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Groups of servers that were killed. One in which something runs cannot be removed."""
+    """Remove groups of servers that were killed. A group in which something runs cannot be removed."""
     for group in folder.glob(f"{_NAME}*-*"):
         owner = group.name.removeprefix(_NAME).split("-")[0]
         if not Path("/proc", owner).exists():

@@ -42,9 +42,9 @@ class Connection:
     """Connected once made.
 
     `first` is sent as request number 1 as soon as the other end speaks the protocol, before this side hears that it
-    does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already. A relay that listens there is asked
-    for the box that serves `key`. Raises ConnectError when nothing that speaks the protocol answers in time, or the
-    other end is not who `keys` says, or does not let this machine in.
+    does. `first_timeout_s` is its deadline. `ahead` is the same way, begun already. A relay that listens there is
+    asked for the box that serves `key`. Raises ConnectError if nothing that speaks the protocol answers in time. It
+    also raises it if the other end is not who `keys` says, or does not let this machine in.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How a client reaches a box: addresses, relays, the handshake, and what to say when one of them will not do."""
+"""How a client reaches a box: addresses, relays, the handshake, and errors when one of them fails."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NEWS = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How to connect, wherever to.
-    `greeting`: what to say first, as soon as the other end listens. A relay that listens there is asked for the box
-    that serves `key`."""
+    """How to connect, to any place.
+    `greeting` is what to say first, as soon as the other end listens. A relay that listens there is asked for the
+    box that serves `key`."""
 
     liveness: Liveness
     keys: PeerKeys | None = None
@@ -55,8 +55,8 @@ class Line:
 
 class Ahead:
     """A plain connection to a box, begun before it is known whether the box lets this side in.
-    What takes time goes on meanwhile. Made without a place, for what can be done before one is known. Hand it to
-    `dial`, or close it."""
+    What takes time goes on meanwhile. It may be made before a place is known, to save what can be done without one.
+    Hand it to `dial`, or close it."""
 
     def __init__(self) -> None:
         self.place: tuple[str, int] | None = None
@@ -88,10 +88,10 @@ class Ahead:
 
 
 def dial(host: str, port: int, deadline: float, route: Route, ahead: Ahead | None = None) -> Line:
-    """A connection whose ends have understood each other by `deadline` (monotonic seconds).
+    """Connect, with both ends speaking the protocol by `deadline` (monotonic seconds).
 
-    `ahead` is used if it leads there the same way and nothing else was said on it, and closed otherwise. Raises
-    ConnectError.
+    `ahead` is used if it leads to the same place the same way and nothing else was said on it; otherwise it is
+    closed. Raises ConnectError.
     """
     if ahead is not None and (line := _fitting(ahead, host, port, route)) is not None:
         with contextlib.suppress(_Unusable):  # what is wrong shows when it is tried anew

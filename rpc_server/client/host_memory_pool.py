@@ -1,7 +1,7 @@
-"""Host memory for arrays that come back from a box: what nobody holds any more is used again.
+"""Host memory for arrays that come back from a box; memory that nobody holds is used again.
 
-Fresh memory is cleared and mapped by the kernel as it is touched. Where it has no huge pages left to give, that takes
-several times as long as the copy itself.
+The kernel clears and maps fresh memory as it is touched. Without free huge pages, that takes several times as long
+as the copy itself.
 """
 
 from __future__ import annotations

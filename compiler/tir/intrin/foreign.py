@@ -1,7 +1,7 @@
-"""Calls that functions of other compilers make: LLVM's intrinsics, and whole fragments of tensor cores.
+"""Calls that functions of other compilers make: LLVM's intrinsics, and tensor-core fragments.
 
-The fragments' operators can be read, printed and passed on, so that such functions can be worked on. No backend makes
-code of them.
+The fragments' operators can be read, printed and passed on, so that passes can work on such functions. No backend
+makes code of them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ call_pure_extern = call_extern
 def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> n.Call:
     """A call of the LLVM intrinsic `name`, such as "llvm.fma", which may have effects.
 
-    Its overload follows from `dtype`, unless `name` spells it ("llvm.fma.f32"). A first argument that says how many
-    arguments decide the overload, as older programs give it, is left out.
+    Its overload follows from `dtype`, unless `name` spells it ("llvm.fma.f32"). Older programs give as first
+    argument the number of arguments that decide the overload; it is left out.
     """
     return _llvm("tir.call_llvm_intrin", dtype, name, args)
 

@@ -1,4 +1,4 @@
-"""Intrinsics of GPU threads: exchange within a warp, sums over a block, atomic updates."""
+"""Intrinsics of GPU threads: exchanges within a warp, sums over a block, atomic updates."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 They are lowered already.
 
-A *cell* is memory of a size that a function finds out while it runs. It is words of 64 bits. The first is an address,
-the second how many bytes are there, and the others are the extents of the array that is in it.
+A *cell* is memory of a size that a function only learns while it runs. It is words of 64 bits: an address, the
+number of bytes there, and the extents of the array in it.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: Span | None =
 
 
 def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None) -> n.Call:
-    """A call of a C function.
-    Kernels are linked with libc and libm only: a module that needs another function is refused when it is loaded.
+    """Call a C function.
+    Kernels are linked with libc and libm only; a module that needs another function is refused when it is loaded.
     Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" stands for void."""
     parse_dtype(dtype)
     if not isinstance(func_name, str) or not func_name.isidentifier():

@@ -1,4 +1,4 @@
-"""Intrinsics of NVIDIA's warps: matrix products on tensor cores, their operands, copies that go on by themselves.
+"""Intrinsics of NVIDIA's warps: tensor-core products, their operands, and asynchronous copies.
 
 Memory is given as a buffer's data variable and an offset in elements, as in TVM. All threads of a warp call them at
 once.
@@ -84,8 +84,8 @@ def ptx_ldmatrix(
     smem_ptr: n.Var,
     smem_offset: Any,
 ) -> PrimExpr:
-    """Four matrices of 8 x 8 elements of 16 bits (`type` ".b16") from shared memory, two neighbours of each to every
-    thread. Two bytes may be such an element.
+    """Load four matrices of 8 x 8 elements of 16 bits (`type` ".b16") from shared memory.
+    Each thread gets two neighbours of each. Two bytes may be such an element.
 
     Each thread gives where a row starts: lanes 8i to 8i + 7 those of matrix i. It gets elements 2t and 2t + 1 of row g
     (see `ptx_mma`), or of column g with `trans`, of every matrix. Raises IRError for another number of matrices, and

@@ -3,8 +3,8 @@
 There are matrix products of four warps that read shared memory by themselves (`wgmma`), and copies of a matrix's tiles
 by the tensor memory accelerator (TMA). Barriers in memory order them.
 
-Memory is given as a buffer's data variable and an offset in elements, as in `ptx_intrin`. Tiles lie in shared memory in
-rows of 128 bytes whose 16-byte chunks change places by row ("128-byte swizzle"): see `swizzled`. They start at
+Memory is given as a buffer's data variable and an offset in elements, as in `ptx_intrin`. Tiles lie in shared memory
+in rows of 128 bytes, whose 16-byte chunks change places by row ("128-byte swizzle"; see `swizzled`). They start at
 multiples of 1,024 bytes.
 """
 
@@ -39,7 +39,7 @@ LIMIT = "tir.ptx_setmaxnreg"
 
 
 def swizzled(element: Any) -> Any:
-    """Return where an element of 16 bits lies that is number `element` in plain rows of 128 bytes.
+    """Return where element number `element` of 16 bits, in plain rows of 128 bytes, lies after swizzling.
     It takes numpy's arrays, too."""
     return element ^ (element >> 6 & 7) << 3
 
@@ -63,7 +63,7 @@ def ptx_fence_mbarrier_init() -> PrimExpr:
 
 
 def ptx_mbarrier_arrive(barriers: n.Var, index: Any) -> PrimExpr:
-    """Arrive at a barrier. Threads that wait for the phase then see what this thread did before."""
+    """Arrive at a barrier. Threads that wait for the phase then see what this thread wrote before."""
     return _call("ptx_mbarrier_arrive", barriers, index)
 
 

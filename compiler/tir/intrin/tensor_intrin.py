@@ -1,8 +1,8 @@
 """Tensor intrinsics: what an instruction on tiles computes, and the code that runs it.
 
-`desc` and `impl` are functions of the same buffers. The description is loops and blocks in plain TensorIR, with no
-init: it says what the instruction does to its arguments. The implementation is any body over the same arguments:
-calls, vector loads, external functions.
+`desc` and `impl` are functions of the same buffers. The description says what the instruction does to its arguments,
+as loops and blocks in plain TensorIR, with no init. The implementation is any body over the same arguments: calls,
+vector loads, external functions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Every TensorIR node under one name, as `from compiler.tir import nodes as n` has them.
 
-Expressions (`PrimExpr`), statements (`Stmt`), buffers and functions. A node is frozen and compared by
+There are expressions (`PrimExpr`), statements (`Stmt`), buffers and functions. A node is frozen and compared by
 identity; its children sit in tuples; a pass returns the same object when it changed nothing (see
-`compiler.ir.visit`). Names and constructor arguments are those of Apache TVM's TensorIR.
-The expression operators (`a + b`, `a < b`, ...) live in `compiler.tir.nodes.operators`.
+`compiler.ir.visit`). Names and constructor arguments are those of Apache TVM's TensorIR. The expression operators
+(`a + b`, `a < b`, ...) live in `compiler.tir.nodes.operators`.
 
 te or a script makes a function of *blocks* (`BlockRealize`/`Block`): computations with their own iteration
-variables, reads, writes and reduction init. The function is scheduled, and then lowered. A lowered one has no
+variables, reads, writes and reduction init. The function is scheduled, and then lowered. A lowered function has no
 blocks, its buffers are one-dimensional, and `Allocate` makes the temporary ones.
 """
 

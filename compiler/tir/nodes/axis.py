@@ -74,7 +74,8 @@ _set_dtype, _set_value, _set_span = (vars(IntImm)[name].__set__ for name in IntI
 
 
 def unchecked_int(dtype: str, value: int) -> IntImm:
-    """Return `IntImm(dtype, value)` for a value known to fit, in a third of the time: it checks nothing."""
+    """Return `IntImm(dtype, value)` for a value known to fit.
+    It checks nothing, and takes a third of the time."""
     node: IntImm = object.__new__(IntImm)
     _set_dtype(node, dtype)
     _set_value(node, value)
@@ -201,7 +202,8 @@ def _iter_type(given: object) -> IterType:
 class IterVar(ExprOps, Printed, Node):
     """An iteration variable with its domain. `dom` is None where it follows from other axes.
 
-    A pair of numbers stands for the domain from the first up to the second, a name for a variable of that name.
+    A pair of numbers stands for the domain from the first up to the second. A name stands for a variable of that
+    name.
     """
 
     CHILDREN = ("dom",)

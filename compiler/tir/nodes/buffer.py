@@ -127,7 +127,7 @@ class Buffer(Printed, Symbol):
         return tuple(reversed(found))
 
     def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
-        """Where an element lies behind `data`, counted in elements: one number, as memory here is flat."""
+        """The position of an element behind `data`, counted in elements: one number, because memory here is flat."""
         items = as_exprs(indices)
         self.check_rank(items)
         total = as_expr(0) if self.elem_offset is None else self.elem_offset
@@ -245,9 +245,9 @@ def decl_buffer(
 ) -> Buffer:
     """A new buffer; `shape` and `strides` are ints or expressions, in elements.
 
-    With an `offset_factor` and no `elem_offset`, the offset is a variable of its own: whoever passes the buffer
-    decides it. `data_alignment` is in bytes, -1 for the usual 64. Raises IRError for a dtype that is none, and for
-    axis separators and buffer types, which have no meaning on flat memory.
+    With an `offset_factor` and no `elem_offset`, the offset is a variable of its own, which the caller decides.
+    `data_alignment` is in bytes, -1 for the usual 64. Raises IRError for an unknown dtype, and for axis separators
+    and buffer types, which have no meaning on flat memory.
     """
     dims = as_exprs(shape)
     if not isinstance(name, str):

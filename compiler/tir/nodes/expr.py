@@ -45,7 +45,8 @@ _set_a, _set_b, _set_span, _set_dtype = (vars(BinaryOp)[name].__set__ for name i
 
 
 def unchecked_binary(cls: type[BinaryOp], a: PrimExpr, b: PrimExpr, dtype: str) -> PrimExpr:
-    """Return `cls(a, b)` for operands known to be of `dtype`, in a third of the time: it checks nothing."""
+    """Return `cls(a, b)` for operands known to be of `dtype`.
+    It checks nothing, and takes a third of the time."""
     node: PrimExpr = object.__new__(cls)
     _set_a(node, a)
     _set_b(node, b)
@@ -64,7 +65,7 @@ def _bools(node: PrimExpr, operand: PrimExpr) -> str:
 
 
 class NumberOp(BinaryOp):
-    """Arithmetic that has no meaning on bools.
+    """Arithmetic that bools do not have.
     Their sum is no bool, and machines have no common rule for it."""
 
     __slots__ = ()
@@ -191,9 +192,10 @@ class Not(PrimExpr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Select(PrimExpr):
-    """`true_value` where `condition`, else `false_value`. Both may be evaluated: neither may fault.
+    """`true_value` where `condition` holds, else `false_value`.
+    Both may be evaluated, so neither may fault.
 
-    Use the call `tir.if_then_else` where the untaken side may not be evaluated.
+    Use the call `tir.if_then_else` where the other side may not be evaluated.
     """
 
     CHILDREN = ("condition", "true_value", "false_value")

@@ -56,8 +56,8 @@ class PrimFunc(BaseFunc):
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """The function with parameters known: scalars as numbers, symbolic buffers as buffers of a shape.
 
-        A scalar with a value is no parameter any more. The shape of a given buffer says what the symbols are.
-        Raises IRError for a key that is no parameter, or a buffer that does not fit.
+        A scalar with a value is no parameter any more. The shape of a given buffer determines the symbols. Raises
+        IRError for a key that is no parameter, or a buffer that does not fit.
         """
         known = known_vars(self.params, self.buffer_map, param_map)
         renewed = RenewedDefinitions(known)

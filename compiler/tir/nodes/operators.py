@@ -1,7 +1,7 @@
 """The Python operators of expressions.
 
-The functions that build the nodes (`compiler.tir.ops`, `compiler.tir.intrin`) come after the nodes, so they
-register themselves here with `operator`.
+`compiler.tir.ops` and `compiler.tir.intrin`, which build the nodes, come after the nodes and register themselves
+here with `operator`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Statements.
 
-Numbers given to their constructors become expressions, lists tuples, names of loop kinds kinds; what cannot be such a
-statement is refused with an IRError when it is made.
+Constructors convert numbers to expressions, lists to tuples, and names to loop kinds. Anything else is refused with
+an IRError.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class For(Stmt):
 
     def _is_ready(self) -> bool:
         """Whether nothing needs conversion, as in loops that the compiler itself makes.
-        This quick test comes first."""
+        It is a quick test."""
         low, extent, var = self.min, self.extent, self.loop_var
         return (
             type(self.kind) is ForKind
@@ -304,9 +304,9 @@ class DeclBuffer(Stmt):
 class Block(Stmt):
     """A computation isolated by its own iteration variables; the unit of scheduling.
 
-    `iter_vars` are data-parallel (DATA_PAR) or reduced (COMM_REDUCE) and their domains start at 0.
-    `init` runs where every reduced iteration is at its start. `name_hint` is unique in a function.
-    The outermost block, "root", has no iteration variables and allocates the intermediate buffers.
+    `iter_vars` are data-parallel (DATA_PAR) or reduced (COMM_REDUCE), and their domains start at 0. `init` runs
+    where every reduced iteration is at its start. `name_hint` is unique in a function. The outermost block, "root",
+    has no iteration variables and allocates the intermediate buffers.
     """
 
     CHILDREN = ("iter_vars", "reads", "writes", "match_buffers", "init", "body")

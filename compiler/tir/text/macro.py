@@ -1,4 +1,7 @@
-"""Macros: statements that a script uses more than once, written as a Python function and read anew at each use."""
+"""Macros: statements that a script uses several times.
+
+A Python function holds them, and each use reads it anew.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _factor(given: Any) -> int:
 
 
 def _dims(p: TirParser, items: Any) -> tuple[PrimExpr, ...]:
-    """Sizes or strides; a string names a variable, a new one where none has that name."""
+    """Read sizes or strides. A string names a variable, which is new if the name is."""
     group = items if isinstance(items, tuple | list) else (items,)
     return tuple(p.named_size(item) if isinstance(item, str) else ops.as_expr(item) for item in group)
 

@@ -64,7 +64,7 @@ def _match_buffer(p: TirParser, call: ast.Call, name: str) -> None:
 
 
 def _alloc_buffer(p: TirParser, call: ast.Call, name: str) -> Item:
-    """Memory of the block, or in a text that calls that `T.sblock_alloc_buffer`, memory from here on."""
+    """Read memory of the block; `T.sblock_alloc_buffer` of a text means memory from here on."""
     if p.says_sblock:
         return _decl_buffer(p, call, name)
     _sblock_alloc_buffer(p, call, name)

@@ -240,7 +240,7 @@ def _vload(buffer: n.Buffer, indices: Any, dtype: str | None = None, predicate: 
 
 
 def _view(buffer: n.Buffer, *shape: Any) -> n.Buffer:
-    """The memory of `buffer` with another shape, one size of which may be -1, or with elements of another dtype."""
+    """View the memory of `buffer` in another shape, one size of which may be -1, or in another dtype."""
     if buffer.strides:
         raise IRError(f"view: buffer {buffer.name!r} has strides", hint="declare it: T.Buffer(shape, data=, strides=)")
     dtype, offset, sizes = buffer.dtype, buffer.elem_offset, list(shape)

@@ -126,7 +126,7 @@ def _buffer_parameter(p: TirParser, param: ast.arg, buffer: n.Buffer) -> n.Var:
 
 
 def _rooted(p: TirParser, node: ast.FunctionDef, body: n.Stmt, parts: BlockParts) -> n.Stmt:
-    """`body` in the root block that a function with blocks has, written or not."""
+    """Put `body` in the root block of a function with blocks, whether that is written or not."""
     if parts.iter_vars or parts.reads is not None or parts.writes is not None or parts.init is not None:
         p.fail(node, "T.axis, T.reads, T.writes, T.where and T.init stand in a block")
     if isinstance(body, n.BlockRealize) and body.block.name_hint == "root" and not parts.allocated:
@@ -153,10 +153,10 @@ def prim_func(
 ) -> Any:
     """Decorator: the Python function is read as TVMScript, and becomes a PrimFunc.
 
-    Its body never runs. Names it takes from around it give constants, shapes and dtypes. `private`: without a
-    global symbol. `root_block=False`: no root block is put around blocks (as in half lowered functions).
-    `s_tir` is ignored; accepted for texts of newer versions, which say so of functions with blocks.
-    In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
+    Its body never runs. Names from around it give constants, shapes and dtypes. `private`: without a global symbol.
+    `root_block=False`: no root block is put around blocks (as in half lowered functions). `s_tir` is ignored; texts
+    of newer versions give it for functions with blocks. In a class under `@I.ir_module` the function is left for the
+    class to read. Raises ScriptError.
     """
     return prim_func if func is None else read_decorated(func, sys._getframe(1), "tir", "prim_func")
 

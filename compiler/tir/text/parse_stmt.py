@@ -92,7 +92,8 @@ def _strided(
     p: TirParser, node: ast.For, name: ast.expr, bounds: tuple[n.PrimExpr, n.PrimExpr, int], kind: ForKind,
     annotations: dict[str, Any],
 ) -> Stmt:  # fmt: skip
-    """A loop over each `step`-th number: its variable counts them, and the name stands for the number."""
+    """Read a loop over each `step`-th number.
+    Its variable counts steps, and the name stands for the number."""
     low, high, step = bounds
     count = hooks.arithmetic().simplify(ops.floordiv(ops.add(ops.sub(high, low), step - 1), step))
 

@@ -1,9 +1,9 @@
 """Texts that say everything, as `script(verbose_expr=True)` gives them.
 
-A header says what is imported, variables and buffers that the text does not define are defined before it, and each
-number of floats has its dtype.
+A header has the imports. Variables and buffers that the text does not define are defined before it, and each float
+has its dtype.
 
-Names go out of use where their loops and blocks end, so that two loops may have variables of one name.
+Names are free again where their loops and blocks end, so two loops may have variables of one name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorIR functions, and nodes by themselves, as TVMScript text.
 
-The text is valid Python, holds all that is needed to rebuild what it prints, and is the same on every run.
-Variables and buffers get their own names, made unique in order of appearance.
+The text is valid Python, holds everything needed to rebuild the object, and is the same on every run. Variables and
+buffers get their own names, made unique in order of appearance.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def printed_function(
 ) -> list[str]:
     """The lines of a definition by `p`: after the decorator `mark`, with these attributes.
 
-    Without `sugar`, no buffer is declared in the list of parameters, and the root block is spelled.
+    Without `sugar`, the parameter list declares no buffer, and the root block is spelled.
     """
     p.names.unique(name)
     declared = {*func.buffer_map.values(), *_block_buffers(func.body)}

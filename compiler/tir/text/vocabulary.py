@@ -1,7 +1,7 @@
 """The meaning of `T.<name>` as an expression: dtypes, constants, operators and intrinsics.
 
-Nothing here folds constants, so that a printed expression is read back as it was. The same functions serve
-outside a script: `T.int64(3)` is a constant anywhere.
+Nothing here folds constants, so a printed expression is read back unchanged. The same functions serve outside a
+script: `T.int64(3)` is a constant anywhere.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimEx
 
 
 def _dtype_named(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    """`function`, whose first argument is a dtype, as older texts call it, too: with `dtype=` after the operands."""
+    """Let `function` also take its first argument, a dtype, as `dtype=` after the operands, as in older texts."""
 
     def call(*args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
         typed, *rest = args if dtype is None else (dtype, *args)

@@ -20,7 +20,7 @@ from compiler.topi.rows import points, rows
 
 
 def affine_grid(data: Tensor, target_shape: Sequence[Any], align_corners: bool = True) -> Tensor:
-    """The places from -1 to 1 that affine matrices `data` map the pixels of `target_shape` to.
+    """The points, from -1 to 1, to which affine matrices `data` map the pixels of `target_shape`.
 
     Matrices (N, 2, 3) with (height, width) give (N, 2, height, width), x first; (N, 3, 4) with (depth, height, width)
     give (N, 3, depth, height, width). With `align_corners` the outer pixels stand at -1 and 1, else their edges do.
@@ -150,8 +150,8 @@ def grid_sample_data_backward(
     grad: Tensor, data: Tensor, grid: Tensor, method: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `data` in `grid_sample`: each place gives to the pixels that it read.
-    `method` is not bicubic."""
+    """The gradient of `data` in `grid_sample`.
+    Each point adds to the pixels that it read. `method` is not bicubic."""
     op = "grid_sample_data_backward"
     need_one_of(op, "method", method, ("bilinear", "nearest"))
     sizes = list(data.shape[2:])
@@ -232,7 +232,8 @@ def grid_sample_grid_backward(
 def _places(
     read: Callable[[PrimExpr], PrimExpr], sizes: Sequence[PrimExpr], mode: str, align_corners: bool, wide: str
 ) -> list[PrimExpr]:
-    """Where a point of the grid is in the image, a number for each of its dimensions; `read(a)` is a number of it."""
+    """Where a point of the grid lies in the image, a number a dimension.
+    `read(a)` is one of its numbers."""
     last = len(sizes) - 1
     found = [
         _unnormalised(read(ops.const(last - d)).astype(wide), size, align_corners, wide)
@@ -250,7 +251,7 @@ def _weight(parts: Sequence[PrimExpr], corner: Sequence[int], wide: str) -> Prim
 
 
 def _slope_inside(place: PrimExpr, size: PrimExpr, mode: str, align_corners: bool) -> PrimExpr:
-    """How a place moves when the one before it was brought into the image moves: 1, -1 when mirrored, 0 at a border."""
+    """The derivative of a point that is brought into the image: 1, -1 when mirrored, 0 at a border."""
     dtype = place.dtype
     one, zero, last = const(1.0, dtype), const(0.0, dtype), ops.cast(dtype, ops.sub(size, 1))
     if mode == "zeros":

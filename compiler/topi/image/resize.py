@@ -147,7 +147,7 @@ def _roi(op: str, roi: Any, rank: int, letters: str, dims: Sequence[int], mode: 
 def source_place(
     i: PrimExpr, old: PrimExpr, new: PrimExpr, mode: str, bounds: tuple[Any, Any] | None, nearest: bool, dtype: str
 ) -> PrimExpr:
-    """The place in an input of size `old` that output pixel `i` of `new` stands for."""
+    """The place in an input of size `old` for output pixel `i` of `new`."""
     x, before, after = (ops.cast(dtype, v) for v in (i, old, new))
     half, one, zero = (const(v, dtype) for v in (0.5, 1.0, 0.0))
     scale = before / after

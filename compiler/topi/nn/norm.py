@@ -159,7 +159,7 @@ def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: Axis = -1
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Axis = -1, epsilon: float = 1e-5) -> Tensor:
-    """data / sqrt(mean of squares + epsilon) * weight, the mean along `axis`.
+    """data / sqrt(mean of squares + epsilon) * weight, with the mean along `axis`.
 
     Sums of float16 and bfloat16 are float32. Raises IRError when shapes do not fit.
     """

@@ -134,8 +134,8 @@ def gru(
 ) -> Tensor:
     """Gated recurrent units over a sequence: the hidden states of every step, (steps, batch, hidden).
 
-    As `lstm`, with 3 gates: reset, update ("Z") and new. With `linear_before_reset` the reset gate weighs what the
-    new gate gets from the hidden state, bias included; without, the hidden state itself.
+    As `lstm`, with 3 gates: reset, update ("Z") and new. With `linear_before_reset` the reset gate weighs the new
+    gate's part of the hidden state, bias included. Without it, it weighs the hidden state itself.
     """
     op = "gru"
     if sorted(weight_layout) != sorted("RZN"):

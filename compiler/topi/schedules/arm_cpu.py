@@ -1,4 +1,4 @@
-"""Schedules for ARM CPUs: those of `x86`, which ask the target for its vectors."""
+"""Schedules for ARM CPUs. They are those of `x86`, which ask the target for its vectors."""
 
 from compiler.topi.schedules.x86 import (
     schedule_adaptive_pool,

@@ -1,7 +1,7 @@
-"""How a CPU computes each kind of operator: the parts that the schedules in `x86` are made of.
+"""How a CPU computes each kind of operator: the parts of the schedules in `x86`.
 
-Elementwise work is cut in chunks that threads take, and vectorised. A sum along memory is kept in several vectors, so
-that one addition does not wait for the one before, and is added up at the end. A sum across memory is kept for a
+Elementwise work is cut into chunks for threads, and vectorised. A sum along memory is kept in several vectors, so
+that one addition does not wait for the one before; they are added up at the end. A sum across memory is kept for a
 block of neighbours at a time, which stays in the first-level cache.
 """
 
@@ -131,7 +131,7 @@ def along_memory(
 
 
 def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """Keep the sums of a block of neighbours while going through what they add up."""
+    """Keep the sums of a block of neighbours while going through their terms."""
     stage = schedule[tensor]
     op = stage.op
     if not op.axis:
@@ -157,9 +157,9 @@ def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A row at a time.
-    What `tensor`'s rows need (their sums, their exponentials) is computed row by row, so that a row is read from
-    memory once and from the cache after that. What is not made of rows is computed tensor by tensor."""
+    """Compute a row at a time.
+    The inputs of a row (its sums, its exponentials) are computed row by row. Thus a row is read once from memory,
+    and then from the cache. Other tensors are computed one by one."""
     stage = schedule[tensor]
     producers = [op for op in computed(schedule) if op is not stage.op]
     sums = [op for op in producers if op.reduction is not None]
@@ -192,7 +192,7 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
 
 
 def _fetch_next_row(sums: Stage, kept: int) -> None:
-    """Have memory send the next row while the last sum of a row is taken."""
+    """Prefetch the next row while the last sum of a row is taken."""
     op = sums.op
     assert isinstance(op, ComputeOp)
     lane, *rest = op.axis
@@ -205,8 +205,8 @@ def _fetch_next_row(sums: Stage, kept: int) -> None:
 
 
 def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) -> None:
-    """Have memory send the next row while one is computed, and the row of the result that is written soon, if that
-    goes through the caches. The loops over it ask piece by piece."""
+    """Prefetch the next row while one is computed, and the row of the result that is written soon.
+    The result's row is only fetched if it goes through the caches. The loops over it prefetch piece by piece."""
     row, *pieces = list(stage.leaf_iter_vars)[kept - 1 :]
     if len(pieces) < 2:
         return
@@ -219,8 +219,8 @@ def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) 
 
 
 def product(schedule: Schedule, tensor: Tensor, target: Target) -> None:
-    """A sum of products whose neighbours are neighbours in memory, such as a convolution.
-    A few rows of a vector of sums stay in registers while all that they sum is gone through."""
+    """Schedule a sum of products whose neighbours are neighbours in memory, such as a convolution.
+    A few rows of a vector of sums stay in registers while all their terms are read."""
     op = schedule[tensor].op
     assert isinstance(op, ComputeOp)
     width = lanes(target, tensor.dtype)
@@ -256,7 +256,7 @@ def tensors(schedule: Schedule, target: Target) -> None:
 
 
 def _in_order(op: Operation) -> bool:
-    """Whether the result and all that is read have the same indices, so that all is one long row."""
+    """Whether the result and all inputs have the same indices, so that all is one long row."""
     order = [axis.var for axis in op.axis]
     body = op.body if isinstance(op, ComputeOp) else ()
     loads = [node for expr in body for node in walk(expr) if isinstance(node, ProducerLoad)]
@@ -278,8 +278,8 @@ def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> Ite
 
 
 def _past_caches(stage: Stage, vectors: IterVar | None, dtype: str, size: int | None) -> bool:
-    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches.
-    What would be written there need not be read first, and nobody would find it there."""
+    """Whether a result of `size` elements is so large that its vectors should bypass the caches.
+    Its lines then need not be read before they are written, and no reader would find them in a cache."""
     if vectors is None or size is None or size * parse_dtype(dtype).bits < 8 * LARGE:
         return False
     stage.pragma(vectors, "nontemporal", 1)

@@ -1,4 +1,4 @@
-"""Schedules by what the target is: `x86`'s for any CPU, `cuda`'s where there is one, else the loops as written."""
+"""Schedules by target: `x86`'s for any CPU, `cuda`'s where there is one, else the loops as written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compiler.topi.schedules.scheduling import arguments, inline_elementwise, st
 
 def default_schedule(outs: Any, auto_inline: bool = False) -> Schedule:
     """Schedule the loops as written.
-    With `auto_inline`, what is no reduction and no output is computed where it is read."""
+    With `auto_inline`, elementwise intermediate results are computed where they are read."""
     _, schedule = start("default_schedule", [outs])
     if auto_inline:
         inline_elementwise(schedule)

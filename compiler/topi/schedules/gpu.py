@@ -1,4 +1,4 @@
-"""How the operators of a schedule become kernels: the loops, threads and shared memory that `topi.cuda` is made of."""
+"""How operators become kernels: the loops, threads and shared memory in `topi.cuda`'s schedules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def each_result(schedule: Schedule, op: ComputeOp, target: Target) -> None:
 def bind_innermost(stage: Stage, axes: Sequence[IterVar], threads: int) -> None:
     """Threads along the last axis, and along the one before it where that is short; blocks over the rest.
 
-    Axes are split before they are fused, so that it is plain which results a thread has.
+    Axes are split before they are fused, so that each thread's results are plain to see.
     """
     *outer, last = axes
     width = min(threads, extent([last]) or threads)
@@ -81,7 +81,7 @@ def _one_result(stage: Stage, op: ComputeOp, target: Target) -> None:
 
 
 def cooperating(axes: Sequence[IterVar], target: Target, many: bool) -> int:
-    """How many threads reduce together: whole warps, no more than there is work for."""
+    """How many threads reduce together: whole warps, but no more than there is work for."""
     most = int(target.get("max_num_threads", THREADS))
     size = extent(axes) or most
     wanted = 1 << max(0, math.ceil(math.log2(max(1, size))))
@@ -89,8 +89,8 @@ def cooperating(axes: Sequence[IterVar], target: Target, many: bool) -> int:
 
 
 def reduction(schedule: Schedule, op: ComputeOp, target: Target) -> None:
-    """Bind a block to each result where neighbours in memory belong to one; else a thread to each.
-    Neighbours of such threads read neighbours."""
+    """Bind a block to each result if neighbours in memory belong to one result.
+    Otherwise bind a thread to each; neighbouring threads then read neighbours."""
     stage = schedule[op]
     alone = op.reduction is not None and len(op.reduction.source) > 1  # threads do not combine pairs such as argmax's
     if not op.axis and alone:
@@ -113,8 +113,8 @@ def _bind_reduced(stage: Stage, op: ComputeOp, threads: int) -> None:
 
 
 def rows(schedule: Schedule, out: Tensor, target: Target) -> bool:
-    """Operators that normalise the last dimension: a block a row, its sums and maxima in shared memory.
-    False, with nothing done, where the reductions are of another shape."""
+    """Schedule operators that normalise the last dimension: a block a row, sums and maxima in shared memory.
+    False, with nothing done, for reductions of another shape."""
     ops = computed(schedule)
     reduced = [op for op in ops if op.reduction is not None]
     main = out.op

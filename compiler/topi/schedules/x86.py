@@ -22,7 +22,8 @@ def _rows(schedule: Schedule, target: Target) -> None:
 
 
 def _products(schedule: Schedule, target: Target) -> None:
-    """Padding is computed on its own, since a question in the innermost loop costs more than a pass over the data."""
+    """Compute padding on its own.
+    A condition in the innermost loop would cost more than a pass over the data."""
     for op in computed(schedule):
         if op.reduction is not None:
             cpu.product(schedule, op.output(0), target)
