@@ -1,4 +1,4 @@
-"""The common part of the farm's long-running processes: where one listens, how it says so, and how it ends.
+"""What the farm's long-running processes share: where one listens, how it says so, and how it ends.
 
 `ChildService` runs one in a child process, which ends with its parent however that dies.
 """
@@ -147,7 +147,7 @@ def _listener(address: str, port: int) -> socket.socket:
 def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:
     """Bind to the first free port of [port, port_end), or to `port` alone; 0 takes a free one.
 
-    Returns the port. Raises ServerStartError: none is free, or the address cannot be had.
+    Returns the port. Raises ServerStartError if none is free, or the address cannot be had.
     """
     last = max(port + 1, port_end)
     error: OSError | None = None
@@ -262,7 +262,7 @@ def start_child(module: str, options: ServiceOptions, *, silent: bool = False) -
 
 
 def first_line(line: str, module: str) -> int | ServerStartError:
-    """Return what the first line of a child's output tells: its port, or why it did not come to listen."""
+    """Return the port from the first line of a child's output, or why the child does not listen."""
     if line.startswith("listening on "):
         return int(line.rsplit(":", 1)[1])
     try:

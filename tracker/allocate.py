@@ -232,8 +232,8 @@ class Allocator:
     # Matching
 
     def next_device(self, request: str) -> str | None:
-        """The free device this queued request should have: of those that match, the one idle the longest in a
-        class that is served in turn with the others."""
+        """The free device for this queued request.
+        Matching classes are served in turn; within a class it is the one idle the longest."""
         waiting = self._waiting[request]
         cls = self._request_classes[(waiting.predicate, waiting.exclude)]
         if waiting.predicate.devices is not None:
@@ -299,8 +299,8 @@ class Allocator:
     def places(self, predicate: Predicate, exclude: frozenset[str] = frozenset()) -> dict[str, Place]:
         """Where the requests for this expression stand among all that could use some of the same devices.
 
-        An estimate: it plays out rounds in which each user gets one device, while real turns also depend on
-        how long each is kept. It costs a sort of the rivals, so callers keep the answer for a while.
+        It is an estimate: it plays rounds in which each user gets one device, while real turns also depend on how
+        long each is kept. It sorts the rivals, so callers keep the answer for a while.
         """
         cls = self._request_classes.get((predicate, exclude))
         if cls is None:
@@ -395,8 +395,8 @@ class Allocator:
 
 def _insert(queue: OrderedDict[str, Waiting], waiting: Waiting) -> None:
     """Put a request in by its order.
-    A new one goes last; one whose grant fell through comes back among the first, and only then is the walk from the end
-    paid."""
+    A new one goes last. One whose grant fell through comes back among the first, and only then is the walk from the
+    end paid."""
     queue[waiting.request] = waiting
     behind = []
     for other in reversed(queue.values()):

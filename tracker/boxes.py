@@ -1,4 +1,4 @@
-"""Boxes: how they register, stay alive, go, and come back, and what is said of their devices' health."""
+"""Boxes: how they register, stay alive, go, and come back, and the health of their devices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAILURES_ALLOWED = 3
 
 
 def hello(farm: Farm, event: BoxHello, now: float) -> None:
-    """A box registers: at first, after it or the tracker restarted, or after its connection broke."""
+    """Register a box: for the first time, after it or the tracker restarted, or after its connection broke."""
     try:
         box = _admit(farm, event, now)
     except RegistrationError as error:
@@ -151,7 +151,7 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
 
 
 def _adopt(farm: Farm, device: FarmDevice, held: HeldLease, now: float) -> None:
-    """Take in a lease the tracker has not: of a tracker before it, or one that was given up meanwhile."""
+    """Take in a lease that the tracker does not know: a former tracker's, or one that was given up meanwhile."""
     given_up = held.lease in farm.ended or held.lease.startswith(f"{farm.run}-")
     lease = GrantedLease(
         id=held.lease,
@@ -177,7 +177,8 @@ def _number(token: str) -> int:
 
 
 def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
-    """A box lives. What it holds must agree with what it was lent: a message may have been lost."""
+    """Note that a box lives.
+    Its leases must agree with what it was lent, because a message may have been lost."""
     box = farm.peers.get(event.peer)
     if box is None:
         farm.emit(event.peer, RegisterAgain())
@@ -209,8 +210,8 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
 
 
 def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
-    """End all that the key of a box was good for.
-    It is told, so that it ends its sessions and registers again."""
+    """End everything that a box's key was good for.
+    The box is told, so that it ends its sessions and registers again."""
     box = farm.peers.get(peer)
     if box is None:
         return
@@ -222,7 +223,7 @@ def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
 
 
 def gone(farm: Farm, box: Box, reason: str, now: float) -> None:
-    """A box is no more: its leases are over, and waiting requests it was offered go to others."""
+    """Remove a box: its leases are over, and requests that were offered it go to others."""
     box.gone, box.late = True, False
     farm.set_closed(box, "")
     del farm.peers[box.peer]
@@ -266,9 +267,9 @@ def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
 
 
 def checked(farm: Farm, event: CheckResult, now: float) -> None:
-    """A health check ended.
-    What an admin has decided stands, whatever the check says. A wrong result quarantines a device; one that is only
-    slow is tried again, and quarantined after several failures in a row."""
+    """Note the end of a health check.
+    An admin's decision stands, whatever the check says. A wrong result quarantines a device. A slow device is
+    checked again, and quarantined after several slow results in a row."""
     device = _device_of(farm, event.peer, event.slot)
     if device is None:
         return
@@ -293,8 +294,9 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
 
 
 def check_timer(farm: Farm, device: FarmDevice, now: float) -> None:
-    """A device is due for a check.
-    It is out of service, and then not due before it comes back from a lease; or the last one was long ago."""
+    """Whether a device is due for a check.
+    A device out of service is due, but not before it comes back from a lease; so is one whose last check was long
+    ago."""
     if device.standing in ("suspect", "quarantined") and not device.by_admin:
         if device.lease is None:
             lending.check(farm, device, now)
@@ -351,7 +353,7 @@ def admin(farm: Farm, event: Admin, now: float) -> None:
 
 
 def _check_asked(farm: Farm, device: FarmDevice, now: float) -> None:
-    """Nothing is lent on a device while it is checked, and a lease it has ends first."""
+    """Lend nothing on a device while it is checked. A lease that it has ends first."""
     if device.box.gone:
         return
     if device.standing == "ok":

@@ -111,7 +111,7 @@ Term = RequiredTag | Compare
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """All of `terms` hold, and the device is one of `devices` when that is given.
+    """All of `terms` hold, and the device is one of `devices` if that is given.
 
     Two expressions that differ only in the order or spacing of their terms are equal.
     """

@@ -1,11 +1,14 @@
-"""A client's line to the tracker: a thread of its own keeps it, and other threads lend a hand.
+"""A client's line to the tracker.
 
-The line mends itself: ZeroMQ connects again, and whoever uses the channel says on every beat again what the
-tracker must not forget. Only questions (`ask`) have an answer of their own and fail when none comes.
+A thread of its own keeps it; other threads send and receive on it, too.
 
-Who posts a message sends it, and who waits for news of the tracker takes it in. To wake the channel's thread, and be
-woken by it, would cost more than what it has to do. A lock says whose turn it is to use the socket. Both wait for its
-descriptor, exclusively: the kernel wakes the first in line that waits, which is `await_news` if someone is there.
+ZeroMQ connects again after a loss, and the channel's user repeats on every beat what the tracker must not forget.
+Only questions (`ask`) have an answer of their own and fail without one.
+
+A thread that posts a message sends it itself, and a thread that waits for news receives it itself, because waking
+the channel's thread would cost more than the work. A lock says whose turn it is to use the socket. All wait for its
+descriptor, exclusively: the kernel wakes the first waiter in line, which is a thread in `await_news` if there is
+one.
 """
 
 from __future__ import annotations
@@ -92,7 +95,7 @@ class Channel:
         return time.monotonic() - self.heard
 
     def post(self, message: FromClient) -> None:
-        """Send a note, if the line stands. What must arrive is said again on a beat."""
+        """Send a note if the line stands. A message that must arrive is repeated on a beat."""
         if os.getpid() == self._pid and not self._closing:
             self._submit(message, None)
 
@@ -145,13 +148,13 @@ class Channel:
     # Turns, in whichever thread
 
     def _submit(self, message: FromClient, answer: Future[ToClient] | None) -> None:
-        """Say something now, or have the thread say it when it is another's turn."""
+        """Send a message now, or have the thread send it if another thread has the turn."""
         self._outbox.put((message, answer))
         if not self._take_turn(wait=False):
             self._waker.wake()
 
     def _take_turn(self, *, wait: bool = True, nudge: bool = True) -> bool:
-        """Say what is to be said, take in what has come, and `nudge` who waits for that.
+        """Send what is queued, receive what has come, and `nudge` the waiters.
         False when it is another's turn, for which this may `wait`, or the line is closed."""
         if not self._turn_lock.acquire(wait):
             return False
@@ -262,7 +265,7 @@ class Channel:
 
 def _watch(sock: zmq.Socket[bytes], own: Waker) -> select.epoll:
     """Wakes for messages and for `own`.
-    Of several watches that are waited on, a message wakes the one made first."""
+    A message wakes the watch that was made first among those waited on."""
     watch = select.epoll()
     watch.register(int(sock.getsockopt(zmq.FD)), select.EPOLLIN | select.EPOLLEXCLUSIVE)
     watch.register(own.fd, select.EPOLLIN)

@@ -380,8 +380,8 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 class EarlySession:
     """A connection to an offered device's box, and a session requested, before the lease is granted.
-    They are begun while the box and the tracker still agree on the lease. `options` are those the session is opened
-    with. Where `keys` hold the key of the box, nothing is begun before the lease is granted."""
+    They are begun while the box and the tracker still agree on the lease. `options` are those of the session. If
+    `keys` hold the box's key, nothing is begun before the lease is granted."""
 
     def __init__(self, keys: KeyRing | None = None, options: Mapping[str, Any] | None = None) -> None:
         self.ahead: Ahead | None = None

@@ -1,4 +1,4 @@
-"""The tracker's data: what it knows of its farm (`farm_parts`), and the few moves every rule is made of.
+"""The tracker's data: what it knows of its farm (`farm_parts`), and the few moves that its rules use.
 
 Nothing here decides anything and nothing does I/O. `emit` and `log` collect what is to be sent and recorded.
 """
@@ -141,8 +141,8 @@ class Farm:
     # Timers
 
     def arm(self, when: float, kind: TimerKind, name: str) -> float:
-        """Have `fired` give (when, kind, name) then. Things that can be armed anew keep `when` as `check_at`,
-        and an entry that says another time is void. Returns `when`."""
+        """Have `fired` return (when, kind, name) at that time.
+        Things that can be armed again keep `when` as `check_at`; an entry with another time is void. Returns `when`."""
         self._timer_seq += 1
         heapq.heappush(self._timers, (when, self._timer_seq, kind, name))
         return when
@@ -203,8 +203,8 @@ class Farm:
             del self.out_of_service[holder]
 
     def inherited_standing(self, device: FarmDevice) -> OutOfService | None:
-        """Return the standing of a device that is new here.
-        It has that of the device it was, or of another that the same key registered."""
+        """Return the standing of a new device.
+        It is that of the device it was before, or of another one that the same key registered."""
         kept = self.out_of_service.get(_holder(device.box))
         if not kept:
             return None
@@ -259,7 +259,7 @@ class Farm:
             self.ended.popitem(last=False)
 
     def remember_answered(self, request: str, refusal: Refused | None) -> None:
-        """A request is over, so that one that was said again meanwhile is not taken for a new one."""
+        """Remember that a request is over, so that a repeated message does not count as a new one."""
         self.answered[request] = refusal
         if len(self.answered) > _ANSWERED_KEPT:
             self.answered.popitem(last=False)
@@ -270,5 +270,5 @@ class Farm:
 
 
 def _holder(box: Box) -> str:
-    """Who answers for a box: its key. Without keys nobody does, and where it listens is all that is known."""
+    """Who answers for a box: its key. Without keys it is only known by its address."""
     return box.public or f"at {box.address}"

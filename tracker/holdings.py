@@ -1,6 +1,6 @@
-"""The requests and leases of one client, kept true by the tracker's messages and said again on every beat.
+"""The requests and leases of one client, updated by the tracker's messages and repeated on every beat.
 
-No I/O: `post` hands a message to the line, and what the line brings comes in through `handle`.
+No I/O: `post` hands a message to the line, and messages from the line come in through `handle`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ _TOKENS_AT_ONCE = 1000
 @dataclass(slots=True, eq=False)
 class Pending:
     """A request under way, until there is a `lease` or an `error`; `place` and `offered` change before.
-    `news` is set for whoever waits when there is something to do. `owner` is kept alive by the lease that comes of it.
-    """
+    `news` is set when there is something to do for the waiter. The lease keeps `owner` alive."""
 
     asked: RequestDevice
     owner: object = None
@@ -63,9 +62,9 @@ class Pending:
 class Lease:
     """A device held for this process until `release`, or until `lost` says why it is not any more.
 
-    Also a context manager. `device` is its id, `host` and `port` where its box answers, `token` what that asks
-    for, `attributes` what it has, `fingerprint` the device class its times belong to. `is_wanted`: others should have a
-    turn; only leases that were asked for with `shares` are.
+    It is also a context manager. `device` is its id, `host` and `port` where its box answers, `token` what the box
+    asks for, `attributes` what it has, `fingerprint` the device class of its times. `is_wanted`: others should have
+    a turn; only leases that were asked for with `shares` are.
     """
 
     def __init__(self, holdings: Holdings, grant: LeaseGrant) -> None:

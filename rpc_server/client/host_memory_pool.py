@@ -26,7 +26,8 @@ class HostMemoryPool:
         self._out: dict[int, weakref.ref[Block]] = {}
 
     def take(self, nbytes: int) -> memoryview | None:
-        """Memory that comes back when the last view of it is gone; None where any will do as well."""
+        """Memory that comes back when its last view is gone.
+        None where ordinary memory will do as well."""
         if not _WORTH_KEEPING <= nbytes <= _MOST_KEPT:
             return None
         block = self._fitting(nbytes)
@@ -43,14 +44,14 @@ class HostMemoryPool:
         self._free.clear()
 
     def _fitting(self, nbytes: int) -> Block | None:
-        """A free block of that size or little more, the latest that came back: it is the likeliest to be in a cache."""
+        """A free block of that size or a little more, the last one that came back, which is likeliest in a cache."""
         for key, block in reversed(list(self._free.items())):
             if nbytes <= block.nbytes <= nbytes + nbytes // 4:
                 return self._free.pop(key, None)
         return None
 
     def _came_back(self, block: Block, _: object) -> None:
-        """May be called in whatever a thread is doing just then: it takes no lock."""
+        """Take back a block. It takes no lock, because it may run at any point of any thread."""
         if self._out.pop(id(block), None) is None:
             return
         self._free[id(block)] = block

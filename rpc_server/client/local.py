@@ -1,4 +1,4 @@
-"""A session on this machine without a server to start first, and what TVM has that tunefarm has not."""
+"""A session on this machine without starting a server first, and refusals of TVM's other session kinds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A virtual machine on the box, as its client has it: `relax.VirtualMachine(remote_module, remote.cpu())`.
 
-Arrays go to the box once, and what functions give stays there until `numpy()` fetches it.
+Arrays go to the box once. Results stay there until `numpy()` fetches them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RemoteModelFunction(PackedFunc):
 class RemoteMachine(VirtualMachine):
     """Runs a model on a box, as `VirtualMachine` runs one here.
 
-    Instruments and closures stay where the machine is, so there are none here. Raises ArtifactError where the box
+    Instruments and closures stay with the machine, so they are not offered here. Raises ArtifactError if the box
     cannot run the model, and SessionClosed once its session is over.
     """
 

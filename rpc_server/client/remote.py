@@ -63,8 +63,8 @@ class RPCDevice(Device):
 class RemoteAPI:
     """The runtime's DeviceAPI over a session. Handles are numbers drawn here, so allocating needs no wait.
 
-    It knows no session: each device brings its own. A reference back to the session would keep a session that nobody
-    uses any more, and the device leased for it, until the cyclic collector runs.
+    It knows no session: each device brings its own. A reference back would keep an unused session, and the device
+    leased for it, until the cyclic collector runs.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class RemoteCall:
             self._session.cancel()
 
     def result(self) -> Any:
-        """Wait for the call's end and give what it returned, the same each time; raises what the box raised."""
+        """Wait for the call's end and return its result, the same each time. Raises the box's error."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
             self._value = _returned(self._session, pending.wait().body)
@@ -169,7 +169,7 @@ class RemoteCall:
 
 
 def _returned(session: RPCSession, reply: AnyMessage) -> Any:
-    """The result of a call; an array, a function or a module is on the box, until nobody here has it."""
+    """The result of a call. An array, function or module is on the box until nobody here holds it."""
     if isinstance(reply, ModuleLoaded):
         module = session.module_of(reply)
         return module.get_function(RETURNED_FUNCTION) if module.holds_returned_function else module

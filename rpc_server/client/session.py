@@ -57,7 +57,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class NoSuchFunctionError(RegistryError, AttributeError):
-    """Neither the box nor, in a session without a network, this process has registered a function of that name."""
+    """Neither the box, nor in a session without a network this process, has registered a function of that name."""
 
     kind = "no_such_function"
 
@@ -221,8 +221,8 @@ class RPCSession:
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact] = ()) -> MeasureResult:
         """Run one trial in one round trip. `artifacts` are those the request names by `Artifact.digest`.
 
-        Whatever the candidate does comes back as a result. Raises SessionClosed when the box or the session
-        is gone, and ArgumentError when an artifact is named that was never passed.
+        Whatever the candidate does comes back as a result. Raises SessionClosed when the box or the session is gone,
+        and ArgumentError when an artifact is named that was never passed.
         """
         passed = {artifact.digest: artifact for artifact in artifacts}
         named = [digest for digest in (request.artifact, request.reference) if digest is not None]
@@ -299,8 +299,8 @@ class RPCSession:
 
     def on_close(self, callback: Callable[[], None], when_collected: Callable[[], None] | None = None) -> None:
         """Call `callback` once, after `close()` has ended the session.
-        If the garbage collector ends it instead it is `when_collected` that is called, in whatever a thread is doing
-        just then: it must not wait for a lock."""
+        If the garbage collector ends it, `when_collected` is called instead, at any point of any thread, so it must
+        not wait for a lock."""
         self._on_close.append((callback, when_collected or callback))
 
     def close(self) -> None:
@@ -335,7 +335,7 @@ class RPCSession:
 
     @property
     def call_timeout(self) -> float | None:
-        """Deadline of calls, in seconds; not of `measure`, which brings its own. None: none."""
+        """Deadline of calls, in seconds; None: none. `measure` brings its own."""
         return self._channel.call_timeout
 
     @call_timeout.setter

@@ -28,7 +28,7 @@ logger = logging.getLogger("rpc_server.client")
 
 
 class SessionChannel:
-    """Requests of one session, in the order they were made, whichever way they take.
+    """The requests of one session, in the order they were made, by lane or supervisor.
 
     Usable from several threads. `call_timeout` is the deadline of calls in seconds; None: none. `log` logs every
     request.
@@ -100,7 +100,7 @@ class SessionChannel:
             return self.connection.send(body, buffers, address=address, timeout_s=timeout_s)
 
     def _lane_lost(self, lane: Lane) -> NoReturn:
-        """Have the supervisor tell how the executor ended that left the lane, and raise that."""
+        """Ask the supervisor how the executor ended that left the lane, and raise that error."""
         self.leave_lane()
         question = LaneLost(self._opened.executor_pid, lane.lost)
         self.connection.request(question, timeout_s=CONNECT_TIMEOUT_S, post_mortem=True)
@@ -117,7 +117,7 @@ class SessionChannel:
             self.connection.wait(number)
 
     def offer_blob(self, digest: str, content: Buffer) -> Iterable[int]:
-        """Send a blob, waiting only to keep to the window; the requests still unanswered."""
+        """Send a blob, waiting only to keep to the window. Returns the requests still unanswered."""
         view, size = memoryview(content), len(content)
         window: deque[int] = deque()
         for at in range(0, max(size, 1), CHUNK):

@@ -26,16 +26,16 @@ def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
 
 def piece(number: int, once_s: float, options: EvaluatorOptions) -> int:
     """Return how many of a sample's `number` calls, each of about `once_s` seconds, to time in one go.
-    It is all of them where a disturbed measurement would not be taken again anyway."""
+    It is all of them if a disturbed measurement would not be repeated anyway."""
     if options.slower_than <= 0 or once_s <= 0:
         return number
     return min(number, math.ceil(PIECE_S / once_s))
 
 
 def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:
-    """Return whether to repeat a measurement that speaks against the kernel.
-    The shorter of the two counts. It is repeated when it alone would rule the kernel out, and when another process
-    had a core meanwhile. Long measurements are not repeated: an interruption is a small part of them."""
+    """Return whether to repeat a measurement that speaks against the kernel; the shorter of both counts.
+    It is repeated if it alone would reject the kernel and another process had a core meanwhile. Long measurements
+    are not repeated, because an interruption is a small part of them."""
     if options.slower_than <= 0 or spent_s > LONG_S:
         return False
     slow = spent_s > options.slower_than * calls

@@ -59,8 +59,8 @@ def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: f
 
 
 def _is_close(left: AnyArray, right: AnyArray, rtol: float, atol: float) -> bool:
-    """Whether all are finite and no difference is above what is allowed for elements of the typical size or less. This
-    holds of nearly every result and takes a fraction of the time to see."""
+    """Whether all values are finite and no difference exceeds what elements of the typical size may have.
+    This quick test settles nearly every result."""
     if not right.size:
         return True
     worst = float(np.max(np.abs(left - right)))
@@ -95,8 +95,8 @@ _MOST_BYTES = 64 << 20
 class Inputs:
     """Values for a trial's arguments, made from a seed once in a session.
 
-    They are kept as far as they are small. Kept values are mapped read-only: a candidate that writes astray dies
-    instead of spoiling the next one's inputs.
+    Small values are kept, mapped read-only. A candidate that writes astray dies instead of spoiling the next one's
+    inputs.
     """
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ def _adder(x: int) -> Callable[[int], int]:
 
 @_registered("remote_return_nd")
 def _use_of_an_array(name: str) -> Callable[..., Any]:
-    """A function that gives an array that lives as long as it, or says something of an array."""
+    """A function for trying out arrays: it returns an array of its own lifetime, or describes one."""
     kept = array(np.zeros(10, "float32"))
     uses: dict[str, Callable[..., Any]] = {
         "get_arr": lambda: kept,

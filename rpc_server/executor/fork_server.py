@@ -1,7 +1,7 @@
 """The process that a server's executors are forked from: `python -m rpc_server.executor.fork_server SETTINGS`.
 
-It imports once what every executor needs, and uses it once, so that an executor costs a fork and its isolation. It has
-one thread and runs no code of clients. It is a program of its own, so it has none of the server's memory. Its
+It imports and uses once what every executor needs, so an executor only costs a fork and its isolation. It has one
+thread and runs no code of clients. It is a program of its own, so it has none of the server's memory. Its
 environment holds nothing secret (`executor_environment`). Only the supervisor talks to it, over an inherited socket;
 when that closes it ends.
 """
@@ -55,7 +55,7 @@ def main(text: str) -> int:
 
 def _start(control: socket.socket, settings: ExecutorSettings, given: list[int]) -> int:
     """Fork a warden and hand it to the supervisor, which adopts orphans.
-    Returns its number; 0: there is none."""
+    Returns its number, or 0 on failure."""
     told, tell = os.pipe()
     try:
         between = os.fork()

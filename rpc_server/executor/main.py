@@ -1,8 +1,8 @@
 """The process that runs user code for one session: the innermost process of `rpc_server.executor.warden`.
 
-It is started warm, before a session needs it, talks to nobody but the supervisor over an inherited socket,
-and is killed, never reused, when its session ends. Everything it may need is imported before it is forked: once it is
-isolated it may be unable to read its own installation.
+It is started warm, before a session needs it. It talks only to the supervisor, over an inherited socket, and is
+killed, never reused, when its session ends. Everything that it may need is imported before it is forked, because an
+isolated process may be unable to read its own installation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PROMPT_S = 1e-4  # answers of calls that took no longer than this leave togethe
 
 
 class Supervised:
-    """The executor's end of the talk with its supervisor, and with the client when that is on the lane."""
+    """The executor's link to its supervisor, and to a client on the lane."""
 
     def __init__(self, stream: FrameStream, lane: LaneServer) -> None:
         self._stream = stream
@@ -113,7 +113,7 @@ class Supervised:
                 return
 
     def _look_at_lane(self) -> bool:
-        """Take what came on the lane; true when what to wait for has changed."""
+        """Take what came on the lane. True if the descriptors to wait for have changed."""
         stream = self._lane.stream
         if stream is None:
             if self._lane.look():
@@ -203,8 +203,8 @@ def _find_backends() -> None:
 def warm_up(*, gpu: bool) -> None:
     """Use once what sessions may need.
 
-    So lazy imports happen now, while they can, and not in a trial. Executors are forked from the process that calls it:
-    it leaves no thread behind.
+    Lazy imports then happen now, while they can, and not in a trial. Executors are forked from the calling process,
+    so it must have no other thread.
     """
     _find_backends()
     native.load()
@@ -280,8 +280,9 @@ def run(
 
 
 class _WarmUp:
-    """Lets a made-up client in and answers it before real ones come: the first write to a page costs a copy in a forked
-    process. Make it before the process gets its limits, and before sockets, which it needs, are refused."""
+    """Let a made-up client in and answer it before real ones come.
+    A forked process pays for its first write to each page, so the pages are written here. Call it before the process
+    gets its limits, and before sockets are refused."""
 
     def __init__(self) -> None:
         self._server = LaneServer()

@@ -62,10 +62,9 @@ class _FirstRun:
 
 
 class Trials:
-    """Runs trials in an executor. Reference outputs are kept in the session's folder, so that a crash of a
-    candidate does not lose them, and mapped read-only. So a candidate writing astray dies of it instead
-    of spoiling them for the next one.
-    """
+    """Runs trials in an executor.
+    Reference outputs are kept in the session's folder, so a crash of a candidate does not lose them, and are mapped
+    read-only. A candidate that writes astray therefore dies instead of spoiling them for the next one."""
 
     def __init__(
         self,
@@ -196,7 +195,7 @@ def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, KernelFu
 
 
 def _use_cores(artifact: Artifact) -> None:
-    """A kernel for fewer cores than this box has is measured on so many."""
+    """Measure a kernel for fewer cores than this box has on that many cores."""
     cores = Target(artifact.target).num_cores
     if cores and cores < threads.num_threads():  # 0 says nothing
         threads.set_num_threads(cores)
@@ -259,9 +258,8 @@ class _TooSlow(Exception):
 
 
 class _Samples:
-    """Runs the kernel for `timing.measure` and keeps what it took, so that running out of time costs only the
-    samples not taken yet. A rough time is worth more than a time-out.
-    """
+    """Runs the kernel for `timing.measure` and keeps the times taken.
+    A time-out then costs only the missing samples, and a rough time is worth more than a time-out."""
 
     def __init__(self, ready: Subject, stop_at: float, options: EvaluatorOptions) -> None:
         self._ready = ready
@@ -273,9 +271,9 @@ class _Samples:
         self.number = 0  # calls of the last whole sample
 
     def warm_up(self) -> None:
-        """One call, and where samples have a least length as many as it takes threads to find a core each.
+        """Time one call; samples of a least length take as many calls as threads need to find a core each.
 
-        Weights may be in the caches: a kernel that is too slow so needs no samples of how it is without.
+        Weights may be in the caches. A kernel that is too slow even so needs no samples without them.
         """
         self._timed(1, self._ready.timed_warm)
         if self._options.min_repeat_ms > 0 and 0 < self._rough < SHORT_S:
@@ -298,8 +296,8 @@ class _Samples:
         return spent
 
     def _undisturbed(self, number: int, timed: Callable[[int], int]) -> int:
-        """Nanoseconds of so many calls.
-        What speaks against the kernel is taken again where it may not be its own."""
+        """Time so many calls, in nanoseconds.
+        A time that speaks against the kernel is taken again if the kernel may not be to blame."""
         least = 0
         for _ in range(_TRIES):
             before = _interruptions()
@@ -319,8 +317,8 @@ class _Samples:
 
 
 def _is_sample(once: float, options: EvaluatorOptions) -> bool:
-    """Whether the first call, `once` seconds, is all that is asked for.
-    Beside so long a call the pages and caches that only a first one has to fill do not count."""
+    """Whether the first call, which took `once` seconds, is all that is asked for.
+    Filling pages and caches does not matter beside so long a call."""
     wanted = max(options.repeat, options.max_repeat) == options.number == 1 and not options.flush_cache
     return wanted and 0 < _LONG * options.min_repeat_ms <= once * 1e3
 

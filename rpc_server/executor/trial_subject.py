@@ -1,12 +1,12 @@
-"""The subject of a trial: a function with its arguments, ready to run, on a device that may fail for good.
+"""The subject of a trial: a function with its arguments, ready to run, on a device that may be lost.
 
-Candidates that pack operands ahead of time are measured as they are used: packed once, timed without. Such an artifact
-has three entries (`split_preproc` of lowering): `main`, `main_weight_prepack`, which packs, and `main_prepacked`, which
-takes what that made in place of the operands. The outputs of the last are those checked.
+Candidates that pack operands ahead of time are measured as they are used: packed once, timed without. Such an
+artifact has three entries (`split_preproc` of lowering): `main`; `main_weight_prepack`, which packs; and
+`main_prepacked`, which takes packed operands. The outputs of the last one are checked.
 
-Weights of a model are not in the caches when the model calls a kernel: it has read its other weights since the last
-call. So timed calls take turns with copies of them, as many as fill the caches. These are made for the first such call:
-one that is too slow with its weights in the caches needs none.
+Weights are not in the caches when a model calls a kernel, because it has read its other weights since the last call.
+So timed calls take turns with copies of the weights, enough to fill the caches. The copies are made for the first
+such call. A kernel that is too slow with its weights in the caches needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Subject:
     Methods raise KernelError or DeviceError when the function fails."""
 
     def __init__(self, function: KernelFunction, arguments: list[Any], place: Device, cold: Sequence[int] = ()) -> None:
-        """The arguments at the positions `cold` are not in the caches of a CPU in timed calls.
+        """Have timed calls find the arguments at the positions `cold` out of a CPU's caches.
         Raises DeviceError when the device does not take the function."""
         self._place = place
         with ending_if_lost(place):
@@ -81,7 +81,7 @@ _LEAST_COLD, _MOST_COPIED, _MOST_COPIES = 1 << 16, 1 << 27, 64
 
 
 def _copies(arguments: Sequence[Any], cold: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """The arguments with copies of those at `cold`: so often that together these fill the largest cache."""
+    """The arguments, with copies of those at `cold` that together fill the largest cache."""
     places = [at for at in cold if isinstance(arguments[at], NDArray)]
     each = sum(arguments[at].nbytes for at in places)
     if each < _LEAST_COLD:
@@ -107,9 +107,9 @@ def ending_if_lost(place: Device) -> Iterator[None]:
 def end_if_lost(error: DeviceError, place: Device | None = None) -> None:
     """End this process when `error` turns out to have spoiled its context on the device `place`.
 
-    Without `place`, on the first device of any type that this process has used: an executor sees one GPU. After an
-    access to memory that is not the kernel's, every call of the process on a GPU fails, for good: only a fresh process
-    can go on. The error's words, on stderr, are what the client gets to read.
+    Without `place`, it is the first device of any type that this process has used: an executor sees one GPU. After
+    an access to memory that is not the kernel's, every GPU call of the process fails for good, so only a fresh
+    process can go on. The client reads the error's words from stderr.
     """
     places = [place] if place is not None else [Device(used) for used in used_device_types()]
     if any(_is_lost(at) for at in places):

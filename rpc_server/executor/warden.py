@@ -1,8 +1,9 @@
 """The process around an executor; `rpc_server.executor.fork_server` forks it.
 
-Up to three processes. The *warden* is the supervisor's child and stays outside: it ends everything when the server is
-gone, however that died, and ends as the executor did. With full isolation its child is *process 1* of the namespaces,
-which shows the executor its view of the machine and collects what is orphaned. The *executor* runs the clients' code.
+There are up to three processes. The *warden* is the supervisor's child and stays outside. It ends everything when
+the server is gone, however that died, and ends as the executor did. With full isolation its child is *process 1* of
+the namespaces, which shows the executor its view of the machine and collects orphans. The *executor* runs the
+clients' code.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _identity(settings: ExecutorSettings) -> tuple[int, int] | None:
 
 
 def _let_go(settings: ExecutorSettings, listener: socket.socket) -> None:
-    """Close what only the executor may hold: the other ends are to see it end."""
+    """Close descriptors that only the executor may hold, so that the other ends see it end."""
     listener.close()
     for fd in (settings.socket, settings.window):
         if fd >= 0:

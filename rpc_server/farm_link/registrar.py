@@ -1,7 +1,7 @@
 """A box's agent: a thread that lends the box out through a tracker.
 
-It dials the tracker, again for ever when that is not there, and passes what the tracker decides into the
-`LeaseTable` the supervisor obeys. What it says and when is `RegistrarCore`'s matter.
+It dials the tracker, again and again if there is none, and passes its decisions into the `LeaseTable` that the
+supervisor obeys. `RegistrarCore` decides what it says and when.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int]
 
 def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
     """A box's CPU as a lendable device.
-    Key and tag `cpu` when nothing else is given. The attributes are those a request can ask for: arch, cores and
-    threads (those lent), memory (bytes), features, cpu_model, target, host, kernel, governor and virtual (0 or 1)."""
+    Key and tag are `cpu` by default. Requests can ask for these attributes: arch, cores and threads (those lent),
+    memory (bytes), features, cpu_model, target, host, kernel, governor and virtual (0 or 1)."""
     attributes: dict[str, Attribute] = {
         "arch": fingerprint.cpu_name,
         "cores": fingerprint.usable_cores or min(fingerprint.cores, fingerprint.threads),
@@ -83,9 +83,9 @@ def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Seq
 
 def gpu_device(fingerprint: Fingerprint, gpu: Gpu, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
     """A box's GPU as a lendable device.
-    Key and tag `gpu` when nothing else is given. The attributes are arch, gpu, uuid, memory (bytes),
-    multiprocessors, clock (kHz), shared (bytes of a block), driver and temperature (°C, when the server started).
-    Besides them: target, threads (of the host), host and kernel."""
+    Key and tag are `gpu` by default. The attributes are arch, gpu, uuid, memory (bytes), multiprocessors, clock
+    (kHz), shared (bytes of a block), driver and temperature (°C, when the server started). There are also target,
+    threads (of the host), host and kernel."""
     attributes: dict[str, Attribute] = {
         "arch": gpu.arch,
         "gpu": gpu.name,
@@ -118,8 +118,8 @@ class Registrar:
     the box come from. `check` runs before the box registers, and in a thread of its own whenever the tracker wants
     a device checked; without one, a box that answers counts as fit.
 
-    With `hours` the box is lent only then; `end_at_close` ends the leases it has at closing time. Nor is it lent while
-    `unreachable` says why clients cannot reach it; `wake` makes the thread ask that.
+    `hours` limit when the box is lent; `end_at_close` ends its leases at closing time. The box is not lent either
+    while `unreachable` says why clients cannot reach it; `wake` makes the thread ask that.
 
     Raises ConnectError when `tracker` is no address or an unknown host.
     """

@@ -1,9 +1,8 @@
 """The protocol of a box's agent with the tracker, without I/O.
 
-The agent dials out and registers until it is welcome, then sends heartbeats. It never loses a lease because
-the tracker or the connection did: what it holds it reports when it registers again. One lease holds a slot at
-a time, and its number only grows. An offer with an old number is declined, and a newer one waits until the
-older has ended here.
+The agent dials out and registers until it is welcome, then sends heartbeats. It never loses a lease because the
+tracker or the connection did: it reports its leases when it registers again. One lease holds a slot at a time, and
+its number only grows. An offer with an old number is declined. A newer one waits until the older has ended here.
 
 Times are this process's monotonic seconds.
 """
@@ -220,7 +219,7 @@ class RegistrarCore:
         return self._take()
 
     def at_hours(self, closed: str, end_leases: bool, now: float) -> list[Action]:
-        """The box's hours: `closed` as in BoxHeartbeat. At closing time, leases end or may go on."""
+        """Note the box's hours: `closed` as in BoxHeartbeat. At closing time, leases end or may go on."""
         if closed and not self.closed and end_leases:
             for held in [held for held in self._held.values() if not held.ending]:
                 self._begin_end(held, f"its box closes: {closed}", now)

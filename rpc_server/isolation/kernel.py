@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel that Python has no function for, as thin as they are. All raise OSError.
+"""Thin calls of the Linux kernel for which Python has no function. All raise OSError.
 
 Numbers: unistd_64.h of x86-64, and asm-generic/unistd.h, which AArch64 and RISC-V follow.
 """

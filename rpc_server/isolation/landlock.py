@@ -1,5 +1,7 @@
-"""A process's own list of what it may read and write (Linux 5.13, Documentation/userspace-api/landlock.rst): what is
-left where no mount namespace can be had."""
+"""A process's own list of what it may read and write, for machines without mount namespaces.
+
+Source: Linux 5.13, Documentation/userspace-api/landlock.rst.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def version() -> int:
 
 
 def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Have this thread, and all it starts, reach only these trees. Raises OSError where the kernel cannot."""
+    """Limit this thread, and all it starts, to these trees. Raises OSError where the kernel cannot."""
     known = version()
     if not known:
         raise OSError(0, "this kernel has no Landlock")

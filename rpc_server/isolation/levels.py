@@ -1,4 +1,4 @@
-"""How far apart a box keeps its sessions: what was asked for, what the kernel allows, and what is promised."""
+"""How far apart a box keeps its sessions: the requested level, the kernel's, and the promised one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Means(msgspec.Struct, frozen=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """A box's isolation: `user` runs kernels ("": the server's own user); `holds` and `is_open` are short
-    sentences about each thing that is kept apart, or is not."""
+    """A box's isolation: `user` runs kernels ("": the server's own user).
+    `holds` and `is_open` are short sentences about each thing that is kept apart, or is not."""
 
     level: Level = Level.NONE
     user: str = ""

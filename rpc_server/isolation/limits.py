@@ -64,7 +64,7 @@ _FIRST_OF_EACH = 0x70000000  # systemd and its like give out none from here to 0
 
 
 def number_of_each(pid: int) -> int:
-    """Return the user number of the executor that a process stands for.
+    """Return the number of the user that an executor runs as.
     No two live processes of a machine share it."""
     return _FIRST_OF_EACH + pid
 

@@ -1,6 +1,7 @@
-"""System calls that no kernel of a client's needs, refused by a seccomp filter (Linux, Documentation/userspace-api/
-seccomp_filter.rst). They mount, make namespaces, look into other processes, or open rarely used doors of the system.
-`EPERM` or the like is what the caller gets: nothing is killed.
+"""Refuse system calls that no client's kernel needs, by a seccomp filter.
+
+They mount, make namespaces, look into other processes, or open rarely used doors of the system. The caller gets
+`EPERM` or the like; nothing is killed. Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
 """
 
 from __future__ import annotations
@@ -79,8 +80,7 @@ _ALL_THREADS, _KEEP_SPECULATION = 1, 4
 
 
 class Sockets(Enum):
-    """The sockets that a process may make.
-    Any, in an empty network of its own; Unix sockets only; or only pairs."""
+    """The sockets that a process may make: any, in an empty network of its own; Unix sockets only; or only pairs."""
 
     OF_ITS_NETWORK = auto()
     UNIX = auto()

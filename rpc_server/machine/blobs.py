@@ -45,11 +45,11 @@ class _Partial:
 class BlobStore:
     """A store of blobs in `folder`.
 
-    `capacity` bounds the bytes kept there, those of unfinished uploads included. One blob may take at most half of it,
-    and so may all unfinished ones of an owner. Uploads belong to an `owner` (a connection), which may have a few under
-    way at once. A blob is there only for the `view` (a key, or a connection where no keys are used) that has uploaded
-    it: its digest alone proves nothing. Another view has to send all of it, and then shares the file; neither answers
-    nor their times tell it that it was here.
+    `capacity` bounds the bytes kept there, including those of unfinished uploads. One blob may take at most half of
+    it, and so may all unfinished ones of an owner. Uploads belong to an `owner` (a connection), which may have a few
+    under way at once. A blob exists only for a `view` (a key, or a connection without keys) that has uploaded it,
+    because its digest alone proves nothing. Another view has to send all of it, and then shares the file. Neither
+    answers nor their times reveal that the blob was here.
     """
 
     def __init__(self, folder: Path, capacity: int = 1 << 30, max_partial: int = 8) -> None:

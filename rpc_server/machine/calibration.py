@@ -36,7 +36,7 @@ _TASKS = 1024
 
 
 class CalibrationSettings(msgspec.Struct, frozen=True):
-    """`user` is whom to become when started as root; `cpus` the cores to use, empty: every one it may."""
+    """`user` is whom to become when started as root; `cpus` the cores to use; empty: every allowed one."""
 
     parent: int
     user: str = ""

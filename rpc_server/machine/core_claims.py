@@ -1,4 +1,4 @@
-"""Which cores the servers of one machine have claimed, so that two that were given the same ones are told."""
+"""The cores that the servers of one machine have claimed, to report servers that were given the same ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NAME = "\0tunefarm-core-{}"
 def claimed(cores: Iterable[int]) -> Iterator[tuple[int, ...]]:
     """Claim cores while this process lives.
 
-    Gives those that another server of this machine has claimed already. A claim is a Unix socket of an abstract name:
-    the kernel keeps one of each, and it goes with its process.
+    Returns those that another server of this machine has claimed already. A claim is a Unix socket of an abstract
+    name. The kernel keeps one of each name, and it goes with its process.
     """
     held: list[socket.socket] = []
     taken: list[int] = []

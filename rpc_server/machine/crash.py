@@ -1,4 +1,7 @@
-"""How an executor ended, and what to say about it. Pure: reports in, errors and results out."""
+"""How an executor ended, and the errors and results to report.
+
+Pure: reports in, errors and results out.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ def explain(
     on_lane: bool = False,
 ) -> RPCError:
     """The error for whoever waited for `call` when its executor ended.
-    None: the session was idle, or, `on_lane`, its client talked to the executor directly."""
+    None: the session was idle, or with `on_lane` its client talked to the executor directly."""
     idle = "while its client talked to it directly" if on_lane else "between two calls"
     doing = f"while running {call}" if call else idle
     detail: dict[str, object] = {

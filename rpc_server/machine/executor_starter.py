@@ -27,7 +27,7 @@ _STDERR_KEPT = 8192
 
 class ExecutorStarter:
     """One such process, which works in `folder`.
-    It is not `ready` at once: whoever waits watches `fileno()`, and calls `look` when there is something to read.
+    It becomes `ready` later: whoever waits watches `fileno()`, and calls `look` when there is something to read.
     Raises OSError when it cannot be started."""
 
     def __init__(self, settings: ExecutorSettings, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of a box: which there are, and what a process of its own finds out about one.
+"""The NVIDIA GPUs of a box, and what a separate process finds out about one.
 
 The server itself never opens a GPU. Executors and probes see one device each, by `CUDA_VISIBLE_DEVICES`.
 """

@@ -26,7 +26,7 @@ class HoursError(RPCError, ValueError):
 @dataclass(frozen=True)
 class Hours:
     """Weekly opening hours.
-    `spans`: minutes since Monday 00:00, [start, end), sorted and apart from each other; what runs over Sunday
+    `spans` are minutes since Monday 00:00, [start, end), sorted and apart from each other. A span over Sunday
     midnight goes on at 0. `zone` None: this machine's local time."""
 
     text: str
@@ -35,7 +35,7 @@ class Hours:
 
     @classmethod
     def parse(cls, text: str, zone: str = "") -> Hours:
-        """Days or ranges of days, each with or without times, separated by commas.
+        """Parse days or ranges of days, each with or without times, separated by commas.
         A time that ends before it begins ends on the next day. Raises HoursError."""
         covered: list[tuple[int, int]] = []
         for part in text.split(","):
@@ -74,7 +74,7 @@ class Hours:
 
 
 def next_opening(closed: str) -> str:
-    """Return when the box opens, out of what `Hours.closed` said; "" for a box that is closed for another reason."""
+    """Return when the box opens, from the text of `Hours.closed`; "" for a box that is closed for another reason."""
     return closed.rpartition(_OPENS)[2] if _OPENS in closed else ""
 
 

@@ -1,6 +1,6 @@
-"""Processes that a candidate left behind: a child that leaves its executor's process group outlives the group's end.
+"""Processes that a candidate left behind, by leaving its executor's process group before that ended.
 
-The supervisor adopts them: it is their nearest living ancestor that asked for it, so it becomes their parent when the
+The supervisor is their nearest living ancestor that asked to adopt orphans. It becomes their parent when the
 executor dies, and can find, kill and reap them.
 """
 
@@ -66,8 +66,9 @@ def _children() -> list[int]:
 
 
 def _comes_from_an_executor(pid: int, user: int) -> bool:
-    """Whether a process runs as the executors' `user`, where that is not the supervisor's own, or carries the mark.
-    Other children belong to the program that runs a supervisor in a thread."""
+    """Whether a process is a session's.
+    It runs as the executors' `user`, if that is not the supervisor's own, or carries the mark. Other children belong
+    to the program that runs a supervisor in a thread."""
     process = Path(f"/proc/{pid}")
     try:
         uids = next(line for line in (process / "status").read_text().splitlines() if line.startswith("Uid:"))

@@ -216,7 +216,8 @@ class ExecutorProcess:
 
 
 def _window_memory(given: contextlib.ExitStack) -> int:
-    """A descriptor that `given` closes; -1 where the system gives no such memory, and all bytes go by the socket."""
+    """A descriptor that `given` closes.
+    -1 if the system gives no such memory; all bytes then go by the socket."""
     try:
         fd = make_window_memory()
     except OSError:
@@ -247,7 +248,7 @@ def _below(pid: int) -> list[int]:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Bytes of a process's memory. Of pages that several processes share, its share counts."""
+    """Bytes of a process's memory. Pages that several processes share count by its share."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         for line in file:
             if line.startswith(b"Pss:"):
@@ -265,7 +266,7 @@ def _used(path: str) -> int:
 
 
 def _hidden_memory(pids: list[int]) -> int:
-    """Bytes in memory files that processes have open and do not map, beyond what is shared with the box and client."""
+    """Bytes in memory files that processes have open and do not map, without those shared with the box and client."""
     files: dict[tuple[int, int], int] = {}
     mapped = 0
     for pid in pids:

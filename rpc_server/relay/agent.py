@@ -1,8 +1,9 @@
 """The box's end of a relay: a process that dials out, to register and whenever the relay calls for a client.
 
-It copies bytes between the relay and the server's own port, which nobody else need reach. A process of its own, so that
-copying does not take turns with the server's loop. The server writes the passes that are good to its stdin, a line of
-JSON each time they change. It reads from its stdout how the line to the relay is. The agent ends with its stdin.
+It copies bytes between the relay and the server's own port, which nobody else need reach. It is a process of its
+own, so that copying does not take turns with the server's loop. The server writes the valid passes to its stdin, a
+line of JSON each time they change. It reads the state of the line to the relay from the agent's stdout. The agent
+ends with its stdin.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class Agent:
     # --- clients ------------------------------------------------------------------------------------------
 
     def _call_back(self, given: RelayPass) -> None:
-        """Make a line for a client: to the relay, which knows the pass, and to the server."""
+        """Make a line for a client: one end to the relay, which knows the pass, the other to the server."""
 
         def then(sock: socket.socket | None, greeting: Greeting | None, problem: str) -> None:
             if sock is None or greeting is None:

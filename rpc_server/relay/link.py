@@ -1,4 +1,4 @@
-"""The server's side of its relay agent: keeps one running, tells it the passes, hears how its line is."""
+"""The server's side of its relay agent: it keeps one running, gives it the passes, and hears how its line is."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _END_S = 5.0
 class RelayLink:
     """A context manager: it runs within. `shown` is the relay for people.
 
-    The passes are those of `leases`; a box that no tracker lends (None) has that of the `key` it serves. `on_change` is
-    called, from threads of this, when `trouble` changes.
+    The passes are those of `leases`. A box that no tracker lends (None) has the pass of the `key` that it serves.
+    `on_change` is called, from threads of this, when `trouble` changes.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """A relay's work: boxes register on a ZeroMQ socket; clients and boxes meet on plain TCP and are spliced.
 
-A client connects to the relay's port and shows its pass. The relay has the box call back, opens a port for this client
-alone and for one connection, and tells the client. What then comes to that port goes to the box, unread:
-client and box encrypt it for each other, where keys are used.
+A client connects to the relay's port and shows its pass. The relay has the box call back, and opens a port for a
+single connection of this client. Bytes that come to that port go to the box unread. Client and box encrypt them for
+each other if they have keys.
 """
 
 from __future__ import annotations

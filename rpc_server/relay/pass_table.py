@@ -1,6 +1,6 @@
-"""Which passes lead to which box: what a relay knows, without its I/O.
+"""The table of passes and their boxes: what a relay knows, without its I/O.
 
-A box says anew every few seconds which passes are good. So a relay that was restarted knows all after one round, and
+A box repeats every few seconds which passes are valid. So a relay that was restarted knows all after one round, and
 nothing is left of a box that is gone.
 """
 
@@ -50,7 +50,7 @@ class RelayPassTable:
         return len(self._boxes) >= MAX_BOXES and route not in self._boxes
 
     def heard(self, route: bytes, public: str, name: str, passes: Iterable[RelayPass], now: float) -> Changes:
-        """A box says which passes lead to it. A pass that another key's box has is left to that one."""
+        """Note which passes lead to a box. A pass that another key's box has stays with that one."""
         box = self._boxes.pop(route, None) or Registered(name, route, public, now)
         box.name, box.public, box.seen = name, public, now
         self._boxes[route] = box
@@ -73,8 +73,8 @@ class RelayPassTable:
         return None if box is None else (box, box.passes[id_of_pass])
 
     def forget(self, route: bytes) -> list[bytes]:
-        """A box cannot be reached, or is served no more.
-        Ids of its passes, which are good again when it is back."""
+        """Forget a box that cannot be reached, or is served no more.
+        Returns ids of its passes, which are valid again when it is back."""
         box = self._boxes.pop(route, None)
         gone = [] if box is None else [key for key in box.passes if self._box_of.get(key) is box]
         for key in gone:

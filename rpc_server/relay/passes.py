@@ -1,9 +1,9 @@
-"""How clients and boxes prove at a relay what they may: passes, the few fixed bytes said first, and addresses.
+"""How clients and boxes prove at a relay what they may: passes, the first fixed bytes, and addresses.
 
-A pass is made of a lease's token by the tracker, for the client's address, and by the box, for the relay. Only they
-know the token, and it cannot be had back from the pass. A box without a tracker has one pass, made of its key. Both
-ends know the pass's secret. Only a proof of it travels, made with a number that the relay drew for this connection, so
-a proof that was overheard cannot be used again.
+The tracker makes a pass from a lease's token for the client's address, and the box makes it for the relay. Only they
+know the token, and it cannot be computed from the pass. A box without a tracker has one pass, made of its key. Both
+ends know the pass's secret. Only a proof of it travels, made with a number that the relay drew for this connection.
+An overheard proof cannot be used again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def pass_of_token(token: str) -> RelayPass:
 
 
 def pass_of_key(key: str) -> RelayPass:
-    """Return the pass to a box that no tracker lends: whoever can name the key that it serves may connect."""
+    """Return the pass to a box that no tracker lends.
+    Whoever can name the key that it serves may connect."""
     return _split(hashlib.sha256(b"tunefarm relay key\0" + key.encode()).digest())
 
 

@@ -54,10 +54,10 @@ _LOOK_S = 1.0
 class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a relay runs.
 
-    It listens on `port`; 0 takes a free one, and with `port_end` the first free one of [port, port_end). Of the ports
-    `first` to `last` (0: the 64 after `port`, or free ones where that may be any), boxes register on the first. Clients
-    use one of the others for the moment it takes to connect. `keys` is a folder of keys
-    (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file` is written with
+    It listens on `port`; 0 takes a free one, and with `port_end` the first free one of [port, port_end). It has the
+    ports `first` to `last` (0: the 64 after `port`, or free ones where that may be any). Boxes register on the
+    first; clients use one of the others while they connect. `keys` is a folder of keys (see
+    rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register. `port_file` is written with
     the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
     """
 

@@ -1,7 +1,7 @@
-"""Two TCP connections made one: bytes go from one to the other unread, in bounded memory.
+"""Join two TCP connections: bytes go from one to the other unread, in bounded memory.
 
-They pass through a pipe by splice(2) and never enter this process. What one side does not take keeps the other from
-being read. So a slow reader slows its sender down by TCP's own flow control, and costs a pipe at most.
+They pass through a pipe by splice(2) and never enter this process. If one side does not take bytes, the other is not
+read. So a slow reader slows its sender down by TCP's own flow control, and costs a pipe at most.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tune(sock: socket.socket) -> socket.socket:
 
 
 class _Pipe:
-    """Where bytes are on their way from one socket to the other, without a copy into this process."""
+    """Bytes on their way from one socket to the other, without a copy into this process."""
 
     __slots__ = ("held", "reads", "writes")
 
@@ -62,7 +62,7 @@ class _Pipe:
 
 
 class _Pipes:
-    """Pipes that are empty. A direction has one of its own only while its sink takes nothing more."""
+    """Empty pipes. A direction has its own pipe only while its sink takes nothing more."""
 
     def __init__(self) -> None:
         self._spare: list[_Pipe] = []
@@ -173,8 +173,8 @@ class Splice:
             self._rest()
 
     def _end(self, way: _Way) -> None:
-        """Close both sockets: the one that `way` reads has ended.
-        What was read goes out first, if there is time."""
+        """Close both sockets after the one that `way` reads has ended.
+        Bytes that were read go out first, if there is time."""
         if way.backlog is None or way.sink not in self._wanted or self._last is not None:
             self.close()
             return
@@ -183,7 +183,7 @@ class Splice:
         self._last = self._loop.after(_FLUSH_S, self.close)
 
     def _rest(self) -> None:
-        """Watch each socket for reading only while its bytes can be passed on, for writing only while some wait."""
+        """Watch each socket only for what can go on: reading while bytes can be passed on, writing while some wait."""
         if self._last is None:
             one, other = self._ways
             for way, opposite in ((one, other), (other, one)):

@@ -1,8 +1,8 @@
 """Bounds of what messages carry: every number, text and list of every message has one of these types.
 
-A number is checked when it is decoded. So nothing behind the codec meets an infinite time, a size beyond any
-machine or a NaN (a test walks over all messages and finds fields without bounds). What leaves is not checked: whoever
-gets it refuses it.
+A number is checked when it is decoded. So code behind the codec never sees an infinite time, a size beyond any
+machine or a NaN. (A test walks over all messages and finds fields without bounds.) Outgoing messages are not
+checked, because the receiver refuses bad ones.
 """
 
 from __future__ import annotations

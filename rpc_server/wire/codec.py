@@ -194,7 +194,8 @@ class Codec(Generic[T]):
 
 
 def expect(kind: type[U], said: object) -> U:
-    """Return what a peer said, where only a `kind` is an answer. Raises ProtocolError for anything else."""
+    """Return a peer's message, if it is of the kind `kind`, the only valid answer.
+    Raises ProtocolError for anything else."""
     if isinstance(said, kind):
         return said
     raise ProtocolError(

@@ -58,8 +58,8 @@ def secure_client(sock: zmq.Socket[bytes], keys: PeerKeys | None) -> None:
 class KeyAuthenticator:
     """Lets in, on the server sockets of a context, those whom `admit` names. A context manager.
 
-    `admit` gets a public key and returns who holds it, or None. It is called in a thread of its own for every
-    new connection, and by `who` for messages: someone who is no longer admitted is nobody there.
+    `admit` gets a public key and returns who holds it, or None. It is called in a thread of its own for every new
+    connection, and by `who` for messages. Whoever is no longer admitted is unknown there.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sessions whose key was revoked: a box looks at its list of keys anew while sessions are open."""
+"""Sessions whose key was revoked: a box reads its list of keys again while sessions are open."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LOOK_S = 1.0
 
 
 class KeyWatch:
-    """Which key each connection with a session came with.
+    """The key of each connection with a session.
 
-    `lookup` says who holds a key that is let in now, or None; while it cannot tell (KeyFileError: a list that is being
-    edited, perhaps), nobody loses a session. Times are monotonic seconds.
+    `lookup` returns who holds a valid key, or None. While it cannot tell (KeyFileError, perhaps because a list is
+    being edited), nobody loses a session. Times are monotonic seconds.
     """
 
     def __init__(self, lookup: Callable[[str], Principal | None]) -> None:
@@ -36,7 +36,7 @@ class KeyWatch:
         return self._next_look if self._holders else None
 
     def revoked(self, now: float) -> list[tuple[bytes, str]]:
-        """Connections whose key opens no sessions any more, with the reason in words; each is told once."""
+        """Connections whose key is no longer valid, with the reason in words. Each is reported once."""
         self._next_look = now + LOOK_S
         lost: list[tuple[bytes, str]] = []
         try:

@@ -186,8 +186,8 @@ class KeyRing:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Only one process or thread at a time reads a list and writes it anew: what another has taken out meanwhile
-        would come back. What was remembered of the files is read again."""
+        """Let only one process or thread at a time read a list and write it again.
+        Otherwise an entry that another has removed would come back. What was remembered of the files is read again."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,10 @@
 """The lane: a session's client on the same machine talks to its executor directly, past the supervisor.
 
 A call through the supervisor wakes four threads each way; on the lane it wakes one. The executor listens on a Unix
-socket of a random name, which only the supervisor learns, and tells the session's client together with a token. A
-client on another machine finds no socket of that name and goes through the supervisor, as do requests with a
-deadline and trials: the supervisor enforces those. Encrypted sessions lose nothing: the bytes stay on the machine.
+socket of a random name. Only the supervisor learns it, and tells the session's client together with a token. A
+client on another machine finds no socket of that name and goes through the supervisor. So do requests with a
+deadline and trials, because the supervisor enforces those. Encrypted sessions lose nothing: the bytes stay on the
+machine.
 
 With the token the client hands over memory that both then share for parts of arrays (see window.py).
 """
@@ -38,9 +39,9 @@ _FLUSH_AFTER = 32
 class LaneServer:
     """The executor's end.
 
-    `address` and `token` are what the client needs; at most one client gets in. `listener` was made by `lane_listener`,
-    before the process left the machine's network. It is made before the process is held to its limits: what it shares
-    with the client is not the session's to pay for.
+    `address` and `token` are what the client needs; at most one client gets in. `lane_listener` made `listener`
+    before the process left the machine's network, and before its limits: memory shared with the client does not
+    count as the session's.
     """
 
     def __init__(self, listener: socket.socket | None = None) -> None:
@@ -55,7 +56,7 @@ class LaneServer:
         return self._listener.fileno()
 
     def descriptors(self) -> list[int]:
-        """The descriptors to wait for: the client's once it is in, before that the listener and all strangers."""
+        """The descriptors to wait for: the client's once it is in; before that the listener and all strangers."""
         if self.stream is not None:
             return [self.stream.fileno()] if self.stream.fileno() >= 0 else []
         return [self.fileno(), *(stranger.sock.fileno() for stranger in self._strangers)]

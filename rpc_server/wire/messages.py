@@ -67,7 +67,8 @@ _Handles = Annotated[tuple[Handle, ...], Meta(max_length=1 << 18)]
 
 
 class EntryInfo(msgspec.Struct, frozen=True):
-    """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
+    """An entry point as a client needs it.
+    `args` has (name, dtype, shape or None for a scalar) for each argument."""
 
     name: Path
     args: Annotated[tuple[tuple[Path, Dtype, OpenShape | None], ...], Meta(max_length=4096)]
@@ -321,11 +322,11 @@ class Need(Reply, frozen=True, tag="need"):
 
 
 class BoxStatus(Reply, frozen=True, tag="box_status"):
-    """`fingerprint` is a `Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
-    whom kernels run as; `memory_limit` of a session in bytes, None: none. `disk_free` bytes where sessions keep files,
+    """The state of a box.
+    `fingerprint` is a `Fingerprint` as builtins. `time` is the box's clock in Unix seconds; `user` runs kernels;
+    `memory_limit` is a session's, in bytes, None: none. `disk_free` has the free bytes where sessions keep files,
     and whether code may be run from there. `limits_processes`: whether a session cannot fork without end.
-    `isolation`: how far sessions are kept apart (`rpc_server.isolation.levels`), and what `is_open` all the same.
-    """
+    `isolation` is how far sessions are kept apart (`rpc_server.isolation.levels`), and what `is_open` nevertheless."""
 
     box: Label
     key: Label
@@ -433,7 +434,7 @@ public_codec: Codec[AnyMessage] = Codec(AnyMessage)
 
 
 def decode_answer(frames: Sequence[Buffer]) -> Message[AnyMessage]:
-    """Return what a box or an executor said, its text made plain. Raises the error it carries.
+    """Return a box's or executor's message with its text made plain. Raises the error that it carries.
 
     Values of functions and contents of arrays stay as they are.
     """
@@ -461,7 +462,7 @@ def describe(body: Buffer) -> str:
 
 def trial_allowance(body: Buffer) -> float:
     """Return the seconds that a trial may take in all.
-    They are to wait for blobs, to load, and to be timed, and for its reference's run."""
+    They cover waiting for blobs, loading, timing, and its reference's run."""
     try:
         request = public_codec.decode_body(body)
     except ProtocolError:

@@ -1,6 +1,6 @@
-"""Text of others made harmless for terminals and logs.
+"""Make other people's text harmless for terminals and logs.
 
-Only this module does it, and it is called where text comes in.
+Only this module does it, where text comes in.
 
 A device's name, a reason or an error is whatever its sender wrote. Control characters could move a terminal's cursor,
 change its title or forge a line of a log. They are shown as escapes: `\\x1b[31m`.
@@ -35,9 +35,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def _is_plain(value: object) -> bool:
-    """Whether its JSON shows at a glance that nothing of it is escaped: that takes a hundredth of looking at each text.
+    """Whether its JSON shows at a glance that nothing needs escaping.
+    That takes a hundredth of looking at each text.
 
-    JSON escapes what comes before the space, and what else is unsafe has no place in ASCII.
+    JSON escapes control characters below the space, and ASCII holds no other unsafe ones.
     """
     try:
         written = _encoder.encode(value)

@@ -1,4 +1,4 @@
-"""A table of ZeroMQ sockets and file descriptors that a loop waits for, each with its handler."""
+"""A table of the ZeroMQ sockets and file descriptors of a loop, each with its handler."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Memory that two processes of one machine share for the big frames of their messages (see stream.py).
 
-A chunk is then copied in and out, by the two processes at the same time, rather than into the kernel's buffers, out of
-them and to its place. The same few pages are used for every chunk, so that none has to be cleared first.
+Both processes copy a chunk in and out at the same time. Otherwise it goes into the kernel's buffers, out of them and
+to its place. The same few pages serve every chunk, so none has to be cleared first.
 
 Either side may be hostile to the other. The memory's size is sealed, so nobody's access can fail, and what a message
-says of it is checked. What can change after it was checked are the bytes of a frame: only frames that are passed on
+says of it is checked. Only the bytes of a frame can change after the check. So only frames that are passed on
 unread, such as parts of arrays, may come this way.
 
-Layout: a page of flags, one byte for each slot; the slots of who made it; those of whom it was given to. A slot is
-written by its side, which sets its flag; the other side clears that when nobody there looks at the bytes any more.
+Layout: a page of flags, one byte for each slot; the slots of the maker; those of the other side. A slot is written
+by its side, which sets its flag. The other side clears the flag when nobody there looks at the bytes any more.
 """
 
 from __future__ import annotations

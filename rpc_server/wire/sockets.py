@@ -114,7 +114,8 @@ class Monitor:
         self.socket.connect(address)
 
     def drain(self) -> list[tuple[int, int]]:
-        """(event, value) pairs since the last call; value is a descriptor or an errno, by the event."""
+        """Return (event, value) pairs since the last call.
+        The value is a descriptor or an errno, by the event."""
         news: list[tuple[int, int]] = []
         while has_message(self.socket):
             event, _endpoint = self.socket.recv_multipart()

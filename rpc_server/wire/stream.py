@@ -1,7 +1,7 @@
 """Whole messages (lists of frames) over a connected stream socket, blocking or not.
 
-It joins the supervisor and one executor: a socket pair inherited at birth. So nobody else can speak on it,
-the executor needs no ZeroMQ (no I/O threads beside a kernel being timed), and a message costs one wake-up.
+It joins the supervisor and one executor: a socket pair inherited at birth. Nobody else can speak on it. The executor
+needs no ZeroMQ (no I/O threads beside a kernel being timed), and a message costs one wake-up.
 
 Layout: u32 number of frames, u32 length of each, the frames. Little endian. Where both ends have a `SharedWindow`, a
 big frame behind the second may lie there. Its length has the highest bit set, the slot in the next seven, and no bytes
@@ -90,7 +90,7 @@ class _Buffers:
         self._kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes with any contents."""
+        """Whether there are views of the buffer. It is found out by trying to change its size."""
         if not _WORTH_KEEPING <= size <= _LARGEST_KEPT:
             return bytearray(size)
         for buffer in self._kept:
@@ -164,7 +164,8 @@ class FrameStream:
             self._out.append(b"".join(small))
 
     def _place(self, index: int, frame: Buffer) -> int:
-        """Return what the prefix says of a frame, which goes into the window if it is worth it and there is room."""
+        """Return the prefix's entry for a frame.
+        The frame goes into the window if that pays and there is room."""
         size = len(frame)
         if self.window is None or index < _DECODED or not _WORTH_KEEPING <= size <= SLOT:
             return size

@@ -1,9 +1,9 @@
 """Messages between a tracker, its boxes and its clients: three closed unions of messages.
 
 Every message travels in `rpc_server.wire.codec` frames. Messages that expect no answer are NOTEs; `Query` and
-`Admin` are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client
-draws when it starts. It, not the connection, is who is speaking, so that a broken connection changes nothing.
-Nobody but the tracker learns it.
+`Admin` are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client draws
+when it starts. It identifies the speaker, not the connection, so a broken connection changes nothing. Only the
+tracker learns it.
 
 Times are seconds. Each side measures them on its own monotonic clock; only durations are sent.
 """
@@ -86,7 +86,7 @@ class LeaseAccepted(_Struct, frozen=True):
 
 
 class LeaseDeclined(_Struct, frozen=True):
-    """The box will not: the slot is unknown or the token's number is an old one."""
+    """The box refuses: the slot is unknown or the token's number is an old one."""
 
     peer: Name
     lease: Name
@@ -110,9 +110,9 @@ class SuspectDevice(_Struct, frozen=True):
 
 
 class CheckResult(_Struct, frozen=True):
-    """How a health check went: asked for with `CheckDevice`, or run by the box on its own.
-    `slow`: everything was right, but slower than the box's `baseline` by far, which may pass. `age_s`: an old
-    result, told to a tracker that may not know it; it changes nothing but what is shown."""
+    """The result of a health check, asked for with `CheckDevice` or run by the box on its own.
+    `slow`: all results were right, but far slower than the box's `baseline`, which may pass. `age_s`: an old result,
+    for a tracker that may not know it. It only changes what is shown."""
 
     peer: Name
     slot: Index
@@ -191,10 +191,11 @@ class RequestDevice(_Struct, frozen=True):
     """Ask for a device. The same `request` sent again is a sign of life, and asks where it stands.
 
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
-    devices not wanted (one that just failed). `public` is the client's key as the tracker saw it on the connection,
-    whatever the client wrote there; then `user` is the name that key is authorized under. `ahead` asks for Offered.
-    `shares`: the client gives a lease back between two pieces of work when Renewed says that it is wanted. It
-    says so only to a tracker that names "sharing" among its Abilities: an older one does not know the field.
+    unwanted devices (such as one that just failed). `public` is the client's key as the tracker saw it on the
+    connection, whatever the client wrote there; then `user` is the name that key is authorized under. `ahead` asks
+    for Offered. `shares`: between two pieces of work, the client gives a lease back if Renewed says that it is
+    wanted. It says so only to a tracker that names "sharing" among its Abilities, because an older one does not know
+    the field.
     """
 
     peer: Name
@@ -262,9 +263,9 @@ class Granted(_Struct, frozen=True):
 
 
 class Offered(_Struct, frozen=True):
-    """A device at `address` is being lent for the request.
-    The client may connect there already and ask for a session with `token`, which the box refuses until it has
-    agreed. Not said of boxes that need more than that to let it in."""
+    """Where a request stands.
+    `position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants. `note` names
+    a matching device that is closed at this hour, and when it opens."""
 
     request: Name
     address: Text
@@ -293,7 +294,7 @@ class Refused(_Struct, frozen=True):
 
 
 class LeaseLost(_Struct, frozen=True):
-    """The lease is over though the client did not end it, or its token is an old one."""
+    """The lease is over, without the client ending it, or its token is an old one."""
 
     lease: Name
     reason: Text

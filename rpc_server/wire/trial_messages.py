@@ -42,12 +42,12 @@ class FailureKind(StrEnum):
 class EvaluatorOptions(msgspec.Struct, frozen=True):
     """How a kernel is timed: `repeat` samples, each the mean of `number` calls after one call for warm-up.
 
-    With `min_repeat_ms` a sample goes on until it lasts that long, with more calls; so many are made in the next ones.
-    A kernel whose first call, the one that is checked, took that long is warm already. Where one sample of one call is
-    all that is asked for, and the first call took ten times that long, it is the sample. With `flush_cache` the caches
-    are emptied before every sample, and `min_repeat_ms` does not count. After sample i, when i is a multiple of
-    `repeats_to_cooldown`, the box sleeps `cooldown_interval_ms`. A kernel too slow for all that before the
-    trial's deadline is timed with fewer calls and samples.
+    With `min_repeat_ms` a sample continues, with more calls, until it lasts that long; later samples make as many
+    calls. A kernel whose first, checked call took that long is warm already. If one sample of one call is asked for,
+    and the first call took ten times that long, it is the sample. With `flush_cache` the caches are emptied before
+    every sample, and `min_repeat_ms` does not count. After sample i, when i is a multiple of `repeats_to_cooldown`,
+    the box sleeps `cooldown_interval_ms`. A kernel too slow for all that before the trial's deadline is timed with
+    fewer calls and samples.
 
     With `max_repeat` above `repeat`, more samples follow, up to so many, while the 95 % interval of their median
     reaches further than `precision` (relative) from it. With `slower_than` (seconds per call, 0: none), timing stops
@@ -102,10 +102,11 @@ class MeasureRequest(msgspec.Struct, frozen=True):
 
 
 class MeasureResult(msgspec.Struct, frozen=True):
-    """`costs`: seconds per call, one per repeat; empty when `failure` says why there are none.
+    """The result of a trial.
+    `costs`: seconds per call, one per repeat; empty when `failure` says why there are none.
 
-    `elapsed_s` is the wall time the trial took on the box. `environment` is what may explain an odd time
-    (load average, context switches, …) as numbers.
+    `elapsed_s` is the wall time the trial took on the box. `environment` has numbers that may explain an odd time
+    (load average, context switches, …).
     """
 
     costs: Annotated[tuple[Seconds, ...], Meta(max_length=1 << 20)] = ()

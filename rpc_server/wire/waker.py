@@ -9,8 +9,8 @@ import os
 class Waker:
     """A descriptor, `fd`, that can be read once somebody has called `wake`, until `clear`.
 
-    Takes no lock. The descriptor is closed with the last reference to the object, so whoever wakes never writes into
-    a descriptor that has become another's.
+    It takes no lock. The descriptor is closed with the last reference to the object, so a late `wake` never writes
+    into a descriptor that has become another's.
     """
 
     __slots__ = ("fd",)

@@ -1,4 +1,4 @@
-"""Write the sections of docs/schedule.md anew, from primitives' docstrings: `python -m tests.kit.primitive_sections`."""
+"""Write the sections of docs/schedule.md, from primitives' docstrings: `python -m tests.kit.primitive_sections`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Sizes in bytes. A *stranger* is a connection that has not yet sent a message which makes sense.
+    """Limits of connections, in bytes.
+    A *stranger* is a connection that has not yet sent a valid message.
+
+    `unfinished`: what a connection may have sent of an incomplete message. `credit`: what the kernel accepts from it
+    beyond the messages that were read, complete or not; `stranger_bytes`: both of these for a stranger. An honest
+    peer that sends more than its credit before the service reads it is slowed down, by some tenths of a second.
+    `unread`: answers it has not taken. `per_key` counts connections of one key, `per_address` those of an address
+    that have shown none. `errors`: invalid messages in a row. `strangers_total`: `unfinished_total` of strangers.
+    `growth`: how much the process may grow by incomplete messages of all connections. `burst`: connections that an
+    address may open at once; `rate`: further ones a second. `first_words_s`: how long a new connection has to send a
+    valid message before the kernel limits what it accepts, because telling the kernel interrupts every core. Whoever
+    grants it must poll until `due`.
 
     `unfinished`: what a connection may have sent of a message that is not whole. `credit`: what the kernel takes in of
     it beyond the messages that were heard, whether those behind it are whole or not; `stranger_bytes`: both of these

@@ -1,16 +1,16 @@
-"""Bounds on what the connections of one ROUTER may cost its process: how many, how long silent, how much memory.
+"""Bounds on what the connections of one ROUTER may cost its process: number, silence and memory.
 
-libzmq 4.3.5 has limits for a frame and for whole messages. It has none for the frames of a message that never ends, for
-answers that nobody reads, or for connections that say nothing. And a peer may choose its routing id, also one that the
-socket would have given out itself: when the counter of those gets there, libzmq aborts the process. So the counter
-starts at a random number (`seed_routing_ids`), and who speaks under an id that the counter has not reached is cut off.
-Few connections may be silent, and an address opens so many a second.
+libzmq 4.3.5 limits a frame and whole messages. It does not limit the frames of a message that never ends, answers
+that nobody reads, or connections that say nothing. A peer may also choose its routing id, even one that the socket
+would give out later. When the counter of ids gets there, libzmq aborts the process. So the counter starts at a
+random number (`seed_routing_ids`), and a peer with an id that the counter has not reached is cut off. Few
+connections may be silent, and an address may open only so many a second.
 
 The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
 each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.
 
-All that depends on when the guard gets to it. What libzmq reads of a connection does not. The kernel takes in so many
-bytes beyond the messages that were heard and drops the rest (`socket_filter`), until more messages are heard.
+All this depends on when the guard runs. What libzmq reads of a connection does not: the kernel accepts so many bytes
+beyond the messages that were read, and drops the rest (`socket_filter`).
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class ConnectionGuard:
         self._make_room(peer)
 
     def _slow_down(self, address: str, now: float) -> None:
-        """Count a connection of an address; have no more of its accepted for a while if they were too many."""
+        """Count a connection of an address. Refuse its further ones for a while if they were too many."""
         rate = self._rates.pop(address, None) or _ConnectionRate(float(self.budget.burst), now)
         rate.left = max(self._left(rate, now) - 1.0, -_LONGEST_DEBT_S * self.budget.rate)
         rate.at = now
@@ -203,7 +203,7 @@ class ConnectionGuard:
             refuse_from(listener, self._refused)
 
     def _accept_again(self, now: float) -> None:
-        """From addresses that have waited until they may open as many as a second gives."""
+        """Accept connections of addresses again that have waited long enough for their rate."""
         enough = min(self.budget.burst, self.budget.rate)
         over = [address for address, rate in self._refused.items() if self._left(rate, now) >= enough]
         for address in over:
@@ -241,7 +241,7 @@ class ConnectionGuard:
     # --- messages -----------------------------------------------------------------------------------------
 
     def heard(self, conn: bytes, first: zmq.Frame, frames: Sequence[zmq.Frame]) -> Peer | None:
-        """A message came on `conn`: `first`, which ZeroMQ puts before it, and its frames.
+        """Note a message on `conn`: `first`, which ZeroMQ puts before it, and its frames.
         None: the connection is gone."""
         peer = self._by_conn.get(conn)
         if peer is None:
@@ -259,7 +259,7 @@ class ConnectionGuard:
         return peer
 
     def _grant(self, peer: Peer, now: float) -> None:
-        """Have the kernel take in as much again as a connection may send before it is heard."""
+        """Have the kernel accept as much again as a connection may send before it is read."""
         is_new = peer in self._unbounded
         if is_new:
             del self._unbounded[peer]
@@ -304,7 +304,7 @@ class ConnectionGuard:
         return peer
 
     def _is_chosen(self, conn: bytes) -> bool:
-        """Whether an id looks like the socket's own, which count up with each connection, but is none of those yet."""
+        """Whether an id looks like the socket's own, which count up, but was not given out yet."""
         if len(conn) != 5 or conn[0] or self._first_id is None:
             return False
         ahead = (int.from_bytes(conn[1:], "big") - self._first_id) % 2**32
@@ -399,7 +399,7 @@ class ConnectionGuard:
             self._look_at_unfinished()
 
     def _look_at_some(self, now: float) -> None:
-        """The connections in turn: one that only waits within its credit makes nothing grow."""
+        """The connections in turn. One that only waits within its credit makes nothing grow."""
         if not self._in_turn:
             self._in_turn = list(self._by_fd.values())
         for peer in self._in_turn[-_LOOK_AT_EACH:]:
@@ -409,7 +409,8 @@ class ConnectionGuard:
         del self._in_turn[-_LOOK_AT_EACH:]
 
     def _unfinished(self, peer: Peer) -> int:
-        """Bytes that a connection has sent of a message that is not whole; cuts it off if they are too many."""
+        """Bytes that a connection has sent of an incomplete message.
+        It is cut off if they are too many."""
         counts = bytes_of(peer.fd)
         if counts is None:
             return 0
@@ -434,7 +435,7 @@ class ConnectionGuard:
             self._bound(ends, self.budget.growth // _MOST_MEMORY)
 
     def _bound(self, open_ends: list[tuple[int, Peer]], most: int) -> None:
-        """Cut off who has sent most until the others have sent no more than so many bytes."""
+        """Cut off the connections that have sent most, until the others have sent no more than so many bytes."""
         total = sum(size for size, _ in open_ends)
         for size, peer in sorted(open_ends, key=lambda pair: -pair[0]):
             if total <= most:
@@ -473,6 +474,6 @@ class ConnectionGuard:
 
 
 def _held(peer: Peer) -> int:
-    """Bytes of a connection that libzmq or the kernel has: those that nobody heard yet, and answers not taken."""
+    """Bytes of a connection in libzmq or the kernel: unread ones, and answers not taken."""
     counts = bytes_of(peer.fd)
     return peer.unread + (max(0, counts[1] - peer.wire) if counts is not None else 0)

@@ -1,8 +1,8 @@
 """Have the kernel drop packets of a socket before they are taken in: classic BPF programs (SO_ATTACH_FILTER).
 
-ZeroMQ accepts and reads in a thread of its own, as fast as bytes come. It has no option to refuse an address or to end
-a message that never ends. A filter needs no privilege and holds however busy this process is. Whoever is dropped sends
-again later, as after a lost packet.
+ZeroMQ accepts and reads in a thread of its own, as fast as bytes come. It has no option to refuse an address or to
+end a message that never ends. A filter needs no privilege and holds however busy this process is. A sender whose
+packets are dropped sends them again later, as after a lost packet.
 
 * A listener's filter drops what some addresses send. Connections that are open have sockets of their own and go on.
 * A new connection has its listener's filter until it gets its own: it drops big packets.
@@ -96,7 +96,7 @@ _CREDIT_END = _if_any_bit(_HALF, 1, 0) + _return(0) + _return(_WHOLE)  # before 
 
 def prepare_listener(sock: SocketType) -> bool:
     """Prepare a socket before it listens, so that `first_number` is known of its connections.
-    Big packets then wait until they have been given a filter. False where the kernel cannot."""
+    Big packets wait until the connection has its own filter. False where the kernel cannot."""
     try:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_SAVE_SYN, 1)
     except OSError:
@@ -135,7 +135,7 @@ def first_number(sock: SocketType) -> int | None:
 
 
 def let_in(sock: SocketType, first: int, size: int) -> bool:
-    """Have the kernel take in the first `size` bytes of a connection, and drop packets behind those.
+    """Have the kernel accept the first `size` bytes of a connection, and drop packets behind those.
     `first` is its `first_number`. False where the kernel cannot."""
     return _attach(sock, credit_program(first + size))
 
