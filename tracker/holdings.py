@@ -129,7 +129,8 @@ class Lease:
 
 
 class Holdings:
-    """Thread-safe. `post` is set once there is a line; it must neither block nor raise."""
+    """Hold what a client has and asks for.
+    Thread-safe. `post` is set once there is a line; it must neither block nor raise."""
 
     def __init__(self, peer: str, keys: KeyRing | None = None) -> None:
         self.keys = keys
@@ -189,8 +190,8 @@ class Holdings:
     # For the line's thread
 
     def beat(self) -> list[FromClient]:
-        """Return what must be said again and again.
-        It is what is held, waited for, and given back but not yet heard of."""
+        """Return the messages to repeat on every beat: about leases held, requests waiting, and returns not confirmed
+        yet."""
         while True:
             try:
                 self.release(self.dropped.get_nowait())

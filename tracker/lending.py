@@ -1,9 +1,9 @@
-"""Leases: from the offer to a box, through the client's use of it, to the box's word that it is over.
+"""Leases: from the offer to a box, through the client's use, to the box's confirmation that it is over.
 
-A device is offered to its box first and the client is told once the box has accepted, so a client never
-arrives before its token. A lease ends in two steps as well: the box is told to end it, and only when it says
-so (or is gone) is the device lent again. Each lease has a number greater than any before it on that box and a
-secret. Together they are its token, and a box or a tracker that sees an older one refuses it.
+A device is offered to its box first, and the client is told once the box has accepted. So a client never arrives
+before its token. A lease also ends in two steps: the box is told to end it, and the device is lent again only when
+the box confirms (or is gone). Each lease has a number greater than any before it on that box, and a secret. Together
+they are its token. A box or a tracker that sees an older token refuses it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def place(farm: Farm, request: Request, now: float) -> bool:
 
 
 def settle(farm: Farm, device: FarmDevice, now: float) -> None:
-    """Must follow every change to a device: makes it free or not, and lends a free one on."""
+    """Follow a change to a device: make it free or not, and lend a free one.
+    Every change must be followed by this."""
     if not device.lendable:
         farm.allocator.set_busy(device.id)
         return
@@ -102,7 +103,7 @@ def _arm(farm: Farm, lease: GrantedLease) -> None:
 
 
 def send_offer(farm: Farm, lease: GrantedLease, now: float) -> None:
-    """Tell the box of a lease; again, if the first word may be lost."""
+    """Tell the box of a lease, and again if the first message may be lost."""
     farm.emit(
         lease.device.box.peer,
         GrantLease(
@@ -157,7 +158,7 @@ def send_grant(farm: Farm, lease: GrantedLease) -> None:
 
 
 def declined(farm: Farm, event: LeaseDeclined, now: float) -> None:
-    """The box does not let the token in: the request goes back to its place and the device is checked."""
+    """The box refuses the token: the request goes back to its place and the device is checked."""
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
         return
@@ -237,7 +238,7 @@ def take_back(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
 
 
 def lost_with_box(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
-    """The box that held it is gone, or holds it no more: the lease is over at once."""
+    """End a lease at once, because its box is gone or does not hold it any more."""
     if lease.phase is LeasePhase.ACTIVE:
         _lose(farm, lease, reason)
     end(farm, lease, reason, now, requeue=lease.phase is LeasePhase.OFFERED)

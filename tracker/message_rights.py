@@ -1,4 +1,4 @@
-"""Who may say what to a tracker that uses keys: roles, names, and whose word is whose."""
+"""Who may say what to a tracker that uses keys: the rights of roles, and the names that each key may use."""
 
 from __future__ import annotations
 

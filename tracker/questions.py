@@ -1,8 +1,8 @@
-"""Questions to the tracker that wait for their answers: who has taken least of its time is answered first.
+"""Questions to the tracker that wait for answers: the holder that has taken the least time comes first.
 
-ZeroMQ takes one message of each connection in turn. On a farm of thousands of devices a page of them takes a hundred
-times as long as a sign of life, and one peer may ask on many connections. So who has used up its time has its questions
-set aside. They are answered when nothing else is to be read, and one a turn while there is.
+ZeroMQ takes one message of each connection in turn. On a farm of thousands of devices, a page of them takes a
+hundred times as long as a heartbeat, and one peer may ask on many connections. So questions of a holder that has
+used up its time are set aside. They are answered when nothing else is to be read, and one a turn otherwise.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class Questions(Generic[T]):
-    """Those set aside, by connection.
-    A connection's `holder` is its key, or its address. Times are monotonic seconds; what somebody has taken is
-    forgotten by half in a second."""
+    """The questions set aside, by connection.
+    A connection's `holder` is its key, or its address. Times are monotonic seconds; time taken is forgotten by half
+    in a second."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, tuple[str, deque[T]]] = {}
@@ -48,7 +48,7 @@ class Questions(Generic[T]):
 
     def next(self, now: float) -> tuple[bytes, str, T] | None:
         """Take the question to answer now.
-        It is of the holder that has taken least time, and of its connections the one that has; tell `took` of it."""
+        It is of the holder that has taken the least time, and of its connection that has; tell `took` of it."""
         if not self._waiting:
             return None
         route = min(self._waiting, key=lambda each: (self.spent(self._waiting[each][0], now), self.spent(each, now)))

@@ -102,7 +102,7 @@ def _asked_again(farm: Farm, request: Request, event: RequestDevice, now: float)
 
 
 def cancel(farm: Farm, event: CancelRequest, now: float) -> None:
-    """The client wants no device any more. If it has been lent one meanwhile, that goes back."""
+    """Withdraw a request. If the client has been lent a device meanwhile, that goes back."""
     request = farm.requests.get(event.request)
     if request is not None and request.client == event.peer:
         farm.remember_answered(request.id, None)
@@ -122,7 +122,7 @@ def client_bye(farm: Farm, event: ClientBye, now: float) -> None:
 
 
 def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
-    """The key of a client is good for nothing any more: it loses its leases and its places in the queue."""
+    """Revoke a client's key: the client loses its leases and its places in the queue."""
     client = farm.clients.get(peer)
     if client is None:
         return
@@ -213,7 +213,8 @@ def _tell_place(farm: Farm, request: Request, now: float) -> None:
 
 
 def _closed_note(farm: Farm, request: Request) -> str:
-    """A matching device that is not lent at this hour, and when it will be; "" if there is none among the first."""
+    """Return a matching device that is closed at this hour, and when it opens.
+    "" if there is none among the first."""
     predicate = request.waiting.predicate
     for box in islice(farm.closed.values(), _CLOSED_LOOKED_AT):
         for device in box.devices.values():

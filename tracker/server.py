@@ -143,8 +143,9 @@ def _relay_beside(options: TrackerOptions) -> Iterator[int]:
 
 
 class SteadyClock:
-    """Monotonic seconds that stand still while this process does: if it was stopped or starved, nobody's
-    deadline passes before their messages have been read. Read it at least every `_LONGEST_POLL_S`."""
+    """Monotonic seconds that stand still while this process does.
+    If it was stopped or starved, nobody's deadline passes before their messages have been read. Read it at least
+    every `_LONGEST_POLL_S`."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -236,7 +237,7 @@ class TrackerLoop:
         self._state.unix_offset = time.time() - self._now
 
     def _receive(self) -> bool:
-        """Take in what has arrived, up to a burst, which is over after a while. Says whether that was all."""
+        """Take in what has arrived, up to a limited burst. Returns whether that was all."""
         end = time.monotonic() + _LONGEST_BURST_S
         for _ in range(_BURST):
             try:
@@ -292,7 +293,8 @@ class TrackerLoop:
         self._obey(self._state.handle(message, self._now))
 
     def _name(self, route: bytes, peer: str) -> None:
-        """Who speaks on a connection from now on. Raises ProtocolError for more names than one has a use for."""
+        """Note who speaks on a connection from now on.
+        Raises ProtocolError for more names than one peer needs."""
         names = self._names.setdefault(route, set())
         names.add(peer)
         if len(names) > _MOST_NAMES:
@@ -314,7 +316,7 @@ class TrackerLoop:
                 pass  # its sender was told when it introduced itself
 
     def _ask(self, route: bytes, holder: str, message: Query | Admin, request_id: int) -> None:
-        """Answer a question, or set it aside for who has used up its time."""
+        """Answer a question, or set it aside if its holder has used up its time."""
         now = time.monotonic()
         if isinstance(message, Query) and message.what in _PAGES and not self._questions.is_free(route, holder, now):
             self._questions.add(route, holder, (message, request_id))

@@ -9,7 +9,7 @@ wanted when a request that could have its device
 - or is of the same user's other client that holds at least two fewer, or one fewer after `QUANTUM_S` of holding.
 
 The third rule shares what does not divide: of 8 devices three users have 3, 3 and 2, in turns. Requests of lower
-priority want nothing. A lease is left alone for `LEAST_S`, so that devices measure more than they change hands.
+priority claim nothing. A lease is left alone for `LEAST_S`, so that devices measure more than they change hands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_S = 2.0  # between two looks: what lies further back was not contended
 
 
 def wanted(farm: Farm, leases: Iterable[str], now: float) -> tuple[str, ...]:
-    """Those of a client's leases that it should give back, the ones it was told of before included."""
+    """The leases that a client should give back, including those that it was told of before."""
     found = []
     for lease_id in leases:
         lease = farm.leases.get(lease_id)
@@ -89,7 +89,7 @@ def _is_due(farm: Farm, lease: GrantedLease, rival: Waiting, client: str, now: f
 
 
 def _held(farm: Farm, client: str) -> int:
-    """The devices a client will hold once all that was asked for is given back and lent on."""
+    """The devices a client will hold once all wanted leases are given back and lent again."""
     known = farm.clients.get(client)
     return (len(known.leases) if known else 0) + farm.coming[f"client {client}"]
 
@@ -100,7 +100,7 @@ def _held_by_user(farm: Farm, user: str) -> int:
 
 def _used(farm: Farm, user: str, now: float) -> float:
     """Device seconds of a user since devices became scarce.
-    Who comes later begins with the least that another has."""
+    A user who comes later begins with the least that another has."""
     if now - farm.accounted_at >= 1.0:
         elapsed = min(now - farm.accounted_at, _LONGEST_S)
         farm.accounted_at = now

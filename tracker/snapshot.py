@@ -1,7 +1,7 @@
 """The tracker's view of itself.
 
-Much of it is what boxes and clients said. Whatever they say within their messages' bounds, an answer keeps to its own.
-Times are cut to the longest there is, names to their length, and pages to what fits in a message.
+Much of it is what boxes and clients said. Answers keep to the bounds of their own messages all the same. Times are
+cut to the longest there is, names to their length, and pages to what fits in a message.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _LOOK_S = 0.25
 
 
 class Turn:
-    """A request that keeps its place until it has led to a lease or an error, or is given up.
+    """A request that keeps its place until it has led to a lease or an error, or is withdrawn.
     The thread that talks to the tracker renews it. `wait` may be called again and again."""
 
     def __init__(self, pending: Pending, holdings: Holdings, line: Channel) -> None:
@@ -42,10 +42,11 @@ class Turn:
         on_queued: Callable[[Queued], None] | None = None,
         on_offered: Callable[[Offered], None] | None = None,
     ) -> Lease | None:
-        """Return the lease that comes of it, or None when there is none after `timeout_s`.
+        """Return the request's lease, or None without one after `timeout_s`.
 
-        None: as long as it takes. `on_queued` is told where the request stands, whenever that changes, `on_offered` of
-        a device that may become its own. Raises what `TrackerSession.lease` raises; then it is over.
+        A `timeout_s` of None waits without end. `on_queued` is told where the request stands, whenever that changes;
+        `on_offered` of a device that may become its own. Raises what `TrackerSession.lease` raises; the request is
+        then over.
         """
         pending = self._pending
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -67,7 +68,8 @@ class Turn:
         return pending.lease
 
     def give_up(self) -> None:
-        """Leave the queue; a device that has come meanwhile goes back. Harmless when it is over."""
+        """Leave the queue.
+        A device that was granted meanwhile goes back. Harmless when the request is over."""
         self._holdings.give_up(self._pending)
 
     def _look(self, on_queued: Callable[[Queued], None] | None) -> None:

@@ -157,7 +157,7 @@ def __dir__() -> list[str]:
 
 
 def _check_neighbours() -> None:
-    """The packages tunefarm is made of must be the ones installed with it, not others of the same name."""
+    """Check that tunefarm's packages are the ones installed with it, not others of the same name."""
     home = Path(__file__).resolve().parent.parent
     for name in ("compiler", "rpc_server", "tracker", "tuner", "webui"):
         spec = importlib.util.find_spec(name)

@@ -439,7 +439,7 @@ def use_configs(configs: Mapping[str, BestReply], families: Iterable[FamilyReply
 
 
 def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
-    """The function's text goes along, so that a nearby workload's config can be adapted to it."""
+    """Send the function's text along, so that a nearby workload's config can be adapted to it."""
     if isinstance(workload, str):
         if _KEY.fullmatch(workload):
             return {"workload": workload}
@@ -460,7 +460,7 @@ def _best_reply(answer: Mapping[str, Any]) -> BestReply:
 
 
 def _by(objective: str) -> dict[str, str]:
-    """The parameters for an objective: none for time, so that an older app takes it, too."""
+    """The parameters for an objective. Time has none, so that an older app accepts it, too."""
     return {} if objective == "time" else {"objective": objective}
 
 

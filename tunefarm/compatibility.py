@@ -33,7 +33,7 @@ _BY_LAST = {(name.partition(".")[0], name.rpartition(".")[2]): reason for name, 
 
 
 def reason(path: str) -> str | None:
-    """Return why a name is not here, also under another path of its namespace; None where none is given."""
+    """Return why a name, also under another path of its namespace, is not here. None without a reason."""
     return why_not(path) or _BY_LAST.get((path.partition(".")[0], path.rpartition(".")[2]))
 
 

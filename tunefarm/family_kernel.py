@@ -1,7 +1,8 @@
 """`tunefarm.kernel`: a function for any size, with the best kernels that the farm knows.
 
-    dense = tunefarm.kernel("dense:M,3072,768", api="http://127.0.0.1:9180")
-    y = dense(x, weight)
+The record of the family is fetched from the web app and kept on disk. What is built of it lies beside it, by digest.
+So the function works without the app, too. A family that nobody has tuned is built with a drafted schedule, and says
+so.
 
 The record of the family is fetched from the web app and kept on disk, and what is built of it beside it, by digest. So
 the function works without the app, too. What nobody has tuned is built with a drafted schedule, and says so.
@@ -174,7 +175,8 @@ class FamilyKernel:
         return self._state
 
     def _sizes(self, state: _Built, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
-        """The value of each symbol, from where it stands as an extent alone. The kernel checks all extents."""
+        """The value of each symbol, from a place where it is the whole extent.
+        The kernel checks all extents."""
         sizes: dict[str, int] = {}
         for spec, given in zip(state.artifact.entries[0].args, shapes):
             shape = spec.shape or ()
@@ -237,9 +239,9 @@ class FamilyKernel:
         return Explanation(size, told.pick, told.sure, (*told.reasons, f"it runs {how}"))
 
     def refresh(self) -> bool:
-        """Ask for the newest record and build it; whether it is another one than before.
+        """Ask for the newest record and build it; return whether it differs from the last.
 
-        Without an answer what was fetched before is used. Raises what `kernel` raises.
+        Without an answer the last fetched record is used. Raises what `kernel` raises.
         """
         self._asked = time.monotonic()
         try:
@@ -357,7 +359,7 @@ def _taken(array: Any) -> NDArray:
 
 
 def _give_back(asked: Any, written: NDArray) -> None:
-    """Copy the result to where it was asked for, if the kernel could not write there itself."""
+    """Copy the result to the requested place, if the kernel could not write there itself."""
     if isinstance(asked, NDArray):
         return
     if isinstance(asked, np.ndarray):
@@ -394,7 +396,7 @@ def _folder(given: str | Path | None) -> Path:
 
 
 class _Cache:
-    """Records and artifacts on disk. A file that is damaged or can't be read is as one that is not there."""
+    """Records and artifacts on disk. A damaged or unreadable file counts as missing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
 """Names of a package that are imported when they are first used.
 
-A process that only runs a built model imports `tunefarm.relax` and `tunefarm.runtime`, and neither the compiler nor
-the tuner.
+A process that only runs a built model imports `tunefarm.relax` and `tunefarm.runtime`, and loads neither the
+compiler nor the tuner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schedules that a model is built with, where its kernels' configs are known."""
+"""The schedules of a model's build, if its kernels' configs are known."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Options of pass contexts that programs for Apache TVM give, and that change nothing here.
 
-They say how TVM's own lowering goes about things that are decided otherwise here, or name what builds always do.
+They control TVM's own lowering, which is decided otherwise here, or ask for what builds always do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Modules of Apache TVM that are parts of one module here: each shows the names of the module that it stands for.
 
 `import tunefarm.meta_schedule.database.json_database` gives a module with the names of
-`tunefarm.meta_schedule.database`. A module that is refused can be imported too: asking it for a name says why.
-So can a refused name by `from module import name`: using it says why. A program that never does so runs.
+`tunefarm.meta_schedule.database`. A refused module can be imported, too: asking it for a name says why it is
+refused. A refused name can be imported by `from module import name`: using it says why. A program that never uses it
+runs.
 """
 
 from __future__ import annotations
@@ -186,6 +187,6 @@ def part(module: str, name: str) -> ModuleType | None:
 
 
 def install(absent: Callable[[str, str], str], reason: Callable[[str], str | None]) -> None:
-    """Let Python find the modules; `absent` and `reason` say why one of them does not have a name."""
+    """Let Python find the modules. `absent` and `reason` say why one of them does not have a name."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder(absent, reason))

@@ -28,8 +28,8 @@ class Goal(StrEnum):
         self, samples: Sequence[float], environment: Mapping[str, float], watts: float | None = None
     ) -> tuple[float, ...] | None:
         """The costs of a measurement's `samples` (seconds a call).
-        A device that tells the joules of longer trials only is taken to draw as many `watts` as before. None where
-        energy is not told."""
+        A device that tells the joules of longer trials only is assumed to draw the same `watts` as before. None if
+        energy is unknown."""
         match self:
             case Goal.TIME:
                 return tuple(samples)

@@ -20,7 +20,7 @@ def process_name() -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Whether the process of that name is known to have ended. False where it cannot be seen from here."""
+    """Whether the process of that name is known to have ended. False if it cannot be seen from here."""
     found = _NAME.fullmatch(name)
     if found is None or found["place"] != _place():
         return False
@@ -39,6 +39,6 @@ def _state(pid: str) -> tuple[str, int]:
 
 @lru_cache(maxsize=1)
 def _place() -> str:
-    """Where process numbers mean the same: this boot of this machine, this namespace of processes."""
+    """The scope in which process numbers mean the same: this boot of this machine, this namespace of processes."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().replace("-", "")[:12]
     return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"

@@ -30,15 +30,15 @@ Sizes = Mapping[n.Buffer, float]
 @dataclass(frozen=True)
 class Rounding:
     """How far two right results may differ.
-    It is by `relative` of the larger of the expected one and the output's typical size. `absolute` is that part of
-    the size itself, which few outputs don't show; 0 where it is not known beforehand."""
+    `relative` is a part of the larger of the expected value and the output's typical size. `absolute` is that part
+    of the size itself, which few outputs don't show; 0 if it is unknown beforehand."""
 
     relative: float = 0.0
     absolute: float = 0.0
 
 
 def rounding(func: n.PrimFunc) -> Rounding:
-    """Return what reordering the sums of `func` may change its outputs by, for arguments between -1 and 1."""
+    """Return how much reordering the sums of `func` may change its outputs, for arguments between -1 and 1."""
     variance = 0.0
     arguments = set(func.buffer_map.values())
     sizes = {buffer: 1.0 for buffer in arguments if parse_dtype(buffer.dtype).is_float}
@@ -62,7 +62,7 @@ def _terms(block: n.Block) -> int:
 
 
 def _unit(store: n.BufferStore) -> float:
-    """The unit roundoff of a step of a sum; 0 for steps that round nothing, as those of maxima and of integers."""
+    """The unit roundoff of a step of a sum; 0 for steps without rounding, such as maxima and integers."""
     value = store.value
     while isinstance(value, n.Cast):
         value = value.value
@@ -72,8 +72,8 @@ def _unit(store: n.BufferStore) -> float:
 
 
 def _size(expr: n.PrimExpr, total: n.Buffer, sizes: Sizes) -> float:
-    """About how large `expr` is: for elements of random arguments at most its root mean square, 0 where it can't be
-    said. `total` is what a sum has so far: nothing that its terms bring."""
+    """The approximate size of `expr`: for elements of random arguments at most its root mean square, 0 if unknown.
+    `total` is the sum so far, which its terms do not contribute to."""
     match expr:
         case n.BufferLoad(buffer=buffer):
             return 0.0 if buffer is total else sizes.get(buffer, 0.0)

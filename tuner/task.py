@@ -21,9 +21,9 @@ from tuner.workloads import WorkloadSpec
 class TuningTask:
     """A function to tune: `func` is unscheduled TensorIR.
 
-    `spec` says how to make it again where it came from a named workload. `operations` of a call, where the function
-    does not show them: it stands for a kernel in another language. `baseline` is what times are compared with, where
-    that is not the function as written but a library of the user's.
+    `spec` says how to make it again if it came from a named workload. `operations` are those of a call, if the
+    function does not show them because it stands for a kernel in another language. `baseline` is what times are
+    compared with, if that is a library of the user's instead of the function as written.
     """
 
     name: str
@@ -66,7 +66,7 @@ class TuningTask:
 
 
 def argument_bytes(func: n.PrimFunc) -> int | None:
-    """Bytes of all arguments: what any implementation moves at least once. None for symbolic shapes."""
+    """Bytes of all arguments, which any implementation moves at least once. None for symbolic shapes."""
     total = 0
     for buffer in func.buffer_map.values():
         extents = [as_int(extent) for extent in buffer.shape]

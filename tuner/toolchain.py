@@ -1,4 +1,4 @@
-"""Versions of the programs that turn a trace into machine code: part of the key that times are compared within."""
+"""Versions of the programs that turn a trace into machine code: part of the key within which times compare."""
 
 from __future__ import annotations
 

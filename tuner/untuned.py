@@ -1,4 +1,4 @@
-"""Functions as nobody scheduled them: what candidates are compared with, and what is built where nothing is known."""
+"""Unscheduled functions: what candidates are compared with, and what is built without any record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compiler.tir.nodes import PrimFunc
 
 def runnable(func: PrimFunc, target: Target) -> PrimFunc:
     """Return `func` so that it can be built for `target`.
-    On a GPU it has a thread for each result, on a CPU it is as it is."""
+    On a GPU it gets a thread for each result; on a CPU it is unchanged."""
     return backend_of(target).default_schedule(func)
 
 

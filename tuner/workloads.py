@@ -107,8 +107,9 @@ def _usage() -> str:
 
 
 def _summed_in(spec: WorkloadSpec) -> str | None:
-    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes, and those of 16-bit
-    floats would lose their small terms. Matrix units sum so, too."""
+    """Return the result's dtype, if it is not the inputs'.
+    Sums of products of bytes are not bytes, and those of 16-bit floats would lose their small terms. Matrix units
+    sum the same way."""
     match spec.dtype:
         case "int8" | "uint8":
             return "int32"

@@ -1,4 +1,4 @@
-"""Who may do what: tokens of the store and of a file, roles, and a limit on guessing."""
+"""Who may do what: tokens of the store and of a file, roles, and a limit on guessed tokens."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ class Access:
         raise Unauthorised("this token is unknown here, revoked or expired", hint="`tunefarm token new` makes one")
 
     async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str, Scopes] | None:
-        """Return whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""
+        """Return whose token it is.
+        `slowly`: one request after another, so that guesses do not load the store more."""
         digest = digest_of(secret)
         if any(hmac.compare_digest(digest, known) for known in self._file):
             return Role.READ, "token file", EVERYTHING
@@ -131,7 +132,7 @@ class Access:
         return None if token is None else (token.role, token.name, token.scopes)
 
     def _note_use(self, token: Token) -> None:
-        """In the background: a store that is being written to does not hold the request up."""
+        """Note a token's use in the background, so that a busy store does not hold up the request."""
         note = asyncio.get_running_loop().run_in_executor(None, self._try_note, token.id)
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
@@ -159,7 +160,8 @@ def secret_of(authorization: str) -> str | None:
 
 
 def needs(role: Role) -> Callable[[Request], Awaitable[str]]:
-    """A dependency of routes that change something: refuses lesser roles, and gives the name of who asks."""
+    """A dependency of routes that change something.
+    It refuses lesser roles, and returns the asker's name."""
 
     async def check(request: Request) -> str:
         check_role(role, request.scope["tunefarm_role"])

@@ -1,4 +1,4 @@
-"""The web app: API, pages and static files around a record store and, perhaps, a tracker."""
+"""The web app: API, pages and static files on a record store and, perhaps, a tracker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Writes down what the tracker's health checks found, so that what a failing device measured before is held in doubt.
+"""Store the results of the tracker's health checks, so that a failing device's earlier measurements are in doubt.
 
-Only devices that the records know have measured anything; the others need no record. Several web apps on one store may
-do this at once: a check that is on record already, at the same moment within `SAME_S`, is not written again.
+Only devices in the records have measured anything; the others need no record. Several web apps on one store may do
+this at once. A check that is on record already, at the same moment within `SAME_S`, is not written again.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class CheckLog(threading.Thread):
 
 
 def _about(info: DeviceInfo, now: datetime) -> tuple[object, ...]:
-    """Changes when something may have happened; the moment of a check to within a few seconds."""
+    """Return a number that changes when something may have happened.
+    It has a check's moment to within a few seconds."""
     check = info.check
     when = None if check is None else round((now.timestamp() - check.age_s) / (2 * SAME_S))
     return info.state, when, None if check is None else check.passed

@@ -1,7 +1,7 @@
 """Decisions of a run's candidates, and which of them mattered.
 
-A trace's choices are the numbers in it: factors, vector widths, annotation values, places. Two candidates that made
-the same choice have it under the same label, so the candidates of a run become rows of one table.
+A trace's choices are the numbers in it: factors, vector widths, annotation values, places. The same choice has the
+same label in two candidates, so the candidates of a run become rows of one table.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Reader:
         return named[0] if named else ""
 
     def _name(self, step: Step) -> None:
-        """Loops are called after their block and place in it, and after what they were split from."""
+        """Name loops by their block and place in it, and by the loops they were split from."""
         attrs, subject = dict(step.attrs), self._subject(step)
         for at, out in enumerate(step.outputs):
             match out:
@@ -178,7 +178,7 @@ def importance(groups: Sequence[int], costs: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class ChoicePair:
-    """Two choices: what share of the variance they explain together, and how much of it neither explains."""
+    """Two choices: the share of the variance that they explain together, and the share that neither explains alone."""
 
     first: str
     second: str
@@ -192,9 +192,9 @@ def rank_pairs(
     """Return the pairs of choices that matter together beyond what each does by itself.
 
     There are at most `most`, the largest first. The groups of the analysis are then pairs of values. What the pair
-    explains beyond its better half alone also holds what the other half adds by itself, so both single shares are taken
-    off, which leaves their interaction. A search that looks closer where it is fast does not try all pairs alike; what
-    it never tried together shows nothing.
+    explains beyond its better half alone also holds what the other half adds by itself. So both single shares are
+    subtracted, which leaves their interaction. A search that looks closer where it is fast does not try all pairs
+    alike; pairs that it never tried show nothing.
     """
     found = []
     for at, first in enumerate(choices[:_PAIRED]):

@@ -1,4 +1,4 @@
-"""The fleet as the pages and the API show it: live from the tracker, or else as the records know it."""
+"""The fleet as the pages and the API show it: live from the tracker, or else from the records."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class FleetView:
 
 
 class FleetWatch:
-    """Asks the tracker in the background, so that a tracker that is slow or away never holds up a page."""
+    """Asks the tracker in the background, so that a slow or missing tracker never holds up a page."""
 
     def __init__(self, store: RecordStore, tracker: DeviceSource | None) -> None:
         self._store = store
@@ -102,8 +102,7 @@ class FleetWatch:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def target_of(self, wanted: Predicate) -> str:
-        """Return what to build for on the tracker's devices that match: what the first of them is. Raises
-        NoDevicesError."""
+        """Return the target of the tracker's matching devices: the first one's. Raises NoDevicesError."""
         infos = [device.info for device in self.view().devices if device.info is not None]
         for info in usable(infos, wanted):
             if target := tracked_target(info):

@@ -28,9 +28,10 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """`rank`: Spearman's correlation of expected and measured times, 1 when the order was right.
-    `error`: how far off the expectation was in the middle, as a factor less one. `recall`: of the fastest quarter
-    (sixteen at most), the share that was among as many expected to be fastest."""
+    """How good forecasts were.
+    `rank`: Spearman's correlation of expected and measured times, 1 when the order was right. `error`: the median
+    error, as a factor less one. `recall`: of the fastest quarter (sixteen at most), the share that was among as many
+    expected to be fastest."""
 
     count: int
     rank: float

@@ -1,7 +1,8 @@
 """Starting tuning runs and profiles that were asked for over the API.
 
-A run is a `tunefarm tune --resume` of its own process, which outlives the web app and is told to stop through the
-store. `LeftRuns` finds those whose process died meanwhile. A profile is a `tunefarm models profile` of its own process.
+A run is a `tunefarm tune --resume` in a process of its own, which outlives the web app and is told to stop through
+the store. `LeftRuns` finds runs whose process died meanwhile. A profile is a `tunefarm models profile` in a process
+of its own.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ class ProcessLauncher:
         self._spawn(words, job.key, ("profiling", f"profile-{job.id}"), failed)
 
     def _spawn(self, words: list[str], key: str, names: tuple[str, str], failed: Callable[[int, str], None]) -> None:
-        """A process of these words, on devices of a key where there is a tracker; `names` say what it is for, and
-        are of the thread that waits for it. `failed` hears its exit status and the last that it said, unless it ends
-        well."""
+        """Start a process of these words, on devices of a key if there is a tracker.
+        `names` say what it is for, and name the thread that waits for it. `failed` gets its exit status and its last
+        words, unless it ends well."""
         doing, name = names
         if self.tracker:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
@@ -111,8 +112,9 @@ class ProcessLauncher:
         threading.Thread(target=watch, name=name, daemon=True).start()
 
     def _failed(self, run_id: int, queued_at: datetime, status: int, said: str) -> None:
-        """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it
-        was killed. A run that was queued again meanwhile waits for another process."""
+        """Record the reason of a process that ended before it took the run.
+        A process that had it has recorded one itself, unless it was killed. A run that was queued again meanwhile
+        waits for another process."""
         told = said.removeprefix("error: ")
         how = f"the tuning process was killed by {signal_name(-status)}" if status < 0 else told
         try:
@@ -133,8 +135,8 @@ class LeftRuns(threading.Thread):
     """Finds runs that nobody tunes any more, at once and then every `every_s` seconds until `stop`.
 
     Their records say that they run, but their process was killed, perhaps with the web app. They are interrupted, so
-    that the pages say so and they can be resumed. Profiles that nobody makes any more have failed. Several web apps on
-    one store may do this.
+    that pages show it and they can be resumed. Abandoned profiles become failed. Several web apps on one store may
+    do this.
     """
 
     def __init__(self, store: RecordStore, every_s: float = EVERY_S) -> None:

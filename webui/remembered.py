@@ -1,10 +1,10 @@
 """Replies to lookups, kept for as long as nothing that they rest on changes.
 
-Before a reply is given again, the store says that nothing was committed since before it was made that could change it
-(`records.lookup.changes`). A new best shows on the very next request, or on PostgreSQL as soon as the server's word of
-it has come in. Trials that are not best change nothing: replies outlive them.
+Before a reply is used again, the store says whether a commit since then could change it (`records.lookup.changes`).
+A new best shows on the very next request, or on PostgreSQL as soon as the server's notification has come in. Trials
+that are not best change nothing: replies outlive them.
 
-A batch is answered from what was remembered of each of its questions, and asks for all others at once (see
+A batch is answered from the remembered answers of its questions, and asks for all others at once (see
 `webui.api.best`).
 """
 
@@ -26,8 +26,8 @@ _KEPT = (200, 404)
 
 
 class Freshness:
-    """Marks of what the store serves, each taken after it was asked for.
-    Where the database has to be asked, those who ask while one is being taken share the next. Of one event loop."""
+    """Marks of what the store serves, each taken after the request for it.
+    If the database has to be asked, requests that come meanwhile share the next mark. For one event loop."""
 
     def __init__(self, watch: ChangeWatch) -> None:
         self._watch = watch
@@ -96,7 +96,8 @@ class RememberedPart:
 
 
 class Remembered:
-    """Answers lookups that it can answer, and asks `app` the rest. The answer is the same whoever asks."""
+    """Answer lookups from memory if possible, and pass the rest to `app`.
+    The answer does not depend on the asker."""
 
     def __init__(self, app: ASGIApp, freshness: Freshness) -> None:
         self._app = app

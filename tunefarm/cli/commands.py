@@ -26,8 +26,8 @@ logger = logging.getLogger("tunefarm")
 
 @dataclass(frozen=True)
 class Subcommand:
-    """Where a subcommand is ("module:name", "." stands for this package), and its line in the list, so that showing the
-    list imports none of them."""
+    """Where a subcommand is ("module:name", "." stands for this package), and its line in the list.
+    Showing the list therefore imports none of them."""
 
     where: str
     summary: str
@@ -171,7 +171,7 @@ def cli(ctx: click.Context, log_level: str | None) -> None:
 
 
 def run(argv: Sequence[str] | None = None) -> NoReturn:
-    """`tunefarm ARGV`: what goes wrong is printed as text with what to do next, never as a traceback."""
+    """Run `tunefarm ARGV`. Errors are printed as text with what to do next, never as a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         # a command that ends early with a status of its own (click's Exit) has that returned here

@@ -33,7 +33,8 @@ def nobody_reads() -> bool:
 
 
 class Whole(click.IntRange):
-    """A whole number, of a range perhaps; its help and its errors say "integer", where click's say "integer range"."""
+    """A whole number, perhaps of a range.
+    Its help and its errors say "integer", where click's say "integer range"."""
 
     name = "integer"
 
@@ -173,7 +174,8 @@ def _ranges(numbers: set[int]) -> str:
 
 
 def console(file: IO[str] | None = None) -> Console:
-    """Where tables go. Colours and the window's width only on a terminal; elsewhere no cell is cut short."""
+    """A console for tables.
+    It uses colours and the window's width only on a terminal; elsewhere no cell is cut short."""
     from rich.console import Console  # most commands that print no table end sooner than this is imported
 
     found = Console(file=file, highlight=False)

@@ -14,11 +14,11 @@ EXIT_INTERRUPTED = 130
 
 @contextmanager
 def ends_quietly() -> Iterator[None]:
-    """SIGINT or SIGTERM ends this process at once, with a word and the status of one that was interrupted.
+    """Let SIGINT or SIGTERM end this process at once, with a word and the status of an interrupted one.
 
-    For imports: they run code of others, which may show an exception that comes from nowhere as something else, or lose
-    it. Nothing has begun that would have to be brought to an end. Processes started already notice that this one is
-    gone. Only the main thread can handle signals; in others this does nothing.
+    It is for imports. They run code of others, which may show an unexpected exception as something else, or lose it.
+    Nothing has begun yet that would have to be finished. Processes started already notice that this one is gone.
+    Only the main thread can handle signals; in others this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,6 +1,6 @@
 """The entry point of the `tunefarm` command.
 
-It imports nothing before Ctrl-C and SIGTERM end it as it should.
+It imports nothing before Ctrl-C and SIGTERM are handled.
 """
 
 from __future__ import annotations

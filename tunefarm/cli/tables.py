@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: where a row is too wide, names stand on lines of their own, never cut."""
+"""Tables that fit the terminal: long texts stand on lines of their own, and nothing is cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Column = tuple[str, Column, list[Text]]
 class Fitted:
     """A table of text.
     On a terminal that is too narrow for its rows, the columns `apart` stand on lines of their own, the first of them
-    above their row. Where that is not enough, each cell of a row has a line."""
+    above their row. If that is not enough, each cell of a row has a line."""
 
     def __init__(self, table: Table, apart: Collection[str] = ()) -> None:
         self._table, self._apart = table, frozenset(apart)

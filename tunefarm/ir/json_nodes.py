@@ -24,7 +24,7 @@ _ENUMS = {cls.__name__: cls for cls in (nodes.IterType, nodes.ForKind)}
 
 
 def encoded_node(node: Any, at: Callable[[Any], int]) -> list[Any] | None:
-    """The entry of a node, whose parts `at` puts among the entries; None for what is none."""
+    """The entry of a node; `at` puts its parts among the entries. None for anything else."""
     match node:
         case Tensor():
             return ["tensor", at(node.op), node.value_index]

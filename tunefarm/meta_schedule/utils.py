@@ -28,7 +28,7 @@ def shash2hex(mod: IRModule | BaseFunc) -> str:
 
 
 def is_meta_schedule_enabled() -> bool:
-    """Whether builds of graphs take schedules from a database: they always do, where one is current."""
+    """Whether builds of graphs take schedules from a database. They always do while one is current."""
     return True
 
 

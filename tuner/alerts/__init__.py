@@ -1,1 +1,1 @@
-"""Alerts: rules that are looked at again and again, and how to tell of what they find."""
+"""Alerts: rules that are checked again and again, and how to report what they find."""

@@ -1,4 +1,4 @@
-"""Which rules hold now, and what has begun or is over since the last look. Pure."""
+"""Which rules hold now, and which have begun to hold or stopped since the last check. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeviceSeen:
 
 @dataclass(frozen=True)
 class Slower:
-    """A kernel on a device that takes `factor` times as long as usual, borne out by measuring again."""
+    """A kernel on a device that takes `factor` times as long as usual, confirmed by measuring again."""
 
     kernel: str
     device: str
@@ -33,7 +33,7 @@ class Slower:
 class AlertFacts:
     """The facts of one check.
     `waits`: seconds that the first request for each expression has waited; `free`: the share of each path's disk
-    that is free. None where it could not be looked: what was, goes on."""
+    that is free. None if it could not be checked; its alerts then go on."""
 
     devices: tuple[DeviceSeen, ...] | None = ()
     slower: tuple[Slower, ...] | None = ()

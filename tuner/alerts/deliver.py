@@ -1,4 +1,6 @@
-"""Telling of alerts: in the log, to a web hook, to a command.
+"""Deliver alerts: to the log, a web hook, or a command.
+
+Addresses of web hooks are in no message.
 
 Addresses of web hooks are in no message.
 """
@@ -52,7 +54,8 @@ def _body(alerts: Sequence[Alert]) -> bytes:
 
 
 def _run(command: Sequence[str], body: bytes) -> None:
-    """The alerts are its input, as JSON. It gets nothing of this process's environment that may be secret."""
+    """Run a command with the alerts as its input, as JSON.
+    It gets nothing of this process's environment that may be secret."""
     try:
         done = subprocess.run(
             command, input=body, capture_output=True, timeout=_TIMEOUT_S, check=False, env=executor_environment()

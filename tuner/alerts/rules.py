@@ -1,4 +1,4 @@
-"""Alert rules in TOML: what to look for, and how to tell of it."""
+"""Alert rules in TOML: what to watch, and how to report it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class When(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: what to watch, and from where on to report it.
+    """A rule: what to watch, and from which value on to report it.
 
-    `match` is a pattern, with wild cards, of devices, kernels or expressions. `for_s` is how long a box is silent, and
-    `longer_than_s` how long the first in the queue waits. `factor` is a kernel's time over its usual one. `free_below`
-    is the share of the disk of `path` that is free.
+    `match` is a pattern, with wild cards, of devices, kernels or expressions. `for_s` is how long a box is silent,
+    and `longer_than_s` how long the first in the queue waits. `factor` is a kernel's time over its usual one.
+    `free_below` is the free share of the disk of `path`.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A way to tell of alerts.
+    """A way to report alerts.
     A web hook's address is read from `url_file` each time, since it may hold a secret."""
 
     to: Literal["log", "webhook", "command"]

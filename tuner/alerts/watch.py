@@ -1,4 +1,4 @@
-"""Looks at the tracker, the record store and disks, and tells of what has begun or is over."""
+"""Checks the tracker, the record store and disks, and reports what has begun or is over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WatchedTracker(Protocol):
 
 
 class Watch:
-    """Looks when asked, and delivers what is new since the last look.
+    """Checks when asked, and delivers what is new since the last check.
     A failed delivery is repeated at the next."""
 
     def __init__(self, rules: Rules, tracker: Callable[[], WatchedTracker], store: Callable[[], RecordStore]) -> None:

@@ -1,11 +1,11 @@
-"""Whether a kernel on a device became slower or faster: a fence around the last steady stretch of its series.
+"""Find out whether a kernel on a device became slower or faster, by a fence around the end of its series.
 
-A series is a kernel's times on one device, run after run. Its steady stretches are found by fitting steps. A new time
-is suspect when it lies outside a fence around the median of the last one. The fence's width is the series' own noise
-(median absolute deviation, so that single outliers do not widen it) and never below an effect worth telling. A
-suspicion is not yet news: the kernel is measured again at once, up to five times, and four of these have to be outside
-on the same side. Everything is done with logarithms, so that times of any size are alike. `benchmarks/changes.py` has
-the rates of false alarms and of changes found.
+A series is a kernel's times on one device, run after run. Fitting steps finds its steady stretches. A new time is
+suspect if it lies outside a fence around the median of the last one. The fence's width is the series' own noise (the
+median absolute deviation, so single outliers do not widen it), and never below the least reported effect. A
+suspicion is confirmed first. The kernel is measured again at once, up to five times, and four of these have to be
+outside on the same side. Everything is done with logarithms, so that times of any size are alike.
+`benchmarks/changes.py` has the rates of false alarms and of changes found.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A time against its series.
+    """A time compared with its series.
 
-    `ratio` of the time to the `baseline` (seconds, the median of `count` results); `fence` is the relative change that
-    would have been too much.
+    `ratio` is the time over the `baseline` (seconds, the median of `count` results). `fence` is the relative change
+    that is still allowed.
     """
 
     kind: ChangeKind
@@ -89,8 +89,8 @@ def confirmed(suspicion: Judgement, again: Sequence[float]) -> bool | None:
 def find_steps(logs: Sequence[float] | np.ndarray) -> tuple[int, ...]:
     """Return where a series of logarithms goes to another level.
 
-    It gives the indices at which a new stretch begins, rising. Binary segmentation (Scott and Knott 1974) with medians;
-    a step has to leave the fence of the stretch it ends.
+    It gives the indices at which a new stretch begins, in ascending order. It is binary segmentation (Scott and
+    Knott 1974) with medians; a step has to leave the fence of the stretch it ends.
     """
     values = np.asarray(logs, dtype=float)
     found: list[int] = []
@@ -108,7 +108,7 @@ def find_steps(logs: Sequence[float] | np.ndarray) -> tuple[int, ...]:
 
 
 def _best_step(values: np.ndarray) -> int | None:
-    """The step that explains most of the squared deviation, when it is clear of the noise that it leaves."""
+    """The step that explains most of the squared deviation, if it exceeds the remaining noise."""
     count = len(values)
     if count < 2 * _TAIL:
         return None
@@ -130,7 +130,8 @@ def _noise(residuals: np.ndarray) -> float:
 
 
 def _fence(logs: np.ndarray, steps: Sequence[int], last: int) -> float:
-    """Half-width around the last level. All stretches tell of the noise; few results make it wider."""
+    """The fence's half-width around the last level.
+    All stretches determine the noise; few results make it wider."""
     residuals = np.concatenate([part - np.median(part) for part in np.split(logs, list(steps))])
     noise = _noise(residuals) * (1 + 4 / len(residuals))
     return max(float(np.log1p(LEAST_EFFECT)), _SUSPECT_SIGMAS * noise * float(np.sqrt(1 + 1 / last)))

@@ -18,8 +18,7 @@ from tuner.errors import NoDevicesError
 @dataclass(frozen=True)
 class BenchDevice:
     """A device that can be benchmarked.
-    `hold(wait_s)` is a context manager that has it, alone, for as long; `flags` are those of the command line that
-    name it."""
+    `hold(wait_s)` is a context manager that holds it alone. `flags` are the command line's that name it."""
 
     name: str
     hold: Callable[[float], AbstractContextManager[DeviceSession]]

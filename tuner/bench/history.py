@@ -16,10 +16,10 @@ _PAGE = 1000
 
 
 def lines_of(store: RecordStore, run: BenchRun) -> list[ReportLine]:
-    """Every result of a run, in the order of arrival, with how it stands to its series before the run.
+    """Every result of a run, in the order of arrival, compared with its series before the run.
 
-    A device whose series is too short to judge is compared with the others of its class. A model that became slower
-    names the kernels that did.
+    A device whose series is too short to judge is compared with the others of its class. A slower model's entry
+    names the kernels that became slower.
     """
     works: dict[str, CallWork] = {}
     found = []

@@ -1,4 +1,4 @@
-"""The models of a suite: built for a device with its best configs, run whole, and profiled kernel by kernel.
+"""The models of a suite: built for a device with their best configs, run whole, and profiled by kernel.
 
 A model's end-to-end time is one series of a device, under the model's file name. Each of its kernels has a series
 beside it, `FILE:KERNEL`, so that a slower model can be traced to the kernel that became slower.
@@ -109,8 +109,8 @@ class ModelBuilds:
 def slower_kernels(before: Mapping[str, float], now: Mapping[str, float]) -> list[tuple[str, float, float]]:
     """The kernels that a model's loss comes from, by two profiles in seconds: name, time before, time now.
 
-    Largest loss first. Each explains at least a tenth of the loss of all kernels together. A kernel that was not there
-    before lost all of its time: it is what another one was split into, or was not fused.
+    The largest loss comes first. Each explains at least a tenth of the loss of all kernels together. A new kernel
+    counts with all of its time, because another one was split into it, or was not fused.
     """
     losses = {name: seconds - before.get(name, 0.0) for name, seconds in now.items()}
     whole = sum(now.values()) - sum(before.values())

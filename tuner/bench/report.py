@@ -36,9 +36,9 @@ class CallWork:
 
 @dataclass(frozen=True)
 class ReportLine:
-    """One kernel on one device: its result in a run, and how it stands to the results before it.
+    """One kernel on one device: its result in a run, compared with the results before.
 
-    `peers` is how it stands to other devices of its class, where it has too few results of its own. `through` are the
+    `peers` compares it with other devices of its class, if it has too few results of its own. `through` are the
     kernels that made a model slower.
     """
 
@@ -61,7 +61,7 @@ class ReportLine:
 
     @property
     def speed(self) -> str:
-        """GFLOP/s; GB/s of what only moves data, or computes less than an operation a byte."""
+        """GFLOP/s; for kernels that only move data, or compute less than an operation a byte, GB/s."""
         cost, flops, moved = self.result.cost, self.work.flops, self.work.bytes
         if cost is None or not (flops or moved):
             return "–"
@@ -224,7 +224,8 @@ tr.faster td:last-child {{ color: light-dark(#1c6b4a, #5fcf9c); font-weight: 600
 
 
 def send_alert(url_file: str, run: BenchRun, changed: Sequence[ReportLine]) -> None:
-    """POST what changed as JSON: `text` for chats, `run` and `changes` for programs. Raises WebhookError."""
+    """POST the changes as JSON: `text` for chats, `run` and `changes` for programs.
+    Raises WebhookError."""
     lines = [f"{entry.result.kernel} on {entry.result.device}: {entry.verdict}" for entry in changed]
     body = {
         "text": "\n".join([f"tunefarm: {title(run)}", *lines]),

@@ -1,8 +1,9 @@
-"""One pass of a suite over devices: all devices at once, on each the kernels in rounds of random order, then models.
+"""One pass of a suite over devices.
 
-Every kernel is measured once a round, so that what disturbs a device for a while touches all kernels a little, not one
-a lot. Before each the calibration kernel is timed. When a result is suspect against its series (see `changes`), the
-kernel is measured again at once, and only what is borne out is called a change.
+All devices work at once. Each runs the kernels in rounds of random order, then the models. A disturbance that lasts
+a while thus touches all kernels a little, not one a lot. Before each kernel the calibration kernel is timed. If a
+result is suspect against its series (see `changes`), the kernel is measured again at once. Only a confirmed one is
+called a change.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Started:
-    """The device `asked` for is held, which is `device`; `kernels` are to be measured on it in `rounds`."""
+    """The requested device is held: `asked` is the request, `device` what it got.
+    `kernels` are to be measured on it in `rounds`."""
 
     asked: str
     device: str
@@ -108,8 +110,8 @@ Event = Started | BenchMeasured | Ended
 def run_bench(
     store: RecordStore, builds: KernelBuilds, devices: Sequence[BenchDevice], options: BenchOptions, run_id: int
 ) -> Iterator[Event]:
-    """Measure everything, record it under `run_id`, and say what happens.
-    Ending the iteration early stops the devices after what each is measuring."""
+    """Measure everything, record it under `run_id`, and yield events.
+    Ending the iteration early stops each device after its present measurement."""
     news: queue.SimpleQueue[Event] = queue.SimpleQueue()
     stop = threading.Event()
     threads = [
@@ -325,7 +327,8 @@ class _Device:
         return cost
 
     def _model_findings(self, series: _ModelSeries, device_id: int) -> list[Finding]:
-        """The model's own finding, and those of its kernels: the ones that made it slower are borne out with it."""
+        """The model's own finding, and those of its kernels.
+        The kernels that made it slower are confirmed with it."""
         name = series.model.name
         history = self._costs(name)
         judgement, real, why = None, False, ""

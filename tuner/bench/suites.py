@@ -5,8 +5,8 @@
     models = ["resnet.onnx"]
     config = "best"
 
-`models` are files beside the suite's. `config` is "best" (the store's best config for the device; untuned without one)
-or "untuned". Untuned kernels run as they are written; untuned models with the schedules a build picks itself.
+`models` are files beside the suite's. `config` is "best" (the store's best config for the device; untuned without
+one) or "untuned". Untuned kernels run as they are written; untuned models with the schedules a build picks itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builders by what a user writes: a number of processes, or the address of a cluster."""
+"""Builders by the user's text: a number of processes, or the address of a cluster."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Builds on a Dask cluster: the same builds, spread over its workers' machines.
 
-Dask runs tasks in threads of processes that have other work; a build wants a process of its own, with a clock and a
+Dask runs tasks in threads of processes that have other work. A build wants a process of its own, with a clock and a
 memory limit. So every Dask worker keeps a `LocalBuilder`, and a task there only hands the request on to it.
 
-Whoever may send tasks to a Dask scheduler may run anything on its workers, and Dask's own messages, those of errors
-among them, are pickles. Who poses as the scheduler runs code here. So it has to be on this machine, or prove who it is
-(dask+tls://, with the certificates of Dask's configuration). What we send back and forth ourselves is data.
+Whoever may send tasks to a Dask scheduler may run anything on its workers. Dask's own messages, errors included, are
+pickles, so a false scheduler could run code here. It must therefore be on this machine, or prove its identity
+(dask+tls://, with the certificates of Dask's configuration). Our own messages are plain data.
 """
 
 from __future__ import annotations

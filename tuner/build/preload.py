@@ -1,6 +1,7 @@
-"""Imported once by the process that build workers are forked from (`build.spawning`): the compiler, ready to build.
+"""Imported once by the process from which build workers are forked (`build.spawning`): the compiler, ready to build.
 
-A worker has from its first moment what is imported and set up here. No threads: a fork would copy none of them.
+A worker has everything imported and set up here from its first moment. Nothing here may start a thread, because a
+fork copies none.
 """
 
 from __future__ import annotations

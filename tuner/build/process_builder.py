@@ -1,8 +1,9 @@
 """Turning candidates into artifacts, in worker processes of this machine.
 
-A build is pure (see `tuner.build.worker`). Each worker is a `concurrent.futures` pool of one process, so a build that
-ends its process takes no other one with it, and what ended it is known. Workers are forked from a process that has
-imported the compiler and nothing else (`build.spawning`), never from this one: a new one is there in milliseconds.
+A build is pure (see `tuner.build.worker`). Each worker is a `concurrent.futures` pool of one process. A build that
+ends its process takes no other one with it, and is known to be the cause. Workers are forked from a process that has
+imported the compiler and nothing else (`build.spawning`), never from this one. So a new one is there in
+milliseconds.
 """
 
 from __future__ import annotations

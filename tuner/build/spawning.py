@@ -1,4 +1,4 @@
-"""Starting processes: the one that build workers are forked from, and processes that leave the main module alone."""
+"""Start processes: the fork server of build workers, and processes that do not import the main module."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _one_at_a_time = threading.Lock()
 
 
 def start_fork_server() -> None:
-    """See that multiprocessing's fork server runs; returns while it still imports the compiler.
+    """Start multiprocessing's fork server; return while it still imports the compiler.
 
-    It is single-threaded, has nothing of this process's state, and ends with this process and the workers forked from
-    it. One that the program started for itself is used as it is: then each worker imports for itself. Worth calling as
-    soon as it is known that there will be builds.
+    It is single-threaded, has nothing of this process's state, and ends with this process and the workers forked
+    from it. A fork server that the program started for itself is used as it is; each worker then imports for itself.
+    Call it as soon as it is known that there will be builds.
     """
     settings = {
         "PYTHONPATH": search_path(),
@@ -37,10 +37,10 @@ def start_fork_server() -> None:
 
 @contextmanager
 def main_not_imported() -> Iterator[None]:
-    """Processes that multiprocessing starts meanwhile do not import this one's main module.
+    """Keep processes that multiprocessing starts meanwhile from importing this one's main module.
 
-    Otherwise a script without `if __name__ == "__main__":` would run again in each of them, from its top. For
-    processes that need nothing from there.
+    Otherwise a script without `if __name__ == "__main__":` would run again in each of them, from its top. It is for
+    processes that need nothing of that module.
     """
     with _one_at_a_time:
         main = sys.modules["__main__"]
@@ -54,8 +54,8 @@ def main_not_imported() -> Iterator[None]:
 @contextmanager
 def sigint_blocked() -> Iterator[None]:
     """Block SIGINT for children started meanwhile.
-    Ctrl-C goes to the terminal's whole process group, and a process that is just coming up would answer it with a
-    traceback. This process gets the signal afterwards."""
+    Ctrl-C goes to the terminal's whole process group, and a starting process would answer it with a traceback. This
+    process gets the signal afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

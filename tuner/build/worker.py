@@ -1,7 +1,7 @@
-"""One build, in the process it happens in: a source turned into an artifact, failures into results.
+"""One build, in its process: a source is turned into an artifact, failures into results.
 
-A build past its time limit is stopped in Python. One stuck inside LLVM, where no signal handler runs, is ended
-with its process by a watchdog thread and costs only itself.
+A build past its time limit is stopped in Python. If it hangs inside LLVM, where no signal handler runs, a watchdog
+thread ends its process, and only this build is lost.
 """
 
 from __future__ import annotations
@@ -112,9 +112,10 @@ def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str
 
 
 def _give_way(niceness: int) -> None:
-    """Lower the priority, beside processes of other sessions too: where the system groups sessions (Linux's autogroup),
-    a nice value counts within one alone. An executor, which has a session of its own, would share its cores with
-    builds half and half. So the worker gets a session, whose group has a nice value as well."""
+    """Lower the priority, also relative to processes of other sessions.
+    Where the system groups sessions (Linux's autogroup), a nice value counts within a session only, so an executor
+    with its own session would share its cores equally with builds. The worker therefore gets a session, whose group
+    has a nice value as well."""
     os.nice(niceness)
     with contextlib.suppress(OSError):
         os.setsid()
@@ -125,8 +126,8 @@ def _give_way(niceness: int) -> None:
 
 def _lower_session(niceness: int) -> None:
     """Set the nice value of the session's group.
-    The system takes one such change in a tenth of a second from all users together; refused otherwise, or without
-    autogroups, all stays as it is."""
+    The system takes one such change in a tenth of a second from all users together. If it refuses, or has no
+    autogroups, nothing changes."""
     while True:
         try:
             _AUTOGROUP.write_text(str(niceness))
@@ -139,7 +140,8 @@ def _lower_session(niceness: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker holds both ends of the pool's pipes, so it would not notice that a killed tuner is gone."""
+    """End the worker when the tuner is gone.
+    It holds both ends of the pool's pipes, so it would not notice a killed tuner."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -203,7 +205,7 @@ def _unpack(blob: bytes) -> PrimFunc:
 
 @cache
 def _effects() -> Effects:
-    """Return what the steps of this worker's builds did: the next candidate begins as others did."""
+    """Return the effects of this worker's steps, because the next candidate begins as others did."""
     from compiler.schedule.core.effects import Effects
 
     return Effects()
@@ -215,8 +217,8 @@ class _BuildTimeout(Exception):
 
 class _TimeLimit:
     """Raise _BuildTimeout in this (main) thread after `seconds`.
-    What it stood in line for a core does not count: builds have the lowest priority, and how busy others keep the
-    machine says nothing of the candidate."""
+    Time spent waiting for a core does not count: builds have the lowest priority, so it says nothing of the
+    candidate."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,7 +1,7 @@
 """Where measurements happen: devices leased from a tracker, named servers, or a private server on this machine.
 
-A `Fleet` opens device sessions; a `Slot` is a thread that holds one session, measures what it is given, and
-comes back for another session when its device goes away.
+A `Fleet` opens device sessions. A `Slot` is a thread that holds one session, measures what it is given, and comes
+back for another session when its device goes away.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fleet(Protocol):
         """The canonical target to build for: the first device's. Raises TunefarmError when there is none."""
 
     def count(self) -> int:
-        """How many devices answer to the request now (at least 1 while it makes sense to wait for one)."""
+        """How many devices match the request now (at least 1 while it makes sense to wait for one)."""
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
         """A session on a device of the fleet. Raises RPCError when none was free within `wait_s`."""
@@ -65,8 +65,8 @@ class Fleet(Protocol):
 
 @runtime_checkable
 class Queueing(Protocol):
-    """A fleet whose devices are shared with others, so that one may have to be waited for.
-    A slot whose `open` had none in time keeps its place in the queue until it opens again or leaves."""
+    """A fleet whose devices are shared with others, so a slot may have to wait for one.
+    A slot whose `open` got none in time keeps its place in the queue until it opens again or leaves."""
 
     def waiting(self) -> str:
         """The place of its requests in the queue, in words; "" when it waits for none."""
@@ -89,8 +89,8 @@ class SharedSession(Protocol):
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """A measurement for a slot, on the device it holds as number `device` of its devices.
-    If that is gone by then, the slot drops the work."""
+    """A measurement for a slot, on device number `device` of its devices.
+    If that device is gone by then, the slot drops the work."""
 
     ticket: int
     request: MeasureRequest
@@ -116,9 +116,9 @@ class Finished:
 
 @dataclass(frozen=True)
 class Lost:
-    """The slot's device is gone (or never came): `waiting` while it tries for another.
-    `gave_way`: it is the turn of another run. `in_vain`: no waiting brings it back, for a tracker lends it and only
-    that may be asked for it."""
+    """The slot's device is gone (or never came).
+    `waiting`: it tries for another. `gave_way`: it is another run's turn. `in_vain`: no waiting brings it back,
+    because a tracker lends it and no other may be used."""
 
     slot: int
     reason: str
@@ -217,8 +217,8 @@ class Slot(threading.Thread):
 class DeviceWait:
     """Adds up how long a run has been without any device, from look to look; a device ends the wait.
 
-    Between two looks at most a second counts. A process that had no processor for longer, or waited for its disk, did
-    not look for a device either, and what came meanwhile is still to be heard.
+    At most a second counts between two looks. A process that had no processor for longer, or waited for its disk,
+    did not look for a device either, and news of one may still be unread.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -227,7 +227,7 @@ class DeviceWait:
         self._looked: float | None = None
 
     def is_over(self, now: float, found: bool) -> bool:
-        """A look at time `now`, seconds.
+        """Look at time `now`, in seconds.
         `found`: there is a device, or one will come. True: it has been too long."""
         step = 0.0 if self._looked is None else min(now - self._looked, _LONGEST_STEP_S)
         self._looked = now

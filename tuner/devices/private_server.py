@@ -1,6 +1,6 @@
 """A device server of this process's own, on this machine.
 
-Importing it costs little: what starts one has not done much else yet.
+Importing it costs little, because a program that starts one has not done much else yet.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _NO_SPARE_S = 86_400.0
 class PrivateServer(ChildService):
     """Lends this machine's CPU, or the GPU named, on loopback.
 
-    It ends with `terminate()`, or with this process. It starts while this process does other things: the first look at
-    `port` waits for it, and raises ServerStartError when it did not come to listen.
+    It ends with `terminate()`, or with this process. It starts while this process does other things. The first look
+    at `port` waits for it, and raises ServerStartError if it did not come to listen.
     """
 
     def __init__(self, gpu: str = "") -> None:

@@ -89,8 +89,7 @@ def local_target() -> str:
 
 class _Session:
     """A device session over RPC.
-    `release` gets what went wrong with the device, or "". `is_wanted` says whether others should have a turn with the
-    device."""
+    `release` gets the device's fault, or "". `is_wanted` says whether others should have a turn with the device."""
 
     def __init__(
         self,
@@ -171,7 +170,7 @@ class DirectFleet:
         return " or ".join(shown_address(host, port) for host, port in self._addresses)
 
     def target(self) -> str:
-        """Return what to build for: what the first server that answers reports.
+        """Return the target to build for, as the first server that answers reports it.
         Raises ConnectError when none does."""
         for host, port in self._addresses[:-1]:
             try:
@@ -290,7 +289,7 @@ class TrackerFleet:
         return f"{what} of the tracker at {self._tracker.address}"
 
     def target(self, wait_s: float = 5.0) -> str:
-        """Return what to build for: what the first device, by id, is. Waits for one to register.
+        """Return the target to build for: the first device's, by id. Waits for one to register.
 
         Raises NoDevicesError when none has after `wait_s`.
         """
@@ -375,8 +374,7 @@ class TrackerFleet:
 
     def _request(self) -> str:
         """The expression to lease by.
-        Once the class is known it is narrowed to what the class says of a device, so that the tracker does not offer
-        others."""
+        Once the class is known, it is narrowed to the class's attributes, so that the tracker offers no others."""
         if not self._class.name:
             return self._expr
         model = next((d for d in self._in_service()), None)

@@ -13,12 +13,13 @@ from tuner.goals import Goal
 @dataclass(frozen=True)
 class BudgetLimits:
     """Budgets, each without a limit when 0.
-    A task has `trials` and `task_seconds` (its share of the wall time, see `share_time`); the run `total_trials`,
-    `seconds` of wall time and `device_seconds` of all its devices together. `early_stopping` is trials of a task
-    without a better one. From the share `quiet_from` of a budget on, builds and measurements that want the same
-    cores take turns (see `tuner.engine.turns`); before, they overlap, for times that are less sure. A task gives up
-    when its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot;
-    `lost_retries`: how often a job whose device vanished is tried on another before the job itself is suspected."""
+    A task has `trials` and `task_seconds` (its share of the wall time, see `share_time`). The run has
+    `total_trials`, `seconds` of wall time and `device_seconds` of all its devices together. `early_stopping` is
+    trials of a task without a better one. From the share `quiet_from` of a budget on, builds and measurements that
+    want the same cores take turns (see `tuner.engine.turns`). Before, they overlap, and times are less exact. A task
+    gives up when its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for
+    each slot. `lost_retries` is how often a job whose device vanished is tried on another before the job itself is
+    suspected."""
 
     trials: int = 0
     total_trials: int = 0
@@ -54,8 +55,8 @@ class BudgetLimits:
         return not 0 < self.early_stopping <= task.stale
 
     def spent(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float, device_s: float = 0.0) -> float:
-        """Return the share of its budget that the task has used.
-        It is of the run's or its own budget, whichever is nearer to its end."""
+        """Return the share of a budget that the task has used.
+        It is the run's or its own budget, whichever is nearer to its end."""
         pairs = (
             (task.asked, self.trials),
             (sum(t.asked for t in tasks), self.total_trials),
@@ -67,7 +68,7 @@ class BudgetLimits:
 
 
 def share_time(at_work: Sequence[TaskState], seconds: float) -> None:
-    """Book wall time that has passed: tasks at work at the same time have equal parts of it.
-    So what all tasks had adds up to the run's, however many devices and builders there are."""
+    """Book wall time that has passed, in equal parts for the tasks at work.
+    The tasks' times thus add up to the run's, however many devices and builders there are."""
     for task in at_work:
         task.wall_s += seconds / len(at_work)

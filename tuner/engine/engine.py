@@ -1,8 +1,8 @@
 """A tuning run: the engine's state machine joined to builders, device slots and the record store.
 
-One thread owns the run: it takes events from an inbox (builds done, measurements done, devices that came or
-went), feeds the state machine, and carries out its commands. Every trial is in the store before the thread waits
-for more, so a run that ends at any moment loses only what was in flight.
+One thread owns the run. It takes events from an inbox (builds done, measurements done, devices that came or went),
+feeds the state machine, and carries out its commands. Every trial is in the store before the thread waits for more.
+So a run that ends at any moment loses only what was in flight.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def tune(
     """Run a search for each task on the devices of `fleet`, and return when all are done.
 
     The fleet stays open. Without `builder`, the one that `options` names is used and closed; without `store`, a
-    temporary one. `objective` is what the gradient scheduler makes small (default: the sum of weight times cost).
-    `chooser` says which task is next, in place of the scheduler. Raises what `EngineRun.run` does.
+    temporary one. The gradient scheduler minimises `objective` (default: the sum of weight times cost). `chooser`
+    replaces the scheduler and says which task is next. Raises what `EngineRun.run` does.
     """
     settings = options or RunOptions()
     with _opened(store) as records:
@@ -292,8 +292,8 @@ class EngineRun:
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
         """Carry out commands.
-        First comes what keeps devices and builders busy. Then the search is asked for more, which may take time. Then
-        trials and claims go to the store in one transaction, and its answers lead to more."""
+        Those that keep devices and builders busy come first. Then the search is asked for more, which may take time.
+        Then trials and claims go to the store in one transaction, and its answers lead to more."""
         left = self._hand_out(commands) + self._hand_out(self._state.go_on())
         while left:
             trials: list[ev.RecordTrial] = []
@@ -365,7 +365,7 @@ class EngineRun:
         self._slots[command.slot].give(work)
 
     def _learn_incumbents(self) -> None:
-        """Once the class of device is known, so is what the store serves for it; else builds use a draft."""
+        """Set what the store serves, once the device class is known; without a record, builds use a draft."""
         self._knows_incumbents = True
         for task, search in enumerate(self._searches):
             recorded = self._recorder.incumbent(task)
@@ -452,8 +452,8 @@ def measurement(
     command: SubmitMeasure, rounding: Rounding, options: RunOptions, flops: float = 0.0, weights: tuple[int, ...] = ()
 ) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
     """The request, and the artifacts it names.
-    Outputs may differ as far as `options` says, or `rounding` where that is further. The untuned function, of
-    `flops` operations, has more time than candidates: large ones take minutes. The arguments at `weights` are a
+    Outputs may differ by what `options` allows, or by `rounding` if that is more. The untuned function, of `flops`
+    operations, has more time than candidates, because large ones take minutes. The arguments at `weights` are a
     model's: they are not in the caches when it is called."""
     purpose = command.job.purpose
     candidate = Artifact.from_bytes(command.artifact)

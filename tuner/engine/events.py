@@ -86,7 +86,7 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class EngineTick:
-    """Seconds that this session of the run has lasted, and those its devices were held in all sessions.
+    """Seconds of this session of the run, and seconds that its devices were held in all sessions.
     The latter are of all devices together."""
 
     elapsed_s: float

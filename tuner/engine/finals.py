@@ -1,4 +1,4 @@
-"""The finals of a task, turn by turn: what is built for them, what is measured next, and on which device. Pure."""
+"""The finals of a task, turn by turn: what is built, what is measured next, and on which device. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_CLOSING_S = 10.0
 
 
 def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]:
-    """Choose the finalists; returns the jobs that build those whose build is not at hand any more."""
+    """Choose the finalists. Returns jobs to build those whose build is no longer at hand."""
     chosen = task.finalists(finalists)
     missing = [candidate for candidate in chosen if candidate.digest not in task.builds]
     task.finals = Finals.of(chosen, rounds)
@@ -24,8 +24,8 @@ def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]
 
 
 def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
-    """Make the next measurement ready: a finalist's, and at last the untuned build's.
-    False when there is none, or when whose it is depends on those under way."""
+    """Prepare the next measurement: a finalist's, and at last the untuned build's.
+    False when there is none, or when running ones decide whose it is."""
     finals = task.finals
     assert finals is not None
     candidate = finals.next_turn()
@@ -45,7 +45,7 @@ def _is_short(task: TaskState) -> bool:
 
 
 def on_its_device(finals: Finals, slot: int, slots: Slots) -> bool:
-    """Finals stay on one device while it is there: others are faster or slower by a little."""
+    """Keep finals on one device while it is there, because others are slightly faster or slower."""
     if finals.slot not in slots:
         finals.slot = slot
     return finals.slot == slot

@@ -1,7 +1,7 @@
 """A forecast of a model's gain in the next minute of tuning, from how its time fell so far. Pure.
 
-A search finds about as much with each doubling of its trials, and a little less each time. So the forecast takes what
-the last doubling saved, and the share of a doubling that the next minute is.
+A search gains about as much with each doubling of its trials, and a little less each time. So the forecast is the
+last doubling's gain, times the share of a doubling that the next minute is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST_DOUBLINGS = 0.4
 @dataclass(frozen=True)
 class WeightedKernel:
     """A kernel as a forecast sees it.
-    The `model` calls it `calls` times; `seconds` are those of a call by now."""
+    The `model` calls it `calls` times; `seconds` is the present time of a call."""
 
     model: str
     calls: float
@@ -32,8 +32,7 @@ class WeightedKernel:
 
 @dataclass
 class ModelCurve:
-    """How a model's kernels' time fell: a run's seconds from so many trials of the tuning run on.
-    They are in order."""
+    """How the time of a model's kernels fell: seconds of a run, each with the tuning run's trials so far, in order."""
 
     trials: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -62,13 +61,13 @@ class ModelCurve:
 
 
 class Forecaster:
-    """Told of every change, it says what a minute more should save of each model's run."""
+    """It is told of every change, and forecasts the gain of a minute more for each model's run."""
 
     def __init__(self) -> None:
         self._models: dict[str, ModelCurve] = {}
 
     def note(self, trials: int, tasks: Iterable[WeightedKernel]) -> None:
-        """The kernels' times after so many trials of the run.
+        """Note the kernels' times after so many trials of the run.
         A model counts from when all of its kernels are known."""
         for name, seconds in model_seconds(tasks).items():
             if seconds is not None:

@@ -1,7 +1,7 @@
 """Where a run's jobs are, and which device slot holds which of them. Pure.
 
-A slot measures one job at a time and may have another at hand. So its device goes on at once, without waiting for
-the engine to record what came of the first.
+A slot measures one job at a time and may have another at hand. Its device then goes on at once, without waiting for
+the engine to record the first.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Slots:
         return held[0] if held else None
 
     def shared_cores(self) -> int:
-        """How many cores the slots share with builders; 0 when there is one that shares none, or no slot."""
+        """How many cores the slots share with builders.
+        0 without slots, or when one of them shares none."""
         return min((self._cores[slot] for slot in self._held), default=0)
 
     def up(self, slot: int, cores: int = 0) -> None:
@@ -120,7 +121,8 @@ class Jobs:
         self.ready.insert(place, ready)
 
     def lose(self, slot: int) -> Ready | None:
-        """The slot's device is gone: what it had not begun waits for another; what it had is returned."""
+        """Note that a slot's device is gone.
+        Jobs that it had not begun wait for another device; the one that it had is returned."""
         dropped = self.slots.down(slot)
         self.ready.extendleft(reversed(dropped.waiting))
         return dropped.begun

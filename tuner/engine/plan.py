@@ -24,7 +24,7 @@ from tuner.transfer.warm import WarmStart, WarmStarted, neighbours, warm_start
 
 @dataclass(frozen=True)
 class Knowledge:
-    """A search's knowledge before its first trial: the records of `store`, begun from with `warm`.
+    """A search's knowledge before its first trial: the records of `store`, used with `warm`.
     Models come from the store, or with tunefarm, unless `models` is off."""
 
     store: RecordStore | None = None
@@ -95,7 +95,7 @@ def sketch_search(
 def begun_with_draft(search: TaskSearch, sketches: Sequence[Sketch], guide: Guide | None = None) -> TaskSearch:
     """Return the search with what an untuned build uses as its first candidate.
 
-    That is where it is one of its space, `sketches`. `guide` is the one to the sketches, if there is one.
+    It must be in the space, `sketches`. `guide` is the one to the sketches, if there is one.
     """
     draft = drafted_candidate(search.task.func, search.task.target, sketches, guide=guide)
     if draft is None:

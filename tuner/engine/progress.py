@@ -47,15 +47,15 @@ class TaskProgress:
 
     @property
     def drift(self) -> float | None:
-        """By what share the untuned function took longer at the end of the run, where that is more than noise."""
+        """The share by which the untuned function took longer at the end of the run, if that is more than noise."""
         if self.baseline_cost is None or self.last_baseline_cost is None:
             return None
         return drift(self.baseline_cost, self.last_baseline_cost)
 
     @property
     def cost(self) -> float | None:
-        """Return the seconds a call of what a build uses by now.
-        It is the best candidate, or the untuned function where that is faster."""
+        """Return the present seconds a call of a build.
+        They are the best candidate's, or the untuned function's if that is faster."""
         return min((cost for cost in (self.untuned_cost, self.best_cost) if cost is not None), default=None)
 
     @property
@@ -101,7 +101,7 @@ class ModelProgress:
     def of(name: str, tasks: Sequence[TaskProgress], minute: float | None = None) -> ModelProgress:
         """The progress of a model with these kernels.
 
-        A kernel without a candidate that is faster counts as it is untuned.
+        A kernel without a faster candidate counts as it is untuned.
         """
         untuned = [task.untuned_cost for task in tasks]
         ended = all(task.ended for task in tasks)
@@ -180,8 +180,8 @@ class Snapshot:
         )
 
     def with_results(self, results: Sequence[tuple[float | None, float | None]]) -> Snapshot:
-        """Return the snapshot of an ended run by its tasks' `results`.
-        They are the cost of each and that of its baseline. A task without one keeps its best so far."""
+        """Return the snapshot of an ended run by its tasks' `results`: each one's cost and its baseline's.
+        A task without a result keeps its best so far."""
         ended = zip(self.tasks, results, strict=True)
         return replace(
             self,
@@ -255,7 +255,7 @@ _NOISY_DRIFT = 0.1
 
 
 def drift(first: float, last: float) -> float | None:
-    """By what share of `first` the same thing took longer at last; None where that is no more than noise."""
+    """The share by which a repeated measurement took longer than `first`; None if that is no more than noise."""
     change = last / first - 1
     return change if abs(change) > _NOISY_DRIFT else None
 

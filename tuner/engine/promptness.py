@@ -16,12 +16,12 @@ _before = 0.0
 
 @contextmanager
 def prompt_threads() -> Iterator[None]:
-    """Let threads that have an answer of a device or a builder run soon, as long as this lasts.
+    """Let threads with an answer of a device or a builder run soon, as long as this lasts.
 
-    It gets the interpreter from one that computes, such as the search when it thinks, within half a millisecond. With
-    Python's 5 ms, which it waits after each time it blocked, a device had nothing to do until the thinking was over.
-    And collections of garbage pass over what was there before, all modules among it: looking through that takes tens
-    of milliseconds, in which nothing else happens. Both are as before when the last of several has ended.
+    Such a thread gets the interpreter from a computing one, such as a thinking search, within half a millisecond.
+    Python's default of 5 ms, after each time it blocked, left a device idle until the thinking was over. Garbage
+    collections skip everything that existed before, such as all modules. Looking through that takes tens of
+    milliseconds, in which nothing else happens. Both settings are restored when the last of several has ended.
     """
     _enter()
     try:

@@ -1,8 +1,8 @@
-"""Devices and builds that only answer from what was recorded: for comparing searches and testing engines with neither
-a device nor a compiler.
+"""Devices and builds that only answer from records, to compare searches and test engines.
 
-A `ReplayBuilder` makes a stand-in for each candidate, an artifact that names it and holds no code; a session of a
-`ReplayFleet` looks the name up. What was never recorded fails to launch, and says so.
+They need neither a device nor a compiler. A `ReplayBuilder` makes a stand-in for each candidate, an artifact that
+names it and holds no code. A session of a `ReplayFleet` looks the name up. A candidate without a record fails to
+launch, and says so.
 """
 
 from __future__ import annotations

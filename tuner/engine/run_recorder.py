@@ -1,4 +1,4 @@
-"""A run's side of the record store: what goes in as it happens, and what a resumed run takes out."""
+"""A run's side of the record store: it writes events as they happen, and reads what a resumed run needs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class RunRecorder:
         self._store.runs.renew(self.run_id, self._owner, self.use)
 
     def note_use(self, session: RunUse) -> None:
-        """How devices were used in this session so far, to be kept with what is written next."""
+        """Return how devices were used in this session so far, to be stored with the next write."""
         self.use = self.use_before + session
 
     def within_quota(self, options: RunOptions) -> RunOptions:
@@ -154,7 +154,7 @@ class RunRecorder:
         self._store.runs.leave(self.run_id, self._owner, state, problems, self.use)
 
     def out_of_quota(self, problems: str) -> None:
-        """The run's user may hold devices no longer: it goes on another day.
+        """The run's user may hold no more devices, so the run goes on another day.
         `problems` names tasks that gave up."""
         quota = self._store.quotas.of(self._run.user)
         of = ""
@@ -226,7 +226,7 @@ class RunRecorder:
     def _noise(
         self, event: RecordTrial, samples: Sequence[float], environment: Mapping[str, float], cores: int
     ) -> tuple[str, ...]:
-        """`noise_flags`, and whether the untuned function took another time than when the run began."""
+        """Return `noise_flags`, and whether the untuned function took another time than when the run began."""
         flags = noise_flags(samples, environment, cores)
         if event.job.purpose is not TrialPurpose.BASELINE or not samples:
             return flags
@@ -254,8 +254,8 @@ class RunRecorder:
         )
 
     def results(self) -> list[tuple[float | None, float | None]]:
-        """Return what each task came to and what that is compared with, in seconds a call.
-        It is by the definition that every table and page goes by."""
+        """Return each task's result and the cost it is compared with, in seconds a call.
+        All tables and pages use this definition."""
         if self._goal is not Goal.TIME:
             return [(None, None)] * len(self._run.tasks)
         tasks = self._store.runs.get(self.run_id).tasks
@@ -301,7 +301,8 @@ class RunRecorder:
         return summarise(costs)[0] if costs else None
 
     def _event(self, job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
-        """A claim's answer. Other runs' results are times: a run that makes energy small measures for itself."""
+        """Answer a claim.
+        Other runs' results are times, so a run that minimises energy measures for itself."""
         match answer.state:
             case ClaimState.CLAIMED:
                 return Claimed(job)
@@ -322,8 +323,9 @@ def _digest(job: Job) -> str:
 
 
 def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
-    """Return what was odd about a measurement: the machine's load, or the scatter of the samples.
-    Or a hypervisor gave the core away, a clock changed, or cores were slowed down for heat."""
+    """Return what was odd about a measurement, as flags.
+    They are the machine's load, the scatter of the samples, a core taken by a hypervisor, a changed clock, and cores
+    slowed down for heat."""
     flags = []
     if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")

@@ -1,11 +1,11 @@
 """Which task the next trial goes to. Pure: what is known of each task in, a choice out.
 
-The gradient policy is the task scheduler of Ansor (Zheng et al., OSDI 2020, section 6), which spends trials where
-the objective is expected to fall most, with two changes. The expected gain is divided by the wall time that a trial
-of the task takes, so a kernel that is slow to build or measure must promise more. And a task that has gained nothing
-for a while loses faith by `gamma` a window. So dead ends (only failures, or an optimum already found) starve
-instead of being tried for ever on an optimistic estimate. Unlike there, trials are given out one by one, not in
-rounds, so candidates asked for and not yet measured count.
+The gradient policy is the task scheduler of Ansor (Zheng et al., OSDI 2020, section 6), with changes. It spends
+trials where the objective is expected to fall most. Here the expected gain is divided by the wall time of a trial of
+the task, so a kernel that is slow to build or measure must promise more. A task without gain for a while loses part
+of its hope by `gamma` a window. Dead ends (only failures, or an optimum already found) then starve instead of being
+tried for ever on an optimistic estimate. Trials are given out one by one, not in rounds, so candidates asked for and
+not yet measured count.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True)
 class GradientOptions:
-    """`alpha` weighs the gain seen over the last `window` trials against the gain hoped for.
-    `beta`: a task is expected to reach 1/beta of the speed of the fastest task of its group. `gamma`: what is left
-    of a hope after each window without gain. Every task gets `warmup` trials before gains are compared."""
+    """Weights of the scheduler.
+    `alpha` weighs the gain seen over the last `window` trials against the gain hoped for. `beta`: a task is expected
+    to reach 1/beta of the speed of the fastest task of its group. `gamma`: what is left of a hope after each window
+    without gain. Every task gets `warmup` trials before gains are compared."""
 
     alpha: float = 0.2
     beta: float = 2.0
@@ -72,8 +73,8 @@ def choose(
 ) -> int | None:
     """The index of the task of `able` to ask for a candidate, None when there is none.
 
-    `everyone` holds the run's other tasks too, ended ones included: they are what groups and `objective` (default:
-    the sum of weight times cost) are about.
+    `everyone` also holds the run's other tasks, ended ones included, for groups and `objective` (default: the sum of
+    weight times cost).
     """
     if not able:
         return None
@@ -116,8 +117,8 @@ def _seen_gain(task: TaskView, window: int) -> float:
 
 
 def _hoped_gain(task: TaskView, everyone: Sequence[TaskView], options: GradientOptions) -> float:
-    """Optimism: another trial gains as much as trials did on average if they had brought the cost down from twice what
-    it is. It gains more where a similar kernel runs much faster already."""
+    """Estimate a trial's gain optimistically, as if all trials so far had halved the cost.
+    It is larger if a similar kernel is much faster already."""
     hope = task.cost / max(1, task.asked)
     alike = [t for t in everyone if task.group and t.group == task.group and t.flops and t.cost > 0]
     if len(alike) > 1 and task.flops:

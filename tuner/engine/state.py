@@ -2,10 +2,10 @@
 
 Every device slot is kept busy. Candidates are asked for, claimed and built ahead of the measurements, results are
 told to the search as they arrive, and there are no rounds. Each task goes through three stages. The first is its
-untuned build: the baseline, and the reference every candidate's output is compared with. Then comes the search. In the
-finals the best few and what the store serves are measured again, in turns, on one device. At last the untuned build is:
-if it takes another time than at first, the machine changed meanwhile. While a device is at the baseline, the first
-candidates are built; what comes of them counts once it is known.
+untuned build: the baseline, and the reference for every candidate's output. Then comes the search. In the finals the
+best few and what the store serves are measured again, in turns, on one device. The untuned build is measured last.
+If it takes another time than at first, the machine changed meanwhile. While a device measures the baseline, the
+first candidates are built; their results count once it is known.
 
 Every search candidate that is asked for ends in exactly one way: a recorded trial, another run's result (`Known`), or
 a released claim. Only a candidate whose device vanished is measured again.
@@ -84,7 +84,7 @@ class EngineState:
         return [*self.hear(event), *self.go_on()]
 
     def hear(self, event: ev.Event) -> list[ev.Command]:
-        """Take in an event, and return what it leads to without asking the search for more.
+        """Handle an event, and return its commands without asking the search for more.
         The search may take long to think. `go_on` comes after it, or after several."""
         if self.ended:
             return []
@@ -137,7 +137,7 @@ class EngineState:
         return []
 
     def _ask_again(self) -> list[ev.Command]:
-        """Return what other runs were at: perhaps there is a result by now, or the run has died."""
+        """Ask again for candidates that other runs had: there may be a result by now, or the run has died."""
         waiting, self.jobs.taken = self.jobs.taken, {}
         return [self._claim(job) for job in waiting.values() if self._in_budget(self.tasks[job.task])]
 
@@ -221,7 +221,8 @@ class EngineState:
         return [] if begun is None else self._retry_or_fail(begun, slot, reason)
 
     def _retry_or_fail(self, held: Ready, slot: int, reason: str) -> list[ev.Command]:
-        """Another device gets a job whose device vanished; a job that loses several is to blame itself."""
+        """Give a job whose device vanished to another device.
+        A job that loses several devices is suspected itself."""
         job = held.job
         self._lost[job.id] += 1
         if self.tasks[job.task].ended:
@@ -268,7 +269,7 @@ class EngineState:
     # -- moving on
 
     def go_on(self) -> list[ev.Command]:
-        """Ask for more candidates, and end tasks that have none left; what that leads to."""
+        """Ask for more candidates, and end tasks that have none left. Returns the commands."""
         if self.ended:
             return []
         takes_turns = self._takes_turns()
@@ -286,7 +287,7 @@ class EngineState:
         return commands
 
     def _takes_turns(self) -> bool:
-        """Whether kernels and builds are in each other's way on every device there is, and times are to be exact."""
+        """Whether kernels and builds disturb each other on every device, and times are to be exact."""
         cores = self.jobs.slots.shared_cores()
         return any(self._wants_quiet(t) and crowded(t.plan.threads, self.limits.builders, cores) for t in self.tasks)
 
@@ -350,8 +351,9 @@ class EngineState:
         return commands
 
     def _feed(self, slot: int, at_hand: bool, takes_turns: bool) -> list[ev.Command]:
-        """Give a slot what it can measure; `at_hand`: for when it is through with what it measures now.
-        To have one at hand beside an idle slot is no gain, but no other slot may have what belongs to the finals."""
+        """Give a slot what it can measure.
+        `at_hand` is a job for after its present one. Such a job gains nothing while another slot is idle, but no
+        other slot may have what belongs to the finals."""
         scarce = at_hand and self.jobs.to_come < len(self.jobs.slots)
 
         def may_have(ready: Ready) -> bool:
@@ -393,7 +395,7 @@ class EngineState:
         return self._begin_finals(task)
 
     def _awaits(self, task: TaskState) -> bool:
-        """Whether another run is at candidates of the task; what it finds still counts here."""
+        """Whether another run works on candidates of the task; its results still count here."""
         return any(job.task == task.index for job in self.jobs.taken.values()) and not self._out_of_time(task)
 
     def _begin_finals(self, task: TaskState) -> list[ev.Command]:

@@ -1,4 +1,4 @@
-"""One task's progress within a run: what was found, what it cost, and its finals. No I/O."""
+"""One task's progress within a run: its results, their cost, and its finals. No I/O."""
 
 from __future__ import annotations
 
@@ -142,13 +142,14 @@ class TaskState:
         self.trial_device_s = _mean(self.trial_device_s, device_s)
 
     def succeeded(self, candidate: Proposal, cost: float, build: BuildResult | None = None) -> None:
-        """A search trial has a time. Its build is kept while the candidate may come into the finals."""
+        """Note the time of a search trial.
+        Its build is kept while the candidate may come into the finals."""
         self.strategy.tell(candidate, cost)
         self._rank(candidate, cost, build)
         self._count()
 
     def failed(self, candidate: Proposal | None, kind: FailureKind, text: str) -> None:
-        """A search trial failed. `candidate` is None when it is of no space known today."""
+        """Note a failed search trial. `candidate` is None when it is of no space known today."""
         self.note_failure(kind, text)
         if candidate is not None:
             self.strategy.tell(candidate, None)
@@ -220,10 +221,9 @@ class TaskState:
 @dataclass
 class Finals:
     """The last comparison, in rounds in which every one of the `rivals` has a turn.
-    `turns` are left to give in this round, `given` are those under way, and `rounds` follow. Who goes on is decided
-    when a round is over, so all turns of one may be given ahead. `building` lacks a build yet, `slot` is where it
-    happens, and `closing` is set when the untuned function's second measurement was given, which is all that
-    follows."""
+    `turns` remain in this round, `given` are under way, and `rounds` follow. Who stays is decided when a round is
+    over, so all turns of one may be given ahead. `building` lacks a build yet, and `slot` is where it happens.
+    `closing` is set when the untuned function's second measurement was given, which is the last."""
 
     rivals: list[Proposal]
     rounds: int
@@ -247,7 +247,7 @@ class Finals:
         return not self.turns and not (self.given and self.rounds)
 
     def next_turn(self) -> Proposal | None:
-        """Give the next turn of this round; None when there is none, or none before those under way are over."""
+        """Give the next turn of this round; None without one, or if it must wait for those under way."""
         if not self.turns:
             return None
         candidate = self.turns.pop(0)
@@ -267,7 +267,8 @@ class Finals:
         self._over(digest)
 
     def _over(self, digest: str) -> None:
-        """After each round, those clearly slower than the fastest are out, and a single one left needs no more."""
+        """Drop those clearly slower than the fastest after each round.
+        A single one left needs no more rounds."""
         self.given.discard(digest)
         if self.turns or self.given:
             return  # in the middle of a round

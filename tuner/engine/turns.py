@@ -1,8 +1,8 @@
 """Turns of builds and measurements that want the same cores.
 
-A kernel whose threads take every core of the machine loses one of them to whatever is built beside it. The threads
-that have theirs wait for the one that lost: such a time says more of the build than of the kernel. There a batch of
-candidates is built while nothing is measured, and then measured while nothing is built and the search does not think.
+A kernel whose threads take every core of the machine loses one of them to a build beside it. Its other threads then
+wait for the slowed one, so the time says more of the build than of the kernel. On such devices a batch of candidates
+is built while nothing is measured. It is then measured while nothing is built and the search does not think.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def cores_shared(device: Fingerprint, builders: int) -> int:
 
 
 def crowded(threads: int, builders: int, cores: int) -> bool:
-    """Return whether a kernel of so many threads and so many builds are too much for the `cores`.
-    They share them (0: none). A single thread keeps its core all the same: builds have the lowest priority, and no
-    other thread waits for it."""
+    """Return whether a kernel of so many threads and so many builds overload the `cores` that they share (0: none).
+    A single thread keeps its core even so, because builds have the lowest priority, and no other thread waits for
+    it."""
     return threads > 1 and threads + builders > cores > 0
 
 
@@ -40,15 +40,15 @@ class Turns:
         self.measuring = False
 
     def may_ask(self, jobs: Jobs, at_once: int) -> bool:
-        """Whether the search may be asked for one more, when `at_once` should be built or about to be.
-        While nothing is built yet it is asked for a single one: its build goes on while the search thinks."""
+        """Whether the search may be asked for one more candidate, when `at_once` should be built or about to be.
+        While nothing is built yet, it is asked for one only: its build goes on while the search thinks."""
         under_way = len(jobs.claiming) + len(jobs.building)
         begins = not jobs.building and jobs.claiming
         return not self.measuring and not begins and under_way < at_once and jobs.to_come < BATCH
 
     def may_think_ahead(self, jobs: Jobs) -> bool:
-        """Return whether to ask the search for what the next turn begins with.
-        That is when all of this one is asked for and under way."""
+        """Return whether to ask the search for the next turn's candidates.
+        That is when this turn's are all asked for and under way."""
         return not self.measuring and jobs.to_come >= BATCH and bool(jobs.building) and not jobs.claiming
 
     def may_measure(self, purpose: TrialPurpose) -> bool:
@@ -64,6 +64,6 @@ class Turns:
             self.measuring = False
 
     def after_building(self, jobs: Jobs) -> None:
-        """After the search was asked: measurements follow once all is built that was asked for."""
+        """Let measurements follow once everything asked of the search is built."""
         if not (jobs.claiming or jobs.building):
             self.measuring = True

@@ -1,4 +1,4 @@
-"""The tuner's schedules for builds of graphs: those of records, and drafts for kernels without any."""
+"""The tuner's schedules for builds of graphs: those of records, and drafts for other kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tuner.search.drafting import drafted_kernels
 
 
 def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
-    """The best schedule in the database, or the records of auto_scheduler, of the `with` block that the build is in."""
+    """The best schedule in the database or the auto_scheduler records of the `with` block around the build."""
     database = Database.current()
     if database is None:
         return recorded_schedule(func, target)
@@ -83,7 +83,7 @@ def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
 
 
 def draft_of(func: n.PrimFunc, target: Target) -> Trace | None:
-    """The trace that an untuned build schedules a kernel by; None where it picks none."""
+    """The trace by which an untuned build schedules a kernel; None where it picks none."""
     if not target.is_cpu:
         return None
     chosen = _with_cores(target)

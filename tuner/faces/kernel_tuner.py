@@ -1,4 +1,4 @@
-"""The tuner's answers to passes over graphs: schedules of records, tuning, and schedules after few trials or none."""
+"""The tuner's answers to passes over graphs: recorded schedules, tuning, and schedules after few trials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _tune(
 
 
 def _choose(func: n.PrimFunc, target: Target, valid_count: int, benchmark: bool) -> n.PrimFunc | None:
-    """One of `valid_count` schedules: what the draft ranks first, or the fastest of as many trials."""
+    """Choose one of `valid_count` schedules: the draft's first, or the fastest of as many trials."""
     if not benchmark:
         made = drafted(func, target) if target.is_cpu else None
         return None if made is None else made.func

@@ -47,10 +47,10 @@ _FAR_SLOWER = 1.5
 
 @dataclass(frozen=True)
 class BuiltFamily:
-    """A family as it is built: the kernels of its portfolio, and what picks one.
-    `general` has the members of the portfolio whose config has a kernel for any size that is about as fast as one
-    made for it. None of a convolution is. Sizes that were not measured and lead to another member get the kernel of
-    a member that is about as fast there, or a drafted one."""
+    """A family as it is built: the kernels of its portfolio, and the rule that picks one.
+    `general` has members of the portfolio whose kernel for any size is about as fast as one made for it. None of a
+    convolution is. A size that was not measured may lead to another member. It gets the kernel of a member that is
+    about as fast there, or a drafted one."""
 
     artifact: Artifact
     general: frozenset[int]
@@ -80,7 +80,8 @@ class FamilyMaker(Protocol):
         ...
 
     def untuned(self, target: Target, name: str = "", more: Collection[Size] = ()) -> Artifact:
-        """One artifact for where nobody has tuned it. `more`: as in `built`, in the order of `symbols`."""
+        """Make one artifact of a family that nobody has tuned.
+        `more`: as in `built`, in the order of `symbols`."""
         ...
 
     def at(self, record: FamilyRecord | None, size: Size, target: Target, name: str) -> Artifact:
@@ -89,11 +90,11 @@ class FamilyMaker(Protocol):
         ...
 
     def plain(self, sizes: Mapping[str, int], target: Target) -> Artifact:
-        """The kernel of one size as it is written, which all others have to agree with."""
+        """The kernel of one size as it is written, with which all others have to agree."""
         ...
 
     def examples(self, record: FamilyRecord | None) -> SizeList:
-        """Sizes that what is built is right at, if it is right at all."""
+        """Sizes whose correct results show that the whole artifact is right."""
         ...
 
 
@@ -169,7 +170,7 @@ def recorded_size(maker: FamilyMaker, record: FamilyRecord, size: Size) -> Size:
 
 def fixed(artifact: Artifact, sizes: Mapping[str, int]) -> Artifact:
     """Return the artifact of a family as one of constant sizes.
-    It is for what fills arrays itself, as checks on devices do."""
+    It is for users that fill arrays themselves, such as checks on devices."""
     [entry] = artifact.entries
     args = tuple(
         arg if arg.shape is None else replace(arg, shape=tuple(_number(extent, sizes) for extent in arg.shape))
@@ -204,7 +205,7 @@ def build_family(
 
 @dataclass(frozen=True)
 class FamilyKernels:
-    """The scheduled functions of a record by what tells them apart.
+    """The scheduled functions of a record, by their keys.
     Measured sizes come first, then those for any size. `rule` picks by place. `general` has the members of the
     portfolio whose config has a kernel for any size."""
 
@@ -286,9 +287,9 @@ class DraftedKernels:
 def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = None) -> DraftedKernels:
     """The function drafted at a usual size, or the largest one known.
 
-    Where it is called with one size alone, it is drafted at a small one, a usual one, and the largest. What slides
-    windows along rows of any length is drafted at a small size alone. Its tiles are one vector wide, and wider ones
-    take several times as long where they are not full, as they are for few lengths.
+    If it is called with one size alone, it is drafted at a small one, a usual one, and the largest. A function that
+    slides windows along rows of any length is drafted at a small size alone. Its tiles are one vector wide. Wider
+    ones take several times as long where they are not full, and they are full for few lengths.
     """
     symbols = spec.symbols
     if _slides(spec):
@@ -311,8 +312,7 @@ def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = No
 
 
 def _slides(spec: AnySpec) -> bool:
-    """Whether the function adds up windows that move along rows of a length that varies, as convolutions of images
-    do."""
+    """Whether the function sums windows that move along rows of varying length, as convolutions of images do."""
     general = spec.general()
     shape = general.buffer_map[general.params[-1]].shape
     if not shape or as_int(shape[-1]) is not None:
@@ -398,8 +398,8 @@ def at_size(record: FamilyRecord, size: Size, trace: str | None = None) -> n.Pri
 
 
 def _general(func: n.PrimFunc, record: FamilyRecord, member: int) -> n.PrimFunc | None:
-    """The function for any size with a member's config: the steps it has at the largest size that it was picked at
-    and that they are possible for."""
+    """The function for any size with a member's config.
+    It has the steps for the largest size at which the config was picked and the steps are possible."""
     picked = [at for at, size in enumerate(record.sizes.sizes) if record.rule.known[size] == member]
     for at in sorted(picked, key=lambda at: record.sizes.sizes[at], reverse=True):
         trace = record.traces[at]

@@ -1,4 +1,4 @@
-"""A config of a family: the same choices at every size, and the candidate that they are at one size."""
+"""A config of a family: the same choices at every size, and its candidate at one size."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class FamilyConfig:
 def realised(config: FamilyConfig, sketches: Sequence[Sketch], exact: bool = False) -> Candidate | None:
     """The candidate that a config is in the space of one size; None where that has nothing like it.
 
-    Sketches come and go with the size ("panels+pack" is none for a single row), so the one that is most alike is taken;
-    values are the nearest allowed ones. With `exact` sketch and values have to be there as they are.
+    Sketches depend on the size ("panels+pack" does not exist for a single row). So the most similar one is taken,
+    with the nearest allowed values. With `exact` sketch and values have to exist as they are.
     """
     values = dict(config.values)
     if exact:

@@ -165,8 +165,8 @@ def spec_from_json(what: Mapping[str, Any], name: str = "") -> AnySpec:
 
 def family_key(what: Mapping[str, Any]) -> str:
     """The key of a record's function.
-    It is equal for equal functions, whatever their sizes are called; that of a kernel of a file goes by what the
-    file holds, wherever it lies."""
+    It is equal for equal functions, whatever their sizes are called. That of a kernel in a file follows from the
+    file's content, wherever it lies."""
     if "function" in what or "op" in what:
         return spec_from_json(what).key
     named = {name: value for name, value in what.items() if name != "file"}

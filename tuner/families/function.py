@@ -37,8 +37,8 @@ class FunctionSpec:
     def of(func: n.PrimFunc, name: str) -> FunctionSpec | None:
         """Return the family of a function.
 
-        None for one of constant sizes, and where its arguments do not tell them all. The function is renewed so that
-        equal families have equal functions: indices are int32, and what a graph noted on it is left out.
+        None for one of constant sizes, and if its arguments do not tell them all. The function is renewed so that
+        equal families have equal functions: indices are int32, and notes of a graph are left out.
         """
         plain = general_form(func)
         return None if plain is None else FunctionSpec(name, plain, _symbols(plain))

@@ -1,4 +1,4 @@
-"""The times of numpy's library for a family's sizes on this machine: a line to compare tuned kernels with."""
+"""The times of numpy's library for a family's sizes on this machine, to compare tuned kernels with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A family as tasks that the engine tunes in one run: one a size, whose searches share what they find."""
+"""A family as tasks that the engine tunes in one run: one a size, whose searches share configs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FamilySearch:
     race: Race
 
     def settle(self, finals: Mapping[str, Mapping[str, float]]) -> None:
-        """Take the finals' times for those of the search: by workload key and candidates' digests."""
+        """Replace the search's times by the finals', by workload key and candidates' digests."""
         for at, search in enumerate(self.searches):
             self.race.settle(at, finals.get(search.task.key, {}))
 

@@ -1,7 +1,7 @@
 """Which few configs serve all sizes of a family best. Pure: measured times in, a choice out.
 
-The loss of a set of configs is a geometric mean, weighted by traffic. It is of how much slower the best of them is at
-each size than the fastest config measured there. Small sets are chosen exactly, by branch and bound. Where that would
+The loss of a set of configs is a geometric mean, weighted by traffic. It is of how much slower the set's best is at
+each size than the fastest config measured there. Small sets are chosen exactly, by branch and bound. If that would
 take too long, the choice is greedy and then improved by swaps.
 """
 
@@ -58,7 +58,7 @@ class TimeTable:
 class Portfolio:
     """The configs that serve a family.
     `members` are places of configs, `picks` the fastest member at each size (None: no member serves it). `loss` is
-    the weighted geometric mean of their times over each size's best; `exact`: no set of so many has a smaller one."""
+    the weighted geometric mean of their times over each size's best. `exact`: no set of so many has a smaller loss."""
 
     members: tuple[int, ...]
     picks: tuple[int | None, ...]
@@ -116,7 +116,7 @@ def _lowest(seconds: Costs) -> Costs:
 
 
 def _undominated(losses: Costs) -> list[int]:
-    """Rows that no other is at least as good as everywhere; of equal ones the first."""
+    """Rows that no other row equals or beats everywhere; of equal ones the first."""
     order = sorted(range(len(losses)), key=lambda row: (losses[row].sum(), row))
     kept: list[int] = []
     for row in order:
@@ -158,8 +158,8 @@ def _swapped(losses: Costs, chosen: list[int]) -> list[int]:
 def _branch_and_bound(losses: Costs, most: int, begun: list[int], most_nodes: int) -> tuple[list[int], bool]:
     """The best set of up to `most` rows, and whether that is certain. `losses` has its rows by total.
 
-    A branch that takes the best of all rows to come, which no set can beat, and is still not better than what is known
-    is left out.
+    A branch is bounded by the best of all rows to come, which no set can beat. It is left out if even that is no
+    better than what is known.
     """
     count = len(losses)
     after = np.full((count + 1, losses.shape[1]), np.inf)

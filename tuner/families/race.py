@@ -1,9 +1,9 @@
-"""Configs race over the sizes of a family: what is good at one size is tried at the others, nearest first.
+"""Configs race over the sizes of a family: one that is good at a size is tried at others, nearest first.
 
-Each size has a search of its own, and all share one pool of configs. A size's asks go in turns to its search and to the
-pool; the last third of its budget is the pool's alone. A config is offered where its times at other sizes promise that
-it comes near the best there. So one that lost at a few sizes is not measured at the rest. Towards the end the
-members that a portfolio of today would have are completed first.
+Each size has a search of its own, and all share one pool of configs. A size's asks go in turns to its search and to
+the pool; the last third of its budget is the pool's alone. A config is offered if its times at other sizes promise
+that it comes near the best there. So one that lost at a few sizes is not measured at the rest. Towards the end the
+members of the best portfolio so far are completed first.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Race:
         return self._made[config, size]
 
     def learn(self, size: int, candidate: Candidate, cost: float | None) -> None:
-        """Take in that a candidate was measured at a size, or failed there.
-        It is a time of its config, and of others that are the same there."""
+        """Record that a candidate was measured at a size, or failed there.
+        The time counts for its config, and for others that give the same candidate there."""
         config = FamilyConfig.of(candidate)
         number = self._configs.setdefault(config, len(self._configs))
         self._made[number, size] = candidate
@@ -109,10 +109,10 @@ class Race:
         self._guesses = self._favourites = None
 
     def settle(self, size: int, finals: Mapping[str, float]) -> None:
-        """Take the times of a size's finals, by candidates' digests, for those of the search.
+        """Replace the search's times of a size by its finals', by candidates' digests.
 
-        Finals are told on an idle device, so what was not in them is brought to their level: by the median ratio of
-        those that were.
+        Finals run on an idle device. Other configs' times are scaled to that level, by the median ratio of the
+        finalists.
         """
         before: dict[int, float] = {}
         for digest, cost in finals.items():
@@ -129,7 +129,8 @@ class Race:
         self._guesses = self._favourites = None
 
     def offer(self, size: int, taken: set[str], closing: bool) -> Candidate | None:
-        """The config to try next at a size; None when none promises enough. `taken` were asked for before."""
+        """The config to try next at a size; None if none is promising enough.
+        `taken` were asked for before."""
         guesses = self._expected()
         if closing:
             for config in self._candidates():
@@ -160,8 +161,8 @@ class Race:
         return next((cost for cost in costs if cost is not None), None)
 
     def _expected(self) -> Costs:
-        """The logarithm of each config's time over the best at each size: measured, else guessed from other sizes; inf
-        for configs that failed."""
+        """The logarithm of each config's time over the best at each size: measured, else estimated from other sizes.
+        Failed configs have inf."""
         if self._guesses is not None:
             return self._guesses
         timings = self.timings()

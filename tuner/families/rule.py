@@ -1,9 +1,9 @@
-"""From the times of a portfolio at some sizes to a rule that picks for any size. Pure.
+"""Make a rule that picks for any size from the times of a portfolio at some sizes. Pure.
 
-Sizes that were measured have their own fastest config. For the others a small tree of tests is grown over the sizes
-and what is derived from them: their product, and what tiles of 8 to 64 leave over. Trees of several depths, with and
-without the derived values, are compared on sizes held out of their making; the simplest of the best is taken. Each
-measured size counts alike there, however often it is asked for: those calls do not come to the tree.
+Measured sizes have their own fastest config. For the others a small tree of tests is grown over the sizes and values
+derived from them: their product, and what tiles of 8 to 64 leave over. Trees of several depths, with and without the
+derived values, are compared on held-out sizes; the simplest of the best is taken. Each measured size counts alike
+there, however often it is asked for, because those calls do not come to the tree.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def nearest_size(known: Mapping[Size, int], size: Size) -> tuple[Size, float]:
 
 
 def doublings(a: Size, b: Size) -> float:
-    """How many times sizes have to be doubled or halved to become each other."""
+    """How many doublings or halvings lie between sizes."""
     return math.sqrt(sum(math.log2(max(1, x) / max(1, y)) ** 2 for x, y in zip(a, b, strict=True)))
 
 
@@ -219,7 +219,7 @@ def _value(text: str, symbols: tuple[str, ...], size: Size) -> int:
 
 
 def _limits(values: Sequence[int], is_size: bool) -> list[int]:
-    """Where to part values: between two sizes at their geometric mean, between two others at the lower one."""
+    """Where to split values: between two sizes at their geometric mean, between two others at the lower one."""
     if is_size:
         return [max(low, min(high - 1, math.isqrt(low * high))) for low, high in pairwise(values)]
     return list(values[:-1])

@@ -81,9 +81,9 @@ class SizeList:
         return max(self.weights) - min(self.weights) > _ROUNDED
 
     def with_traffic(self, traffic: Mapping[Size, float]) -> SizeList:
-        """The same sizes, weighed by how often each was asked for.
-        A size that was not is left that of one call, or a hundredth where counts are shares of 1. Raises FamilyError
-        for traffic of sizes that are not there, counts that are none, and traffic of no call at all."""
+        """The same sizes, weighted by how often each was asked for.
+        A size that was not gets the weight of one call, or a hundredth where counts are shares of 1. Raises
+        FamilyError for traffic of unknown sizes, counts that are none, and traffic of no call at all."""
         if unknown := sorted(set(traffic) - set(self.sizes)):
             raise FamilyError(
                 f"there is traffic for {self.text(unknown[0])}, which is none of the family's sizes",

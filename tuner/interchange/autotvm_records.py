@@ -1,9 +1,9 @@
 """Logs of autotvm, brought into the record store where their meaning carries over.
 
-A config means something to its template only, so the template has to be registered here, under the name the log has.
-Then the workload is what the template computes, and a record is kept if the template can be carried out with its
-config. Its knobs are all there, and the schedule is legal for our engine. What else a log says is of no use here:
-`code_hash`, the version of the tool, and how long compiling and measuring took together.
+A config means something to its template only, so the template has to be registered here, under the log's name. The
+workload is then what the template computes. A record is kept if the template can be instantiated with its config:
+its knobs are all there, and the schedule is legal for our engine. The rest of a log has no use here: `code_hash`,
+the version of the tool, and how long compiling and measuring took together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _is_record(line: str) -> bool:
 
 
 def read(path: Path) -> Iterator[CarriedConfig | LeftOut]:
-    """The records of a log, in order. What is wrong with one is said in its `Left`. Raises OSError."""
+    """The records of a log, in order. A faulty record is a `Left` that says why. Raises OSError."""
     tasks: dict[str, Task] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

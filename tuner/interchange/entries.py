@@ -1,7 +1,7 @@
 """Entries of a file of records: one a line, each complete enough to be put into another store.
 
-Rows refer to each other by what stays the same between stores. That is a workload's key, a run's identity, a device's
-name and what is known of it.
+Rows refer to each other by keys that are the same in every store. That is a workload's key, a run's identity, a
+device's name and its attributes.
 """
 
 from __future__ import annotations

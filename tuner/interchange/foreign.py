@@ -1,7 +1,7 @@
-"""Trials of another tool, kept in the record store for what they teach.
+"""Trials of another tool, kept in the record store for searches to learn from.
 
-Their times are of another compiler's code, on a machine that the log does not name. So they are kept in a device class
-of their own and never count as verified: no build is given such a config before it was measured here.
+They are of another compiler's code, on a machine that the log does not name. So they get a device class of their own
+and never count as verified. No build gets such a config before it was measured here.
 """
 
 from __future__ import annotations

@@ -195,9 +195,9 @@ def _run_entry(run: Run) -> RunEntry:
 class MergeOutcome:
     """The outcome of a merge: `runs` and `trials` that were new, and those `known` already.
 
-    `models` counts versions of models that came, `model_times` measurements of them that were new, `families` functions
-    tuned at many sizes.
-    `diverged` are the store's numbers of runs that went on in both places: theirs are kept, the others left out.
+    `models` counts new versions of models, `model_times` new measurements of them, and `families` functions tuned at
+    many sizes. `diverged` are the store's numbers of runs that went on in both places; the store's are kept, the
+    others left out.
     """
 
     runs: int = 0
@@ -217,10 +217,10 @@ def write(
     """Put `entries`, as `read` gives them or `jsonl.load` checked them, into `store`.
 
     Unless they are the user's `own`, no run of theirs can be resumed. Its options may name files to run and builders
-    to dial, and whoever made them need not be trusted with that.
+    to dial, and whoever made them may not be trusted with that.
 
-    Runs the store has are continued, not repeated: doing it again adds nothing, and doing it again after an
-    interruption adds the rest. Best configs follow as if the trials had been measured here.
+    Runs that the store has are continued, not repeated. A second import adds nothing, and one after an interruption
+    adds the rest. Best configs follow as if the trials had been measured here.
     """
     writer = _Writer(store, progress or (lambda done: None), own)
     for entry in entries:

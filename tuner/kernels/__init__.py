@@ -1,1 +1,1 @@
-"""Kernels of your own: a build with parameters, the space they may take, and a reference to compare with."""
+"""Kernels of your own: a build with parameters, its space, and a reference to compare with."""

@@ -1,4 +1,4 @@
-"""How well a model is tuned on a device class: what a build would take today, and what tuning could still save."""
+"""How well a model is tuned on a device class: what a build would use today, and what tuning could still save."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ REACHED = 0.6
 @dataclass(frozen=True)
 class KernelCoverage:
     """A kernel of a model on a device class.
-    `seconds` are what its calls take of a run with what a build would choose today, `untuned` what they took as
-    written; None where nobody measured that. `roofline` is the part of what the device could do that it reaches, at
-    most 1, and `gain` the seconds of a run that tuning it should save."""
+    `seconds` are what its calls take of a run with today's choice of a build, `untuned` what they took as written;
+    None if nobody measured that. `roofline` is the reached part of the device's peak, at most 1. `gain` is the
+    seconds of a run that tuning it should save."""
 
     task: ModelTask
     match: Match
@@ -145,11 +145,11 @@ def covered(
 ) -> tuple[KernelCoverage, ...]:
     """Return the kernels with what is known of each.
 
-    It comes from configs first, then from the profile `shares`, then from the times of a call `elsewhere`, by workload.
-    `least` is the least time of a call by workload; without it, parts of rooflines are those of the profile. What
-    tuning should save is what a kernel takes beyond the time that it would take at the part of the roofline which the
-    model's tuned kernels reach (their median). Where no roofline is known, untuned kernels are expected to become
-    faster by as much as the tuned ones did.
+    It comes from configs first, then from the profile `shares`, then from the times of a call `elsewhere`, by
+    workload. `least` is the least time of a call by workload; without it, parts of rooflines are those of the
+    profile. Tuning should save what a kernel takes beyond its time at a typical part of the roofline: the median of
+    the model's tuned kernels. If no roofline is known, untuned kernels are expected to gain as much as the tuned
+    ones did.
     """
     profiled: dict[str, tuple[float, float | None]] = {}
     for share in shares:

@@ -1,4 +1,4 @@
-"""C source compiled by the user's compiler, made an artifact that every box can run."""
+"""C source compiled by the user's compiler, as an artifact that every box can run."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class CSource:
             raise _cannot_run(command, error) from None
 
     def substitute(self, target: str) -> str:
-        """Say which CPU is compiled for where the compiler does not know the target's; "" where it does."""
+        """Say which CPU is compiled for, if the compiler does not know the target's; "" if it does."""
         words = shlex.split(self.compiler)
         try:
             return substitute_text(tuple(words), Target(target).resolved()) if "{mcpu}" in self.compiler else ""

@@ -1,4 +1,7 @@
-"""The items that a command line asks to tune: named workloads, files of kernels, models; the same again on resuming."""
+"""The items that a command line asks to tune: named workloads, files of kernels, models.
+
+They are found again when a run is resumed.
+"""
 
 from __future__ import annotations
 
@@ -249,7 +252,7 @@ def _model(source: ModelSource, shapes: AskedSizes | None = None) -> KernelJob:
 
 
 def is_file(word: str) -> bool:
-    """Whether a word is the name of a file of kernels, or of one kernel in it."""
+    """Whether a word names a file of kernels, or one kernel in it."""
     return _FILE.fullmatch(word) is not None
 
 

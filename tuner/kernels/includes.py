@@ -1,4 +1,4 @@
-"""The files of a user's own that C source includes, so that they go along with it to wherever it is compiled."""
+"""The user's own files that C source includes, so that they go along to wherever it is compiled."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def local_headers(text: str, folder: Path) -> tuple[Header, ...]:
     """Return what source `text` in `folder` includes with `#include "..."`, and what that includes, each file once, by
     path.
 
-    A name is looked for beside the file that includes it. One that is not there is left to the compiler, which may
-    have it on a path of its own, or never come to the line. Raises TuningError for a file that cannot be read as text,
-    or when all are more than 4 MiB.
+    A name is looked for beside the file that includes it. A missing one is left to the compiler, which may have it
+    on its path, or never reach the line. Raises TuningError for a file that cannot be read as text, or when all are
+    more than 4 MiB.
     """
     root = Path(os.path.normpath(folder.absolute()))
     found: dict[Path, str] = {}

@@ -119,8 +119,8 @@ def kernel_search(
 
 
 def _signature(name: str, source: CSource) -> n.PrimFunc:
-    """A function with the kernel's arguments that stands for it in the store: its key changes with the source
-    and what that includes."""
+    """A function with the kernel's arguments that stands for it in the store.
+    Its key changes with the source and its includes."""
     included = [source.headers] if source.headers else []
     included += [source.more] if source.more else []
     facts = json.dumps([source.text, source.entry, source.compiler, *included])

@@ -52,9 +52,9 @@ def model_kernels(
 ) -> tuple[ModelKernel, ...]:
     """The kernels that a build of `mod` for `target` schedules, those with the most work first.
 
-    Parts of a kernel that are scheduled apart, as those of attention, are kernels of their own. `params` are values of
-    parameters of "main": weights that are known may be packed. Kernels with dimensions that are only known when they
-    run are left out, and those of a few operations.
+    Parts of a kernel that are scheduled apart, as those of attention, are kernels of their own. `params` are values
+    of parameters of "main": known weights may be packed. Kernels with dimensions that are only known at run time are
+    left out, and so are kernels of a few operations.
     """
     return kernels_in(unscheduled(mod, target.resolved(), params))
 

@@ -1,8 +1,8 @@
-"""The comparison of a tuned model with the untuned one, and the kernels that are given back where tuning lost.
+"""Compare a tuned model with the untuned one, and give back the kernels where tuning lost.
 
-A kernel is tuned alone, and a machine may be busy while it is. So what was fastest in trials may be slower in its
-model. `guard_model` runs both models in turns on one device and says which kernels should keep their untuned
-schedules. Whoever called it takes the records of those out of use.
+A kernel is tuned alone, and the machine may be busy meanwhile. So the fastest schedule in trials may be slower in
+its model. `guard_model` runs both models in turns on one device and says which kernels should keep their untuned
+schedules. Its caller takes the records of those out of use.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def kept_kernels(
 ) -> KeptSchedules:
     """Choose of the `changed` kernels, by key, those that keep their tuned schedules.
 
-    `compared` sets the model with the tuned schedules of some of them against the untuned one. `keys_of` are the keys
-    of a kernel by its name in profiles. Kernels that became clearly slower are given back. Where the model as a whole
-    is no faster, so are all that became slower, and if that does not help, all.
+    `compared` compares the model with the tuned schedules of some of them and the untuned model. `keys_of` are the
+    keys of a kernel by its name in profiles. Kernels that became clearly slower are given back. If the whole model
+    is no faster, so are all that became slower; if that does not help, all are.
     """
     everything = frozenset(changed)
     first = compared(everything)
@@ -148,7 +148,7 @@ def guard_model(
 ) -> GuardedModel | None:
     """Compare the model, built with the schedules that `find` knows, with the untuned one.
 
-    None where both are the same. Raises what a build and `timer` raise.
+    None if both are the same. Raises what a build and `timer` raise.
     """
     module = unscheduled(mod, target, params)
     kernels = {kernel.key: kernel for kernel in kernels_in(module)}
@@ -195,8 +195,8 @@ def model_timer(fleet: Fleet, target: Target) -> Iterator[ModelTimer | None]:
 def guarded(
     mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None, find: Question, fleet: Fleet
 ) -> GuardedModel | None:
-    """`guard_model` on a device of `fleet`.
-    Where that is not possible, a warning says why: tuning was done."""
+    """Run `guard_model` on a device of `fleet`.
+    If that is not possible, a warning says why, because the tuning is done."""
     try:
         with model_timer(fleet, target) as timer:
             return None if timer is None else guard_model(mod, target, params, find, timer)

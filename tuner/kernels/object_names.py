@@ -1,4 +1,7 @@
-"""Names of functions in object files: kernels compiled from one source for several sizes are linked to each other."""
+"""Rename functions in object files.
+
+Kernels compiled from one source for several sizes can then be linked together.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _HIDDEN = 2
 def under_name(artifact: Artifact, name: str) -> Artifact:
     """An artifact of one entry in C, as a function called `name`.
 
-    What else its objects define becomes theirs alone. So two of them may be linked although both were compiled from one
+    Its objects' other definitions become private. So two of them may be linked although both were compiled from one
     source. Raises ArtifactError for objects that are not ELF of 64 bits.
     """
     [entry] = artifact.entries

@@ -1,4 +1,4 @@
-"""The most that a device class can do, as profiles of models measured it, and the bytes that kernels move at least."""
+"""A device class's peaks, as profiles of models measured them, and the least bytes that kernels move."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def told_peaks(report: Report) -> dict[str, float]:
 def class_peaks(store: RecordStore, device_class: str) -> Peaks | None:
     """The highest peaks that newer profiles measured on a device class; None where none did.
 
-    The highest, because other work on a machine only lowers what is measured.
+    It takes the highest, because other work on a machine only lowers a measurement.
     """
     flops = nbytes = 0.0
     for environment in store.models.environments(device_class):

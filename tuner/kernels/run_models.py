@@ -1,4 +1,4 @@
-"""The models that a recorded run tunes: what their kernels take by now, and what going on should bring."""
+"""The models that a recorded run tunes: their kernels' present times, and what going on should bring."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _tasks(run: Run, tuned: bool, searched: Sequence[Improvement] = ()) -> list[
 
     Families' come last, and are no model's.
 
-    What was `searched` counts beside the finals' result, so that a time does not rise while the run goes on.
+    The costs of the search (`searched`) count beside the finals' result, so that a time does not rise while the run
+    goes on.
     """
     lowest: dict[int, float] = {}
     for each in searched:

@@ -52,7 +52,7 @@ class KernelSpace:
         return True
 
     def check(self, config: Config) -> None:
-        """Raises TuningError unless `config` gives each parameter one of its values and meets the constraints."""
+        """Raise TuningError unless `config` gives each parameter one of its values and meets the constraints."""
         if set(config) != set(self.parameters):
             raise TuningError(f"a config has {', '.join(self.parameters)}; got {', '.join(config) or 'nothing'}")
         for name, value in config.items():

@@ -242,7 +242,7 @@ def _kernel(table: object, where: str) -> CTable:
 
 
 def _kernel_at(table: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> CTable:
-    """The kernel where its sizes have these values: in shapes and `flops`, and as macros of their names."""
+    """The kernel with these values of its sizes: in shapes and `flops`, and as macros of their names."""
     here = ", ".join(f"{symbol}={extent}" for symbol, extent in sizes.items())
     where = f"{where} at {here}"
     space = _get(table, "space", dict, where)

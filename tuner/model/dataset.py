@@ -1,7 +1,7 @@
 """Training data of a model: recorded candidates of any space as features and costs.
 
-A recorded trace says itself what its sampling steps could have decided, so it is a point of a sketch made from it. The
-rules that spaces are derived by may have changed since.
+A recorded trace says what its sampling steps could have decided, so it is a point of a sketch made from it. The
+rules of spaces may have changed since.
 """
 
 from __future__ import annotations

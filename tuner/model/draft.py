@@ -2,11 +2,11 @@
 
 Higher is better.
 
-The time an operation takes is the larger of two, plus copies and loop overhead, over how evenly the threads are loaded.
-One is what the arithmetic takes, held up by too few accumulators, operand loads, spills, lanes and tails that are not
-filled. The other is what each cache level takes to deliver its bytes. The numbers are those of a common desktop core,
-and of a server's core with vectors of 64 bytes. They were chosen among plausible ones by how well they order measured
-spaces (benchmarks/data); only the order counts.
+The time of an operation is the larger of two times, plus copies and loop overhead, over how evenly the threads are
+loaded. One is the arithmetic's, slowed by too few accumulators, operand loads, spills, and lanes and tails that are
+not filled. The other is what each cache level takes to deliver its bytes. The numbers are those of a common desktop
+core, and of a server's core with vectors of 64 bytes. They were chosen among plausible ones by how well they order
+measured spaces (benchmarks/data); only the order counts.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _RELOADED_BYTES_A_CYCLE = 30.0  # into the second level, where arithmetic goes o
 class _Core:
     """A core's work in a cycle, and its stalls.
 
-    `latency`: accumulators in flight that keep two multiply-add units busy, also where operands are late. `loads`:
-    of two, less what meets in one bank, crosses a line or waits for a register. Bytes that come `into_l1`,
-    `into_l2`, or `from_memory`; that are `copied` in vectors, or `copied_singly`: what is shared across vectors is
-    transposed on the way. A matrix whose rows become columns of vectors is `turned`. Partial sums that are `added` up
-    one by one. `step`: cycles of a loop's counters and jumps, which go on beside the arithmetic. `straight`: vector
-    operations written out, as a logarithm, before some registers are stored and loaded between; each doubling of them
-    takes `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm, before their pages and lines
-    are in the way. Each doubling takes `apart`, and each by which they are too many for their sets of the second level
-    `crowded`. `ragged`: what loads take of rows that begin inside of lines. `overlap`: times of which the largest
-    counts are added up at this power; the higher, the less the others matter. `edges`: whether what a panel lacks
-    beside whole tiles is told from what a tile lacks.
+    `latency`: accumulators in flight that keep two multiply-add units busy, also when operands are late. `loads`: of
+    two, less those that meet in one bank, cross a line or wait for a register. `into_l1`, `into_l2`, `from_memory`:
+    bytes that arrive. `copied`: bytes copied in vectors; `copied_singly`: bytes that are transposed on the way,
+    because they are shared across vectors. `turned`: a matrix whose rows become columns of vectors. `added`: partial
+    sums added up one by one. `step`: cycles of a loop's counters and jumps, beside the arithmetic. `straight`:
+    straight-line vector operations, as a logarithm, before some registers are spilled; each doubling of them takes
+    `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm, before pages and lines run short.
+    Each doubling takes `apart`, and each by which they are too many for their sets of the second level `crowded`.
+    `ragged`: what loads of rows take that begin inside of lines. `overlap`: the power at which times are added up;
+    the higher, the more the largest dominates. `edges`: whether what a panel lacks beside whole tiles is told from
+    what a tile lacks.
     """
 
     latency: float = 12.0
@@ -111,8 +111,8 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: MachineModel) -> Floats
 @dataclass(frozen=True)
 class Waits:
     """Causes for an operation to wait.
-    `pieces` of memory in no cache are written, other threads hand bytes over, or bytes are pushed out of the
-    second-level cache before they are used again."""
+    Its `pieces` of memory are written in no cache, other threads hand bytes over, or bytes leave the second-level
+    cache before they are used again."""
 
     pieces: Floats
     handed_bytes: Floats
@@ -132,7 +132,7 @@ def late(draft: Floats, waits: Waits, at_once: Floats) -> Floats:
 
 
 def _largest(times: Sequence[Floats], overlap: float) -> Floats:
-    """The largest of times that go on beside each other, or somewhat more than it."""
+    """The largest of concurrent times, or somewhat more than it."""
     cycles: Floats = np.maximum.reduce(times)
     if overlap < math.inf:
         cycles = np.power(np.sum(np.power(times, overlap), axis=0), 1.0 / overlap)

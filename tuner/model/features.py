@@ -1,9 +1,9 @@
 """Features of whole populations, from decision vectors alone: no candidate is scheduled, lowered or built.
 
-For a sketch the loop nest is known (`tuner.model.nest`), so a population is an array of extents. From these follow the
-register tile, how well tails and threads are filled, and how much is copied. What each cache level has to move follows
-by the footprints of the affine accesses in the tile that fits it. All sizes are logarithms to base 2; features mean the
-same for every workload, so a model can be trained on some and asked about others.
+The loop nest of a sketch is known (`tuner.model.nest`), so a population is an array of extents. From these follow
+the register tile, how well tails and threads are filled, and how much is copied. The bytes that each cache level has
+to move follow from the footprints of the affine accesses in the tile that fits it. All sizes are logarithms to base
+2. Features mean the same for every workload, so a model can be trained on some and asked about others.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class SketchFeatures:
         return self.described(points)[0]
 
     def described(self, points: Sequence[Sequence[int]] | Ints) -> tuple[Floats, Floats]:
-        """Return the matrix, and what to add to a score of speed for some waits.
-        Those are not among the features that models were trained with. No measurement shows those for results that
-        stay in no cache: it writes to the same memory again and again."""
+        """Return the matrix, and corrections of a speed score for some waits.
+        The features that models were trained with do not hold those. No measurement shows them for results that stay
+        in no cache, because it writes to the same memory again and again."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
@@ -90,7 +90,7 @@ def _log(values: Floats | Ints | float) -> Floats:
 
 
 class _Population:
-    """The extents of all loops of all candidates, and what follows from them. Arrays are of (candidates,)."""
+    """The extents of all loops of all candidates, and derived values. Arrays are of (candidates,)."""
 
     def __init__(self, nest: Nest, machine: MachineModel, points: Ints) -> None:
         self.nest, self.machine, self.count = nest, machine, len(points)
@@ -140,9 +140,9 @@ class _Population:
 
     def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
         """Bytes of the buffer that a tile touches, in whole cache lines.
-        What it has whole of the last dimensions is one piece, as filters of 1×1 and rows of an image are. Where vectors
-        are shorter than lines, each row of the last dimension counts as lines of its own, as when the draft's numbers
-        for such machines were chosen."""
+        The last dimensions that it has whole are one piece, as in filters of 1×1 and rows of an image. If vectors
+        are shorter than lines, each row of the last dimension counts as lines of its own, as when the draft's
+        numbers for such machines were chosen."""
         sizes = self._spans(access, tile)
         if not sizes:
             return self._all(LINE_BYTES)
@@ -257,9 +257,8 @@ class _Population:
         return self._product([self.extent[at] for at in loops if self._reduces(self.nest.loops[at])])
 
     def _runs(self, start: int, along: set[int | None]) -> Floats:
-        """In how many pieces of memory, apart from each other, the sums of one register tile read an operand that is
-        loaded along vectors. It is one where it was copied for that, and a row for each step where it is read in
-        place."""
+        """How many separate pieces of memory one register tile's sums read of an operand that is loaded along vectors.
+        It is one if it was copied for that, and a row for each step if it is read in place."""
         most = np.ones(self.count)
         for access in self._read_in_place(along):
             most = np.maximum(most, self._pieces(access, self.tiles[start]))
@@ -271,10 +270,9 @@ class _Population:
         return [access for access in given if _walk_of(access, along) == "contiguous"]
 
     def _in_place(self, start: int, along: set[int | None]) -> dict[str, Floats]:
-        """Return what the draft asks of such operands beside their runs.
-        "crowded": how many times more of the runs, rows that are a power of two apart, than lines find room in the
-        second-level cache, a logarithm. "ragged": whether their rows begin inside of lines, so that vectors cross
-        them."""
+        """Return further properties of such operands.
+        "crowded" is a logarithm: how many times more runs, rows a power of two apart, there are than lines fit in
+        the second-level cache. "ragged": whether rows begin inside of lines, so that vectors cross them."""
         crowded, ragged = np.ones(self.count), 0.0
         way = self.machine.l2_bytes // _WAYS
         for access in self._read_in_place(along):
@@ -294,9 +292,9 @@ class _Population:
         return pieces
 
     def pieces_written(self) -> Floats:
-        """Return in how many pieces of memory an operation's result is written.
-        Of each, the first line is late. A piece is what tiles of one row write one after another. None where the
-        result fits the second-level cache, or what is computed from it before does."""
+        """Return into how many pieces of memory an operation's result is written; the first line of each is late.
+        A piece is what tiles of one row write one after another. None if the result fits the second-level cache, or
+        if what is computed from it earlier does."""
         [written] = [access.kept for access in self.nest.accesses if access.written]
         size = float(np.prod([dim.extent for dim in written.dims]))
         if not self.nest.writes_result or size * written.item_bytes <= self.machine.l2_bytes:
@@ -314,7 +312,7 @@ class _Population:
         return size / piece / self._ops
 
     def handed_over(self) -> Floats:
-        """Return the bytes for an operation that threads read of what others have written.
+        """Return the bytes for an operation that a thread reads of other threads' writes.
         All threads filled the buffer together before, and each task reads all of it."""
         parallel = self._kinds(n.ForKind.PARALLEL)
         total = np.zeros(self.count)
@@ -337,8 +335,7 @@ class _Population:
         return {"fill": fill, "vector_fill": vector_fill, "tile_fill": self._tile_fill()}
 
     def _tile_fill(self) -> Floats:
-        """The part of the work of all register tiles that is useful; those of a panel that lie beyond the edge are not
-        computed."""
+        """The useful part of the work of all register tiles; tiles of a panel beyond the edge are not computed."""
         filled = np.ones(self.count)
         straight = self._kinds(n.ForKind.UNROLLED, n.ForKind.VECTORIZED)
         for number, axis in enumerate(self.nest.axes):
@@ -387,8 +384,8 @@ class _Population:
         return each * float(np.prod([dim.extent for dim in written.kept.dims])) / self._ops
 
     def pushed_out(self) -> Floats:
-        """Return the bytes for an operation that the second-level cache loads again as its sets are full.
-        What it should hold takes less than `l2_bytes`."""
+        """Return the bytes for an operation that the second-level cache loads again because its sets are full.
+        Its contents take less than `l2_bytes`."""
         size = self.machine.l2_held
         inside = max(self._kinds(n.ForKind.PARALLEL), default=-1) + 1
         following = self._all(0.0)
@@ -402,7 +399,7 @@ class _Population:
         return np.maximum(0.0, moved / self._ops - self._traffic(self.machine.l2_bytes))
 
     def _traffic(self, size: int) -> Floats:
-        """Bytes an operation that come from beyond a cache of `size` bytes.
+        """Bytes for an operation from beyond a cache of `size` bytes.
         The outermost tile that fits is loaded anew each time, except what the loop around it leaves in place."""
         moved = self._moved(len(self.nest.loops))
         fits = np.ones(self.count, bool)
@@ -412,8 +409,9 @@ class _Population:
         return moved / self._ops
 
     def _moved(self, depth: int) -> Floats:
-        """Bytes loaded and stored when all that the tile at `depth` touches is loaded anew for each tile, but for what
-        the one before, in the loop around it, had. That is the whole of an operand, or a line both have parts of."""
+        """Bytes loaded and stored if everything that the tile at `depth` touches is loaded anew for each tile.
+        What the tile before had, in the loop around it, is not loaded again: the whole of an operand, or a line that
+        both touch."""
         total = np.zeros(self.count)
         for number, access in enumerate(self.nest.accesses):
             moved = self.outer[depth] * self.footprints[depth][number]
@@ -448,7 +446,7 @@ class _Population:
 
 def _held(share: Floats) -> Floats:
     """The part of a working set that stays in a cache of which it takes `share`.
-    Pages lie anywhere, so a set of lines is used by a Poisson number of them. A set with more of them than ways loads
+    Pages lie anywhere, so a set of lines is used by a Poisson number of them. A set with more lines than ways loads
     all of them again in each turn (R. E. Kessler and M. D. Hill, "Page Placement Algorithms for Large Real-Indexed
     Caches", ACM TOCS 10(4), 1992)."""
     expected = np.minimum(share, 2.0) * _WAYS

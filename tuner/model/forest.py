@@ -1,8 +1,8 @@
 """Models of trees in LightGBM's text format, read and evaluated here.
 
-What trains a model needs LightGBM; what uses one needs only numpy. A text comes from a store or a file that others can
-write to, so it is limited in size and checked in full before it is used. Every child is a later node or a leaf of its
-tree, every feature one we have, every number finite.
+Training a model needs LightGBM; using one needs only numpy. A text comes from a store or a file that others can
+write to, so it is limited in size and checked in full before it is used. Every child is a later node or a leaf of
+its tree, every feature one we have, every number finite.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Forest:
         return np.concatenate(blocks) if blocks else np.zeros(0)
 
     def _scores(self, matrix: Floats) -> Floats:
-        """Score so few candidates that where each is in each tree stays in the cache."""
+        """Score so few candidates at a time that their places in a tree stay in the cache."""
         flat, row = np.ascontiguousarray(matrix).ravel(), (np.arange(len(matrix)) * matrix.shape[1])[:, None]
         at = np.repeat(self.roots[None, :], len(matrix), axis=0)
         for _ in range(self.depth):

@@ -21,8 +21,8 @@ _DRAFT, _BALANCE, _OPS = NAMES.index("draft"), NAMES.index("balance"), NAMES.ind
 class Guide:
     """Describes the points of a task's sketches as rows of numbers, all of one length, and scores them.
 
-    With features, the score is the mean of a model's, where there is one, and the analytic draft's. Without, rows are
-    the decisions' values and the score is the sketch's own draft. `says` tells which, for a person.
+    With features, the score is the mean of a model's, if there is one, and the analytic draft's. Without them, rows
+    are the decisions' values and the score is the sketch's own draft. `says` tells a person which.
     """
 
     def __init__(self, sketches: Sequence[Sketch], says: str = "the sketches' own drafts") -> None:
@@ -79,7 +79,7 @@ class Guide:
         return np.concatenate([rows, matrix], axis=1), self._prior(matrix) + late
 
     def _prior(self, matrix: Floats) -> Floats:
-        """Speeds are of operations: a sketch that needs fewer of them for the same result gains by as much."""
+        """Add the gain of sketches that need fewer operations for the same result, because speeds are of operations."""
         saved = self._most - matrix[:, _OPS]
         drafted: Floats = matrix[:, _DRAFT]
         if self._model is None:

@@ -39,8 +39,8 @@ class Found:
 
 def newest(store: RecordStore | None, family: str) -> Found | None:
     """Return the model in use for a target family.
-    It is the store's newest, unless one is shipped and the store's was not shown to rank workloads it had not seen.
-    Raises ModelError when it cannot be used."""
+    It is the store's newest, unless one is shipped and the store's was not shown to rank unseen workloads. Raises
+    ModelError when it cannot be used."""
     stored = None if store is None else store.cost_models.in_use(family, FEATURE_VERSION)
     made = shipped(family)
     if stored is not None and (made is None or _is_proven(stored)):
@@ -59,7 +59,7 @@ def _found(model: NewCostModel, origin: str) -> Found:
 
 
 def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewCostModel:
-    """Return what is kept of a trained model: in a store, or in a file."""
+    """Return the record of a trained model, for a store or a file."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.workload] = counts.get(group.workload, 0) + len(group.costs)

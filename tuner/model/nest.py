@@ -1,8 +1,8 @@
-"""The loop nest that all candidates of a sketch have in common, with extents that depend on their decisions.
+"""The loop nest that all candidates of a sketch share, with extents that depend on their decisions.
 
-A sketch is replayed once, at one of its points. The loops around the block with most of the work, what they run along,
-and what the block reads and writes are read off the result. How each loop's extent follows from the decisions is read
-off the splits and fusions that made it. After that a whole population's extents are a few array operations.
+A sketch is replayed once, at one of its points. The result shows the loops around the block with most of the work,
+the axes that they run along, and the block's accesses. The splits and fusions that made a loop tell how its extent
+follows from the decisions. After that a whole population's extents are a few array operations.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class Dim:
 @dataclass(frozen=True)
 class NestAccess:
     """An access in a nest, as the caches see it.
-    `filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument.
-    `turned`: at each call, neighbours of it come from rows of the argument that lie apart. `handed`: at each call,
-    it is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
-    dimensions of what is written that are added up before the next tile."""
+    `filled_at`: how many loops of the nest also surround the block that fills this buffer; None for an argument.
+    `turned`: at each call, its neighbours come from rows of the argument that lie apart. `handed`: at each call, it
+    is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
+    dimensions of the written buffer that are added up before the next tile."""
 
     dims: tuple[Dim, ...]
     item_bytes: int
@@ -140,8 +140,8 @@ class Nest:
         return known
 
     def last_shares(self, points: Ints, extents: dict[n.Var, Ints]) -> dict[n.Var, Floats]:
-        """Return how much of an iteration the last one is, for loops over what a split's sizes leave.
-        784 by 512 leave two, of which the last is about a half. `extents` are those of the same points."""
+        """Return how much of an iteration the last one is, in loops over a split's remainder.
+        784 by 512 leave two iterations, of which the last is about a half. `extents` are those of the same points."""
         shares = {}
         for made in self.lineage:
             if isinstance(made, LoopSplit) and made.factors[0] is None:
@@ -182,7 +182,7 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
 
 
 def _allowed_point(sketch: Sketch) -> tuple[int, ...] | None:
-    """One near the middle, or near smaller values: the middle can be far from what a cache holds."""
+    """A point near the middle, or near smaller values, because the middle can be far from what a cache holds."""
     begins = ([len(d.values) // part for d in sketch.decisions] for part in (2, 4, 8, 1 << 30))
     return next((point for begin in begins if (point := repair(sketch, begin)) is not None), None)
 
@@ -456,7 +456,7 @@ def _is_turned(copy: _Leaf) -> bool:
 
 
 def _summed(written: n.BufferRegion, main: _Leaf, users: Sequence[_Leaf]) -> frozenset[int]:
-    """The dimensions that the one block which uses what is written adds up, inside of all loops that both share."""
+    """The dimensions that the single reader of a buffer adds up, inside of all loops that both share."""
     if len(users) != 1:
         return frozenset()
     [user] = users

@@ -14,10 +14,10 @@ _TOP = 16
 
 @dataclass(frozen=True)
 class Quality:
-    """`spearman`: rank correlation of score and speed, 1 at best.
-    `ndcg`: how much of the speed that could be among the first 16 is. `recall`: share of the fastest 16 among the 16
-    scored best (fewer, when there are fewer than 64). `found`: the least cost there is over the least among those
-    scored best."""
+    """How well a model ranks.
+    `spearman`: rank correlation of score and speed, 1 at best. `ndcg`: the reached part of the best possible speed
+    among the first 16. `recall`: the share of the fastest 16 among the 16 scored best (fewer, when there are fewer
+    than 64). `found`: the least cost over the least cost among those scored best."""
 
     spearman: float
     ndcg: float

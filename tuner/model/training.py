@@ -1,7 +1,7 @@
 """Training a ranking model with LightGBM: LambdaRank, a group for each workload.
 
 C. Burges, "From RankNet to LambdaRank to LambdaMART", 2010. A candidate's relevance is how near its speed is to the
-best of its group, so groups of different machines and sizes can be trained on together.
+best of its group. So groups of different machines and sizes can be trained on together.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _scale(forest: Forest, groups: Sequence[Group]) -> float:
 
 
 def _folds(groups: Sequence[Group], folds: int) -> Iterator[tuple[list[Group], list[Group]]]:
-    """Groups to train on and groups to judge by; all groups of a workload are on the same side."""
+    """Split groups into those to train on and those to judge by.
+    All groups of a workload are on the same side."""
     workloads = sorted({group.workload for group in groups})
     folds = min(folds, len(workloads))
     for fold in range(folds if folds > 1 else 0):

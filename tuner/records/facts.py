@@ -1,8 +1,8 @@
-"""Facts: fields of a record that are stored as they were reported, and that everything else follows.
+"""Facts: fields of a record that are stored as they were reported, and their columns.
 
-A dataclass of facts (`model.TrialFacts`) is the only place that names them. The table's columns, the rows written and
-read, the lines of files of records and the API's objects are made from its fields. So a new one is a field there and a
-migration.
+A dataclass of facts (`model.TrialFacts`) is the only place that names them. The table's columns, the rows written
+and read, the lines of files of records and the API's objects are made from its fields. So a new one is a field there
+and a migration.
 """
 
 from __future__ import annotations

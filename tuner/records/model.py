@@ -132,7 +132,7 @@ class NewRunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFacts:
-    """Who had what done where.
+    """What runs and benchmark runs share: who did it, where and how.
 
     `options` is what it takes to go on with it, `command` what a person types to repeat it. `toolchain` maps names to
     versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). Runs and runs of benchmarks have these facts: a new column is
@@ -275,9 +275,9 @@ class NewTrial(TrialFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(TrialFacts):
-    """`sequence` counts from 1 within the run, in the order of arrival.
-    `cost` is the median of `samples`, `mad` their median absolute deviation; both None for a failed trial. A
-    `suspect` one's device failed its next health check."""
+    """A stored trial.
+    `sequence` counts from 1 within the run, in the order of arrival. `cost` is the median of `samples`, `mad` their
+    median absolute deviation; both None for a failed trial. `suspect`: its device failed its next health check."""
 
     id: int
     run_id: int
@@ -419,8 +419,8 @@ class BestLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerUp:
-    """A candidate that is not the best, and how it stands to the one that is.
-    `tie` when the 95 % intervals of the medians overlap. `joules` is the median of a call where that is what counts."""
+    """A candidate that is not the best, compared with the best.
+    `tie` when the 95 % intervals of the medians overlap. `joules` is the median of a call if that is what counts."""
 
     digest: str
     cost: float

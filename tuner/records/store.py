@@ -1,7 +1,7 @@
 """The record store: what was tuned, measured and found best, in SQL.
 
-`RecordStore` is the one door to it. Its parts, one a subject, are in `tuner/records/parts/`: their docstrings are the
-contract that every database keeps. The queries lie beside them, a subject each.
+All access goes through `RecordStore`. Its parts, one a subject, are in `tuner/records/parts/`; their docstrings are
+the contract of every database. The queries lie beside them, a subject each.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class RecordStore(StorePart):
             run = store.runs.get(7)
             store.trials.all(run.id)
 
-    Every method is one transaction: what it returns is one state of the store, and what it was told is
-    committed, and survives this process being killed, before it returns. A method that raises stored nothing.
-    All raise StoreUnavailable when the database fails.
+    Every method is one transaction: its result is one state of the store. Its changes are committed before it
+    returns, and survive this process being killed. A method that raises stored nothing. All raise StoreUnavailable
+    when the database fails.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -109,6 +109,6 @@ class RecordStore(StorePart):
         return self._read(lambda c: stats.collect(c, page_size(most_workloads)))
 
     def compact(self) -> None:
-        """Give the space of what was removed back to the disk (SQLite; PostgreSQL does so by itself)."""
+        """Give the space of removed records back to the disk (SQLite; PostgreSQL does so by itself)."""
         if self._engine.dialect.name == "sqlite":
             compact_sqlite(self._engine)

@@ -49,7 +49,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A candidate known only from the store: it can be built and measured, not searched from."""
+    """A candidate known only from the store.
+    It can be built and measured, but the search does not start from it."""
 
     digest: str
     trace_json: str
@@ -59,8 +60,8 @@ class SearchStrategy(Protocol):
     """Ask/tell. `ask` never returns a candidate twice, nor one that was told before.
 
     `tell` takes seconds per call, or None for a candidate that failed. Both are called from one thread, in any
-    order, with any number of candidates outstanding: there are no rounds. A strategy is told only candidates that it
-    asked for, or that its task's `recognise` made of a record.
+    order, with any number of candidates outstanding: there are no rounds. A strategy is told only of candidates that
+    it asked for, or that its task's `recognise` made of a record.
     """
 
     def ask(self, count: int) -> Sequence[Proposal]:

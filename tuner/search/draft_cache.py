@@ -1,4 +1,4 @@
-"""Drafts kept on disk: a kernel that this machine drafted before is not drafted again by another process."""
+"""Drafts kept on disk, so that another process does not draft a kernel again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DraftCache:
 
     def find(self, key: str, target: str) -> tuple[str | None] | None:
         """Return the trace kept for a workload key; None: not kept.
-        It is None in a tuple where there is nothing to draft."""
+        A tuple with None: there is nothing to draft."""
         if self._folder is None:
             return None
         path = self._path(key, target)
@@ -52,7 +52,7 @@ class DraftCache:
         return None
 
     def keep(self, key: str, target: str, trace: str | None) -> None:
-        """Write a draft down. A full or read-only disk costs only the next process's time."""
+        """Store a draft. If the disk is full or read-only, only the next process's time is lost."""
         if self._folder is None:
             return
         path = self._path(key, target)
@@ -79,7 +79,7 @@ def _prune(folder: Path) -> None:
 
 @cache
 def _drafter() -> str:
-    """Return what drafts follow from beside kernel and target: the code that makes them, and the models that come with
+    """Return what drafts depend on besides kernel and target: the code that makes them, and the models that come with
     it."""
     found = hashlib.sha256()
     for package in _DRAFTING:

@@ -50,7 +50,7 @@ def drafted(func: n.PrimFunc, target: Target, seed: int = 0, with_model: bool = 
 def drafted_candidate(
     func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int = 0, guide: Guide | None = None
 ) -> Candidate | None:
-    """The point of `sketches`, the space that `generate` makes, that `drafted` schedules by.
+    """The point of `sketches`, the space that `generate` makes, by which `drafted` schedules.
 
     `guide` is one to these sketches, if there is one already.
     """

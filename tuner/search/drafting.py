@@ -1,7 +1,7 @@
 """Drafts of many kernels at once: this process and its helpers on other cores take turns.
 
-A draft is some tenths of a second of Python. Helpers are forked from the process that build workers are forked from,
-which imports the compiler meanwhile, so a few kernels are drafted before they have come.
+A draft is some tenths of a second of Python. Helpers are forked from the process of build workers, which imports the
+compiler meanwhile. A few kernels are therefore drafted before helpers come.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class _Shared:
             return None
 
     def _finish(self, helpers: int) -> None:
-        """Draft what helpers have not begun, then wait for what they are at.
-        From one that has not answered yet nothing is expected: it may only be starting."""
+        """Draft what helpers have not begun, then wait for their drafts.
+        A helper that has not answered yet is not waited for, because it may only be starting."""
         pending = [at for at, future in list(self._given.items()) if not future.done()]
         most = helpers if self._answered else 0
         while len(pending) > most:
@@ -115,7 +115,7 @@ class _Shared:
                 self._found[at] = future.result() if made and future else _draft(func, self._target)
 
     def _give(self, pool: ProcessPoolExecutor) -> None:
-        """Give a helper two kernels: it begins the second while this process is at one of its own."""
+        """Give a helper two kernels. It begins the second while this process drafts one of its own."""
         for _ in range(2):
             at = self._next(self._left.pop)
             if at is None:

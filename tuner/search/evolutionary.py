@@ -1,10 +1,10 @@
 """Evolutionary search over decision vectors, guided by a model.
 
-Whenever candidates run short, a population is drawn: random points, and children of the fastest candidates so far, that
+When candidates run short, a population is drawn: random points, and children of the fastest candidates so far, that
 is, points crossed, mutated and repaired. All of it is scored without building anything. The guide's prior (a trained
-model, or an analytic draft) scores by what is known before, a surrogate, fitted anew each time, by what this run has
-learnt. The best of it have children once more. The most promising are asked for, some for what they should cost and
-some for what could be learnt. A share of the asks explores at random (ε-greedy), so no mistake of a model is for ever.
+model, or an analytic draft) scores by earlier knowledge. A surrogate, fitted anew each time, scores by this run's
+results. The best have children once more. The most promising are asked for, some by their expected cost and some for
+what they could teach. A share of the asks explores at random (ε-greedy), so no mistake of a model lasts for ever.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _FAILED = 2.0  # times the worst cost: what a failure is taken for
 
 @dataclass(frozen=True)
 class EvolutionOptions:
-    """`explore`: share of asks drawn at random.
-    `crossover`: probability that a child has two parents. `elite`: how many of the best may be parents.
-    `population`: random points drawn, `first`: as long as nothing was measured, and all depends on what the guide
-    thinks most of. `children`: how many the fastest have, and then the most promising. `batch`: candidates picked
-    from one population. `curiosity`: how many deviations below what it should cost a candidate is judged by, in
+    """Options of the search.
+    `explore`: share of asks drawn at random. `crossover`: probability that a child has two parents. `elite`: how
+    many of the best may be parents. `population`: random points drawn; `first`: as long as nothing was measured, and
+    the guide alone decides. `children`: how many the fastest have, and then the most promising. `batch`: candidates
+    picked from one population. `curiosity`: by how many deviations below its expected cost a candidate is judged, in
     turns."""
 
     explore: float = 0.08
@@ -179,7 +179,7 @@ class EvolutionarySearch:
     # -- what is known of it
 
     def _describe(self, candidates: Iterable[Candidate]) -> None:
-        """Have the guide say what it knows of candidates, all of a sketch at once."""
+        """Have the guide describe candidates, all of a sketch at once."""
         for sketch in self._sketches:
             new = {c.key: c for c in candidates if c.sketch is sketch and c.key not in self._known}
             if new:

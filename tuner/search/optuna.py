@@ -1,5 +1,8 @@
-"""Optuna's samplers as a search: the tree-structured Parzen estimator asks which sketch, and which value of each of its
-decisions (J. Bergstra et al., "Algorithms for Hyper-Parameter Optimization", 2011). Needs the extra `optuna`."""
+"""Optuna's samplers as a search.
+
+The tree-structured Parzen estimator chooses a sketch, and a value of each of its decisions (J. Bergstra et al.,
+"Algorithms for Hyper-Parameter Optimization", 2011). Needs the extra `optuna`.
+"""
 
 from __future__ import annotations
 

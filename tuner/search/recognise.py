@@ -12,9 +12,9 @@ from tuner.space.traced import TracedSketch
 
 
 def recogniser(sketches: Sequence[Sketch]) -> Callable[[str, str], Candidate | None]:
-    """Makes the candidate of `sketches` again whose trace was recorded.
-    A trace is its sketch's in all but the decisions, so they are read off it without reading it as a schedule, which
-    takes ten times as long."""
+    """Recreate the candidate of `sketches` whose trace was recorded.
+    A trace differs from its sketch's only in the decisions, so they are read off it directly. Reading it as a
+    schedule would take ten times as long."""
     known = [(sketch, _split(sketch.trace.to_json())[0]) for sketch in sketches]
 
     def recognise(digest: str, trace: str) -> Candidate | None:
@@ -53,8 +53,8 @@ def _is_point(decisions: Sequence[Any], sketch: Sketch) -> bool:
 
 
 def _finished_point(sketch: TracedSketch, own: Any, record: Any, decisions: Sequence[Any]) -> tuple[int, ...] | None:
-    """The point that was finished as recorded: the sketch's steps come first, its decisions are values of their
-    domains, and the rest follows from them."""
+    """The recorded point.
+    The sketch's steps come first, its decisions are values of their domains, and the rest follows from them."""
     if not isinstance(record, dict) or not isinstance(record.get("steps"), list):
         return None
     begun = {**record, "steps": record["steps"][: len(own["steps"])]}

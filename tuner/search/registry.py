@@ -59,8 +59,8 @@ def find_strategy(name: str) -> Factory:
 
 
 def is_guided(name: str) -> bool:
-    """Tell whether the strategy goes by a guide's features and scores.
-    Raises TuningError for an unknown one."""
+    """Tell whether the strategy uses a guide's features and scores.
+    Raises TuningError for an unknown strategy."""
     return bool(getattr(find_strategy(name), "guided", False))
 
 

@@ -1,10 +1,10 @@
 """A run's own model of its task: a Gaussian process over features, around what the prior score promises.
 
-C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. With a few hundred trials
-at most, it says of each candidate how fast it should be and how sure that is, and takes milliseconds to fit.
+C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. It serves a few hundred
+trials at most. For each candidate it predicts a speed and how sure that is, and takes milliseconds to fit.
 
-The linear algebra is done by hand, with sums that numpy carries out itself. A BLAS would start threads, which spin on
-the cores where kernels are built and measured, and take longer than matrices as small as these.
+The linear algebra is done by hand, with sums that numpy carries out itself. A BLAS would start threads, which spin
+on the cores where kernels are built and measured, and would take longer for such small matrices.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _kept(costs: Floats) -> Ints:
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float]:
-    """Height and slope of a line through the points, the slope drawn towards what it is without any."""
+    """Height and slope of a line through the points. The slope is drawn towards its default."""
     centred = x - x.mean()
     slope = float(((y - y.mean()) * centred).sum() + _TRUST * _SLOPE) / (float((centred**2).sum()) + _TRUST)
     return float(y.mean()) - slope * float(x.mean()), min(0.0, slope)

@@ -1,4 +1,4 @@
-"""A tuner's view of a function's blocks: which can be tiled, which inlined, what is reused where."""
+"""A tuner's view of a function's blocks: which can be tiled, which inlined, and what is reused where."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class BlockInfo:
 
     @property
     def contraction(self) -> bool:
-        """Reduces a product-like body of at least two operands: worth a register tile and packing."""
+        """Whether the block reduces a product-like body of at least two operands, which pays for a register tile and
+        packing."""
         return bool(self.reduced) and len(self.inputs) >= 2
 
 
@@ -139,7 +140,7 @@ def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo
 
 def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
     """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer.
-    Padding, which has places that read nothing of it, is none, and neither is a part of it from the middle."""
+    Padding is none, because some places read nothing of it, and neither is an inner part."""
     reads = [i for i in info.inputs if i.buffer is of]
     written = _long(info, info.output.axes_by_dim)
     made = math.prod(as_int(size) or 0 for size in of.shape)
@@ -156,7 +157,8 @@ def epilogue_of(func: n.PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]
 
 
 def _long(info: BlockInfo, dims: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
-    """The axes in each dimension, those of one iteration left out: their index may be written 0.
-    Dimensions that one axis is spread over, as pixels are over the rows of an image, count as one."""
+    """The axes in each dimension.
+    Axes of one iteration are left out, because their index may be written 0. Dimensions that one axis is spread
+    over, as pixels are over the rows of an image, count as one."""
     long = [frozenset(a for a in dim if info.axes[a].extent > 1) for dim in dims]
     return tuple(axes for axes, _ in itertools.groupby(long))

@@ -1,4 +1,4 @@
-"""The tuner's part of backends: the search space of functions on a target kind, and what models call it."""
+"""The tuner's part of backends: the search space of functions on a target kind, and its models' names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from tuner.space.sketch import Sketch, Values
 
 class TuningBackend(ABC):
     """The tuner's side of a target kind.
-    The sketches hold what it knows of the hardware: limits and drafts."""
+    Its sketches hold its knowledge of the hardware: limits and drafts."""
 
     @abstractmethod
     def sketches(self, func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
-        """Return the sketches of `func`, which has blocks with constant extents. Raises TuningError."""
+        """Return the sketch called `name` alone, its trace's decisions near `begin`.
+        None if only `sketches` can tell."""
 
     def sketch(self, func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
         """Return the sketch called `name` alone, its trace's decisions near `begin`.

@@ -27,7 +27,7 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
 def generate_one(func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
     """Return the sketch called `name` of those that `generate` gives, without making the others.
 
-    Its trace has decisions near the values `begin`. None where only `generate` can say: it knows sketches of more than
-    the shapes that a product on vectors takes.
+    Its trace has decisions near the values `begin`. None if only `generate` can tell, because it knows more sketches
+    than those of a product on vectors.
     """
     return tuning_backend_of(target).sketch(func, target, name, begin)

@@ -8,6 +8,6 @@ from compiler.schedule.core.schedule import LoopRV, Schedule
 
 
 def fuse_all(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
-    """One loop of nested ones, outermost first.
-    One alone is it already: a trace has no step that changes nothing."""
+    """Fuse nested loops, outermost first.
+    A single loop stays, because a trace has no step that changes nothing."""
     return sch.fuse(*loops) if len(loops) > 1 else loops[0]

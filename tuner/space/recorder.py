@@ -19,8 +19,7 @@ class RecordedChoice:
 @dataclass
 class Recorder:
     """Adds sampling steps to `sch` and remembers them in order.
-    `begin` has values, by name, near which the recorded trace's decisions are to be; that of any other decision is
-    its first."""
+    `begin` has values, by name, and the recorded trace's decisions are near them. Any other decision is its first."""
 
     sch: Schedule
     begin: Values = field(default_factory=dict)

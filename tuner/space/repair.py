@@ -1,4 +1,4 @@
-"""Constraint repair: the allowed point of a sketch that is nearest to one that is not."""
+"""Constraint repair: the allowed point of a sketch that is nearest to a given point."""
 
 from __future__ import annotations
 

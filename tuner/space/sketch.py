@@ -36,8 +36,8 @@ class Sketch:
     """A trace whose sampling steps are `decisions`, in trace order.
 
     `allowed` holds for the value combinations worth building (for example: the register tile fits the register
-    file). `draft` scores a combination without building it, higher is better; it only biases where search looks
-    first and is never a reason to leave a point out.
+    file). `draft` scores a combination without building it; higher is better. It only biases where search looks
+    first and never excludes a point.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Sketch:
 
 
 def nearest(values: Sequence[int], wanted: int) -> int:
-    """The position of the value nearest to `wanted`; of two equally near, the smaller's."""
+    """The position of the value nearest to `wanted`; of two equally near ones, the smaller value's."""
     scale = scale_of((*values, wanted))
     return min(range(len(values)), key=lambda at: (abs(scale[at] - scale[-1]), values[at]))
 

@@ -1,7 +1,7 @@
 """Any schedule trace as a sketch: the domain of each of its sampling steps is worked out from the function.
 
-What is built from a point is finished first. `finish` takes the replayed schedule on (it may parallelise, vectorise,
-decompose reductions by what was decided) and says whether the point is worth building.
+A point is finished before it is built. `finish` continues the replayed schedule (it may parallelise, vectorise,
+decompose reductions by the decisions) and says whether the point is worth building.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TracedSketch(Sketch):
     _points: dict[tuple[int, ...], str | None] = field(default_factory=dict, repr=False, compare=False)
 
     def is_allowed(self, indices: Sequence[int]) -> bool:
-        """Whether the trace applies with these decisions and what it makes is worth building."""
+        """Whether the trace applies with these decisions and its result is worth building."""
         return self._finished(tuple(indices)) is not None
 
     def trace_json(self, indices: Sequence[int]) -> str:

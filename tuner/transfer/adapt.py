@@ -1,9 +1,9 @@
-"""A schedule trace made for one shape, made to fit another shape of the same family.
+"""Adapt a schedule trace made for one shape to another shape of the same family.
 
-Where the trace is a point of the space that is derived from its function, it becomes the point of the other function's
-space with the nearest values. Tile sizes suit the machine more than the shape, so they are kept where they can be, and
-moved to the nearest legal ones where not. Any other trace keeps its steps, and each of its sampling steps takes the
-legal decision nearest to the old one.
+A trace that is a point of its function's derived space becomes the point of the other function's space with the
+nearest values. Tile sizes suit the machine more than the shape, so they are kept if possible, else moved to the
+nearest legal ones. Any other trace keeps its steps, and each of its sampling steps takes the legal decision nearest
+to the old one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from tuner.transfer.distance import describe
 
 
 def adapt(trace: Trace, source: n.PrimFunc, func: n.PrimFunc, target: Target) -> Trace | None:
-    """`trace`, which schedules `source`, for `func` on `target`; None when there is no such trace.
-    What is returned was applied to `func`: it is a legal schedule of it."""
+    """`trace`, which schedules `source`, adapted to `func` on `target`; None without a legal one.
+    The result was applied to `func`, so it is a legal schedule of it."""
     return Adapter(source, func, target).adapt(trace)
 
 
 class Adapter:
     """Adapts traces of `source` to `func`.
-    Where many are to come, give its `sketches` (the derived space). Without them the one asked for is made alone
-    where it can be, which takes a fraction of the time."""
+    Give its `sketches` (the derived space) if many traces are to come. Without them only the needed sketch is made,
+    which takes a fraction of the time."""
 
     def __init__(
         self, source: n.PrimFunc, func: n.PrimFunc, target: Target, sketches: Sequence[Sketch] | None = None
@@ -70,7 +70,7 @@ class Adapter:
         return made
 
     def _as_point(self, trace: Trace) -> _Point | None:
-        """By the values of the decisions, in the sketch that is most like the one of the trace."""
+        """Adapt by the values of the decisions, in the sketch that is most like the trace's."""
         known = self._recognise("", trace.to_json())
         if known is None:
             return None
@@ -110,7 +110,8 @@ def _recogniser(source: n.PrimFunc, target: Target) -> Callable[[str, str], Cand
 
 
 def _likeness(a: Sketch, b: Sketch) -> tuple[bool, int, int]:
-    """Sketches are named after what they do ("panels+pack"), so names with words in common mean alike schedules."""
+    """Compare sketches by their names, which say what they do ("panels+pack").
+    Words in common mean similar schedules."""
     decisions = {d.name for d in a.decisions} & {d.name for d in b.decisions}
     words = set(a.name.split("+")) & set(b.name.split("+"))
     return a.name == b.name, len(words), len(decisions)
@@ -124,7 +125,8 @@ def _block_names(func: n.PrimFunc) -> list[str]:
 
 
 def _step_by_step(func: n.PrimFunc, trace: Trace, names: dict[str, str]) -> Trace | None:
-    """The trace taken again on `func`, each decision the legal one nearest to the old; None when a step is illegal."""
+    """Replay the trace on `func`, each decision the legal one nearest to the old.
+    None when a step is illegal."""
     schedule = Schedule(func, seed=0)
 
     def take(move: Move) -> Sequence[RV]:
@@ -140,7 +142,7 @@ def _step_by_step(func: n.PrimFunc, trace: Trace, names: dict[str, str]) -> Trac
 
 
 def _renamed(step: Step, names: dict[str, str]) -> Step:
-    """The step with the block it asks for by name called as in the other function."""
+    """The step, with the block that it names called as in the other function."""
     if step.prim != "get_block":
         return step
     return replace(step, attrs=tuple((k, names.get(v, v) if k == "name" else v) for k, v in step.attrs))

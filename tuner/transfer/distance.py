@@ -1,9 +1,9 @@
 """How alike two functions are to a tuner: whether one schedule could serve both, and how far their shapes are apart.
 
-Functions are of one *family* when they have the same blocks in the same order. Each block has the same kinds of axes,
-the same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding widths and
-other constants may differ, and so may names. Within a family the distance is taken on the logarithms of extents: an
-axis twice as long is 1 away.
+Functions are of one *family* when they have the same blocks in the same order. Each block has the same kinds of
+axes, the same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding
+widths and other constants may differ, and so may names. Within a family the distance is taken on the logarithms of
+extents: an axis twice as long is 1 away.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _STRIDE_WEIGHT = 0.5  # a stride of 2 instead of 1 changes a kernel less than an
 
 @dataclass(frozen=True)
 class BlockShape:
-    """The extents of a block's axes, and the strides at which it walks its buffers, as they appear.
-    They are in order of appearance."""
+    """The extents of a block's axes, and the strides of its buffers, in order of appearance."""
 
     extents: tuple[int, ...]
     strides: tuple[int, ...]
@@ -45,7 +44,7 @@ class BlockShape:
 @dataclass(frozen=True)
 class Description:
     """A function as `distance` sees it.
-    `family` is a digest, equal within a family; small enough to keep for every workload of a store."""
+    `family` is a digest, equal within a family. It is small enough to keep for every workload of a store."""
 
     family: str
     blocks: tuple[BlockShape, ...]
@@ -160,7 +159,8 @@ class _Writer:
                 self.tokens.append(")")
 
     def _index(self, index: n.PrimExpr) -> None:
-        """An index counts by the axes it runs along; how fast it does is a stride, not structure."""
+        """Reduce an index to the axes it runs along.
+        Its step along an axis is a stride, not structure."""
         used = sorted(((self._axes[v], v) for v in free_vars(index) if v in self._axes), key=lambda entry: entry[0])
         self.tokens.append(",".join(str(position) for position, _ in used))
         affine = as_affine(index, [var for _, var in used])

@@ -78,8 +78,8 @@ def best_or_nearest_of(
 ) -> list[BestLookup]:
     """Look up best configs (`BestRecords.look_up_all`), in the questions' order.
 
-    Where that is a miss, the answer is the config of the nearest workload that has one for this target and device
-    class, adapted to the function with this key.
+    A miss is answered with the config of the nearest workload that has one for this target and device class, adapted
+    to the function with this key.
 
     Raises TargetError, and InvalidRecord when a script is none or not of its key, or there are too many questions.
     """
@@ -109,7 +109,7 @@ def nearby(
 
 
 def _instead(store: RecordStore, asked: Question, recorded: str, miss: BestLookup, place: _Asked) -> BestLookup:
-    """Return what to give for a miss; `recorded` is the script that the store has."""
+    """Return the answer to a miss; `recorded` is the script that the store has."""
     function = asked.function or recorded
     if not function:
         return _with(miss, "its function is not known here, so no nearby workload was looked for")
@@ -142,7 +142,7 @@ def _nearest(store: RecordStore, func: PrimFunc, key: str, family: str, miss: Be
 
 
 def _adapted(store: RecordStore, near: NearConfig, func: PrimFunc, place: _Asked) -> tuple[BestConfig, str] | None:
-    """The config as it is now, and its trace made to fit; None where it does not, or is not there any more."""
+    """The present config, and its trace made to fit; None if it does not fit, or is gone."""
     try:
         config = store.best.get(near.id, place.goal)
         source = _parsed(near.workload_key, store.workloads.functions([near.workload_key])[near.workload_key])
@@ -255,7 +255,7 @@ def _read(key: str, script: str) -> PrimFunc:
 
 
 def _description(key: str, script: str) -> Description | None:
-    """None also for a script that does not read, which is no reason not to look at the others."""
+    """Describe a script. None also for one that cannot be read, which must not stop the others."""
     try:
         return describe(_read(key, script))
     except InvalidRecord:

@@ -1,4 +1,4 @@
-"""Where a new task begins: the fastest traces of the nearest workloads in the store, adapted to it."""
+"""Initial candidates of a new task: the fastest traces of the nearest workloads in the store, adapted to it."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def _in_turns(task: TuningTask, sketches: Sequence[Sketch], near: Sequence[Neigh
 
 
 class WarmStarted:
-    """The strategy `inner`, which takes turns with the candidates to begin with until those are used up.
-    When they are no good here, half of the trials were not. It has the first turn: on most of the spaces of
-    benchmarks/strategies.py a model's first choice is better than a neighbour's best."""
+    """The strategy `inner`, in turns with the candidates to begin with until those are used up.
+    If they are no good here, only half of the trials were theirs. `inner` has the first turn. On most of the spaces
+    of benchmarks/strategies.py a model's first choice is better than a neighbour's best."""
 
     def __init__(self, inner: SearchStrategy, first: Sequence[Proposal]) -> None:
         self._inner = inner

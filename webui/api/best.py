@@ -93,7 +93,7 @@ async def best_batch(request: Request, context: Ctx, batch: Batch) -> Response:
 
 
 async def _remembered(context: Context, batch: Batch) -> list[RememberedPart]:
-    """Answers given before, and those of one look into the store for all others."""
+    """Answer from earlier answers, and look the rest up in the store at once."""
     place = batch.target, batch.device_class, batch.toolchain, batch.nearest, batch.objective
     if batch.objective is not Goal.TIME:  # the mark of what was answered before does not tell of new trials
         asked = [Question(q.workload, q.function) for q in batch.lookups]
@@ -129,7 +129,7 @@ def explain(
     toolchain: Toolchain = None,
     objective: Objective = Goal.TIME,
 ) -> ExplainReply:
-    """Why the answer to a lookup is what it is: what matched, how sure it is, and what else there is."""
+    """Why a lookup has this answer: what matched, how sure it is, and what else there is."""
     store = context.store
     found = store.best.look_up(workload, target, device_class or None, toolchain or None, objective)
     runners = () if found.config is None else store.best.runners_up(found.config)

@@ -56,7 +56,7 @@ def temperature_of(trial: Trial) -> float | None:
 
 
 def hardware(known: DeviceRecord | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is known of the machine, by name: what the tracker says, and what the records add to it."""
+    """Return the machine's facts by name: what the tracker says, and what the records add."""
     facts = {**({} if known is None else known.fingerprint), **attributes}
     left_out = _SHOWN_APART | {name for name in _ONLY_OF_GPUS if not facts.get(name)}
     shown = [(name, _fact(name, value)) for name, value in sorted(facts.items()) if name not in left_out]

@@ -1,4 +1,4 @@
-"""Time over size for a tuned family: where the marks of the picture go, in user units."""
+"""Time over size for a tuned family: the places of the picture's marks, in user units."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FamilyPicture(PlotFrame):
-    """Both axes are logarithmic with one size; with several a size has a place, in order."""
+    """Place a size. Both axes are logarithmic with one size; with several, sizes are placed in order."""
 
     lines: tuple[FamilyLine, ...]
     columns: tuple[Column, ...]
@@ -84,7 +84,7 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
 
 
 def pick_text(record: FamilyRecord, at: int) -> str:
-    """Return what is picked at a size, its time, its distance from the best there, and what others take."""
+    """Return the pick at a size, its time, its distance from the best there, and others' times."""
     size = record.sizes.sizes[at]
     pick = record.rule.known.get(size, GENERAL)
     name = "the general kernel" if pick == GENERAL else str(record.configs[pick])

@@ -1,4 +1,4 @@
-"""Where the marks of a picture go: the geometry of the SVG figures that the server draws, in user units."""
+"""The geometry of the SVG figures that the server draws: places of marks, in user units."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ParallelCoordinates:
 def parallel_coordinates(
     candidates: Sequence[DecidedCandidate], choices: Sequence[DecisionChoice]
 ) -> ParallelCoordinates:
-    """A picture of what `candidates` chose of `choices`, which go from left to right as given."""
+    """A picture of the choices that `candidates` made, which go from left to right as given."""
     bottom = _HEIGHT - _FOOT
     ordered = sorted(candidates, key=lambda c: -c.cost)
     places = [_evenly(choice.values, bottom) for choice in choices]
@@ -241,7 +241,7 @@ def _rate(n: int) -> str:
 
 @dataclass(frozen=True)
 class Mark:
-    """One result: its place, the ends of its interval, and what to say of it."""
+    """One result: its place, the ends of its interval, and its label."""
 
     x: float
     y: float
@@ -345,7 +345,7 @@ def _nice(low: float, high: float) -> list[float]:
 @dataclass(frozen=True)
 class Scatter(PlotFrame):
     """Predicted times from left to right, measured times upwards, both logarithmic and of the same range.
-    `diagonal` is where both are the same: x and y of its ends."""
+    `diagonal` is the line of equal times: x and y of its ends."""
 
     dots: tuple[Dot, ...]
     diagonal: tuple[float, float, float, float]
@@ -387,7 +387,7 @@ def _forecast_text(forecast: Forecast) -> str:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers in between: of each power of ten the one, two and five times of it; fewer over many powers."""
+    """Round numbers between two: the one, two and five times of each power of ten; fewer over many powers."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1.0, 2.0, 5.0) if last - first <= 3 else (1.0,)
     return [step * 10.0**n for n in range(first, last + 1) for step in steps if low <= step * 10.0**n <= high]

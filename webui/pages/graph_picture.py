@@ -105,7 +105,8 @@ def _width(text: str) -> float:
 
 
 def _line(above: tuple[float, float], below: tuple[float, float]) -> str:
-    """A curve from the foot of one box to the head of another; past the boxes between where it skips rows."""
+    """A curve from the foot of one box to the head of another.
+    If it skips rows, it passes the boxes between."""
     x1, y1 = above[0] + BOX_WIDTH / 2, above[1] + BOX_HEIGHT
     x2, y2 = below[0] + BOX_WIDTH / 2, below[1]
     if y2 - y1 <= _GAP_Y + 1 or x1 != x2:

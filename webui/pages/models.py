@@ -133,7 +133,8 @@ def model_time(context: Ctx, request: Request, model_id: Id, time_id: Id) -> Res
 
 
 def _tuned_on(store: RecordStore, tasks: Sequence[ModelTask]) -> Trial | None:
-    """The fastest trial of the first kernel that was tuned: what was not timed yet is shown where it was tuned."""
+    """The fastest trial of the first tuned kernel.
+    A model that was not timed yet is shown on the device where it was tuned."""
     found = (store.trials.fastest(task.workload_key, 1) for task in tasks)
     return next((trials[0] for trials in found if trials), None)
 
@@ -213,7 +214,7 @@ class KernelPair:
 
     @property
     def change(self) -> float | None:
-        """How many seconds of a run more the second side takes; None where one side was not profiled."""
+        """How many more seconds of a run the second side takes; None if one side was not profiled."""
         return self._more if self.known else None
 
     @property

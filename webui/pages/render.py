@@ -1,4 +1,4 @@
-"""A page from its template and what every page has; the page that says what went wrong."""
+"""A page from its template and the parts that every page has, and the page of errors."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ _SECURITY = [(name.lower().encode(), value.encode()) for name, value in SECURITY
 
 
 class RequestGuard:
-    """`hosts`: names a request's Host may have; None allows all.
-    On loopback this keeps a web page elsewhere from reading the app by pointing its own name at 127.0.0.1. `access`
-    says what a request may do: that is looked at before any of its body is taken, by what its route, in one of
-    `routers`, asks for with `webui.access.needs`."""
+    """`hosts`: names that a request's Host may have; None allows all.
+    On loopback this keeps a foreign web page from reading the app by pointing its own name at 127.0.0.1. `access`
+    says what a request may do. It is checked before any of the body is read, by what the route, in one of `routers`,
+    asks for with `webui.access.needs`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""How much one client may have of the web app at a time: connections, requests that do not end, live streams.
+"""How much one client may use the web app at a time: connections, unfinished requests, live streams.
 
-Where several processes answer, they count together (`webui.serving.shared_limit`).
+If several processes answer, they count together (`webui.serving.shared_limit`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def bounded_protocol(
     most_of_one: int = CONNECTIONS_OF_ONE,
     request_s: float = REQUEST_S,
 ) -> type[asyncio.Protocol]:
-    """HTTP over connections of which an address has so many.
-    `proxies`, which speak for many, count in total only. One on which a request's head does not come in time is
-    closed."""
+    """HTTP with a limit of connections an address.
+    `proxies`, which speak for many, only count in total. A connection on which a request's head does not come in
+    time is closed."""
     open_ = counts or OwnCounts()
     known = frozenset(proxies)
     look_s = min(_LOOK_S, request_s / 2)

@@ -129,7 +129,7 @@ def serve_worker(
 
 
 def check_access(store: RecordStore, options: WebOptions) -> Role | None:
-    """Return what a request without a token may do. Raises WebStartError where it must not be up to that."""
+    """Return what a request without a token may do. Raises WebStartError if that may not be left open."""
     return role_without_token(options, any(token.valid(utcnow()) for token in store.tokens.all()))
 
 
@@ -171,7 +171,7 @@ def _server(
 
 
 def _prepare(app: FastAPI) -> None:
-    """Make now what would be made for the first request, which would wait for it: the routes' parameters, the pages."""
+    """Make in advance what the first request would wait for: the routes' parameters, the pages."""
     nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
     for route in app.routes:
         route.matches(nowhere)
@@ -267,8 +267,7 @@ def _launcher(store: RecordStore, options: WebOptions) -> ProcessLauncher | None
 
 
 def allowed_hosts(options: WebOptions) -> Sequence[str] | None:
-    """Return the names that loopback goes by there.
-    A page elsewhere whose name was made to point here is refused."""
+    """Return the names of loopback. A foreign page whose name was made to point here is refused."""
     if not is_loopback(options.host):
         return None
     shown = f"[{options.host}]" if ":" in options.host else options.host

@@ -1,8 +1,8 @@
 """The web app in several processes, which share one listening socket: `tunefarm web --workers N`.
 
-This one only minds the others: it starts them anew when they die, and they end when it does, however it ends, as it
-holds their standard input. Each has connections and caches of its own. Connections, live streams and wrong tokens of a
-client are counted together, and one alone writes the tracker's health checks down.
+The first process only minds the others. It restarts them when they die. They end when it does, however it ends,
+because it holds their standard input. Each has connections and caches of its own. Connections, live streams and
+wrong tokens of a client are counted together. One process alone writes down the tracker's health checks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DEATHS_S = 60.0
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """The task of a worker: its number, from 0, and the files it inherited."""
+    """A worker's task: its number, from 0, and the files that it inherited."""
 
     options: WebOptions
     number: int
@@ -141,7 +141,8 @@ class _Workers:
                     raise KeyboardInterrupt
 
     def mind(self, events: WorkerEvents) -> None:
-        """Mind them until a signal to end. Raises WebStartError when they die as fast as they are started."""
+        """Mind the workers until a signal to end.
+        Raises WebStartError when they die as fast as they are started."""
         deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
         while (what := events.get()) is not None:
             if isinstance(what, _Ended):

@@ -178,7 +178,7 @@ def _follow(
     record: BenchRun,
     quiet: bool,
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Run it all, saying how far it is; what went wrong with devices, and the flags that name each."""
+    """Run everything and show progress. Returns the devices' problems, with the flags that name each."""
     problems = []
     by_device = {device.name: device.flags for device in devices}
     flags = {}
@@ -210,7 +210,7 @@ def _retune(
     given: dict[str, Any],
     files: Mapping[str, str],
 ) -> None:
-    """A tuning run for each device on which tuned kernels or models became slower, one after the other."""
+    """Start a tuning run for each device on which tuned kernels or models became slower, one after the other."""
     by_device: dict[str, list[str]] = {}
     for entry in slower:
         name = entry.result.kernel
@@ -271,7 +271,7 @@ def _check_report(path: Path | None) -> None:
 
 
 def _check_webhook(file: str | None) -> None:
-    """Refuse what could not be told in the end.
+    """Refuse options that could not be reported in the end.
     An address here would be seen in the machine's list of processes."""
     if file is not None and "://" in file:
         raise click.BadParameter("write the address to a file and give that", param_hint="--webhook")

@@ -1,4 +1,4 @@
-"""The parts of a new farm, made where they are missing: keys, an admin, a database, a token, systemd units."""
+"""The parts of a new farm, made if they are missing: keys, an admin, a database, a token, systemd units."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SERVER_PORT = 9091
 
 @dataclass(frozen=True)
 class FarmPlan:
-    """A farm that is to be: its folder, the host by which others reach it, its user, and its database.
+    """A farm to be set up: its folder, the host by which others reach it, its user, and its database.
     `box` is the name under which this machine's CPU is lent, "" for not at all. Services run as `user`."""
 
     folder: Path
@@ -60,8 +60,8 @@ class FarmPlan:
 
 @dataclass(frozen=True)
 class SetupStep:
-    """One thing a farm needs.
-    `state` is made, kept, or differs: it is there, and not as this plan would make it."""
+    """One thing that a farm needs.
+    `state` is made, kept, or differs: it exists, but not as this plan would make it."""
 
     what: str
     state: str
@@ -96,12 +96,13 @@ def set_up(plan: FarmPlan) -> tuple[SetupStep, ...]:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file or folder of a farm's folder is the farm's: SQLite puts files of its own beside the database."""
+    """Whether a file or folder of a farm's folder is the farm's.
+    SQLite puts files of its own beside the database."""
     return name in _OURS or name.startswith(DB_FILE)
 
 
 def _give(plan: FarmPlan) -> None:
-    """Give what the services need to their account; the admin's own stays with who sets up the farm."""
+    """Give the services' files to their account. The admin's own stay with whoever sets up the farm."""
     account = pwd.getpwnam(plan.user)
     if account.pw_uid == os.geteuid():
         return
@@ -127,7 +128,8 @@ def _private() -> Iterator[None]:
 
 
 def _keys(plan: FarmPlan, steps: _Steps) -> None:
-    """A key each for tracker, web app, admin and box; the tracker knows the others, and they know it."""
+    """Make a key each for tracker, web app, admin and box.
+    The tracker knows the others, and they know it."""
     tracker = KeyRing(plan.keys("tracker"))
     public = _identity(tracker, "tracker", steps)
     others = [("web", "web", KeyRole.CLIENT), ("admin", plan.admin, KeyRole.ADMIN)]

@@ -45,7 +45,8 @@ class ModelBuildRow:
 
     @property
     def expected(self) -> float | None:
-        """The seconds of its calls by its config's measurements; None for one without a config of its own."""
+        """The seconds of its calls by its config's measurements.
+        None for a kernel without a config of its own."""
         return None if self.reply.cost_s is None else self.kernel.weight * self.reply.cost_s
 
 
@@ -72,13 +73,13 @@ class BuiltModel:
 
     @property
     def expected(self) -> float | None:
-        """The seconds of a run of the kernels whose configs were measured; None where there is none."""
+        """The seconds of a run of the kernels whose configs were measured; None without such a kernel."""
         known = [kernel.expected for kernel in self.kernels if kernel.expected is not None]
         return sum(known) if known else None
 
     @property
     def tuned_share(self) -> float | None:
-        """The share of the kernels' time that is of kernels with configs of their own."""
+        """The share of the kernels' time that kernels with configs of their own take."""
         if not self.seconds:
             return None
         tuned = sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned)
@@ -88,8 +89,8 @@ class BuiltModel:
 def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None:
     """Build the model in a file, write it to the folder `given["out"]`, and report.
 
-    Raises NotTunedError where `require_tuned` or `require_tuned_time` is not met, CheckFailedError for a wrong result,
-    and what the frontend and the web app's client raise.
+    Raises NotTunedError if `require_tuned` or `require_tuned_time` is not met, and CheckFailedError for a wrong
+    result. It also raises what the frontend and the web app's client raise.
     """
     sizes = parse_sizes(given["dims"])
     source = read_model_file(file).with_sizes(sizes)
@@ -133,7 +134,7 @@ def build_model(settings: Settings, file: str, given: Mapping[str, Any]) -> None
 
 
 def _how_to_tune_more(built: BuiltModel, file: str) -> str:
-    """Return what to do where tuned kernels have too small a share of the time."""
+    """Return advice for a model whose tuned kernels have too small a share of the time."""
     kernels, families = built.kernels, built.families
     if all(kernel.reply.tuned for kernel in kernels) and all(family.record for family in families):
         return "every kernel worth tuning is tuned; the rest of the time is of kernels too small for it: ask for less"
@@ -172,7 +173,7 @@ def _examined(
     records: list[FamilyRecord | None], given: Mapping[str, Any], sizes: Mapping[str, int],
     build: Callable[[ModelFile], Path],
 ) -> BuiltModel:  # fmt: skip
-    """The model run where it is asked for: for its check, and for the time of its kernels.
+    """Run the model if asked to: for its check, and for the times of its kernels.
     `build` builds parts of it in the same way."""
     seconds: dict[str, float] = {}
     compared = Compared()

@@ -1,4 +1,4 @@
-"""A model's results beside those of another program: how far apart, and which operator is the first that differs."""
+"""Compare a model's results with another program's: how far apart, and which operator differs first."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ PEERS = ("onnxruntime", "reference")
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one tensor is from what it should be: the largest difference, also relative.
-    The relative one is a part of the largest value."""
+    """How far one tensor is from the expected one: the largest difference, also relative to the largest value."""
 
     name: str
     absolute: float
@@ -73,7 +72,7 @@ RunModel = Callable[[ModelFile], Any]
 
 
 class ComparisonError(TunefarmError):
-    """The program to compare with is not there, or does not take the model."""
+    """The program to compare with is missing, or does not take the model."""
 
     kind = "comparison"
 
@@ -141,9 +140,9 @@ def first_difference(
 ) -> FirstDifference | None:
     """Return the first operator of an ONNX model whose result differs from onnxruntime's.
 
-    It is the first in order of computation. First all tensors are results, so that no operator is fused. Where all of
-    them agree, the model is cut off at one tensor after the other, halving what is left: what differs then is fused, or
-    built with a config. None: nothing that the model was cut off at differs.
+    It is the first in order of computation. First all tensors become results, so that no operator is fused. If all
+    of them agree, the model is cut off at one tensor after the other, by bisection. An operator found that way is
+    fused, or built with a config. None: no cut differs.
     """
     from compiler.frontend.onnx.from_onnx import import_model  # loads onnx
     from compiler.frontend.onnx.taps import Tap, TappedModel

@@ -62,8 +62,7 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
 
 
 def kernel_of(call: Mapping[str, Any]) -> str:
-    """Return the kernel that a profile's call is of, also where its weights are packed ahead of time.
-    It is given by name."""
+    """Return the name of the kernel that a profile's call is of, also if its weights are packed ahead of time."""
     return str(call["Name"]).removesuffix(PREPACKED)
 
 
@@ -101,7 +100,7 @@ def shares_of(
 
 
 def tuned_share(shares: Sequence[KernelShare], known: Mapping[str, BestReply]) -> float | None:
-    """Return what part of the kernels' time is that of kernels with configs of their own.
+    """Return the share of the kernels' time that kernels with configs of their own take.
     None without a profile."""
     whole = sum(share.seconds for share in shares)
     if not whole:

@@ -127,7 +127,7 @@ def show(
 
 
 def _place(times: Sequence[ModelTime], target: str | None, device_class: str | None) -> tuple[str, str]:
-    """The target and the device class that are meant: of the last time, else this machine's."""
+    """The requested target and device class. By default they are the last time's, else this machine's."""
     from tuner.devices.supplies import local_target
 
     last = times[0] if times else None

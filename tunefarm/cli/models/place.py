@@ -45,7 +45,7 @@ class ModelPlace:
         return NamedDevice(self.session.box, self.session.status().key or CPU_KEY, self.session.fingerprint())
 
     def begin(self) -> str:
-        """The counters of power and clock there before something runs, for `drawn`; "" where a box has none to ask."""
+        """Begin to measure power and clock, for `drawn`. "" for a box without counters."""
         if self.session is None:
             return str(conditions.begin())
         try:
@@ -54,7 +54,7 @@ class ModelPlace:
             return ""
 
     def drawn(self, before: str) -> tuple[dict[str, float], str]:
-        """Mean power and clock there since `begin`, as far as they are told; and why energy is not."""
+        """Mean power and clock since `begin`, as far as they are known, and why energy is not."""
         if not before:
             return {}, "the box is of a release that does not tell it"
         if self.session is None:
@@ -125,7 +125,7 @@ def run_once(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyAr
 
 
 def results_of(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> Any:
-    """Return what "main" gives as it is: an array, or a tuple of such."""
+    """Return the result of "main" unchanged: an array, or a tuple of arrays."""
     import tunefarm as tvm
 
     return machine[ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))

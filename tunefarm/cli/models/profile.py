@@ -70,7 +70,7 @@ def profile(
 
 @contextmanager
 def _working(address: str, job: int | None) -> Iterator[None]:
-    """Say in the store that this process works on a job, for as long as the block takes.
+    """Record in the store that this process works on a job, for as long as the block takes.
     Raises InvalidRecord."""
     if job is None:
         yield

@@ -29,7 +29,7 @@ from tuner.toolchain import toolchain
 
 @contextmanager
 def open_records(settings: Settings, db: str | None, record: bool | None) -> Iterator[RecordStore | None]:
-    """The store to keep a run in; None where there is none, unless `record` asks for it: then it is made."""
+    """The store to keep a run in. None without one, unless `record` asks for it; then it is made."""
     if record is False:
         yield None
         return

@@ -124,7 +124,7 @@ def _outcome(
     settings: Settings, model: str, named: ModelSource | None, sizes: Mapping[str, int], chosen: Mapping[str, str],
     given: Mapping[str, Any],
 ) -> RunOutcome:  # fmt: skip
-    """Build the model if it is a file of one, run it, and do with it what the options ask for."""
+    """Build the model if it is a source, run it, and do what the options ask for."""
     from tunefarm.cli.models.configs import shares_of, tuned_share
     from tunefarm.cli.models.inputs import make_inputs
     from tunefarm.cli.models.records import keep, registered

@@ -43,7 +43,7 @@ def best_family(
 ) -> None:  # fmt: skip
     """Show the newest record of a family, and what it runs at the sizes that `shapes` list.
 
-    `looked_in` says where else than the target; `flags` are what a run to tune it is given.
+    `looked_in` says where else than the target; `flags` are those of a run to tune it.
     """
     sizes = parse_shapes(shapes).of(maker.symbols).sizes if shapes else ()
     kept = newest_family(store, maker.key, str(target), device_class)

@@ -291,8 +291,9 @@ def _built(
 
 
 def _own(item: Item, reply: BestReply) -> BestReply:
-    """Return the reply as it holds for kernels of one's own: a config of another kernel says nothing about one with its
-    own parameters. And the best config is built even where the user's own baseline was faster."""
+    """Return the reply as it applies to kernels of one's own.
+    A config of another kernel says nothing about one with its own parameters. The best config is built even if the
+    user's own baseline was faster."""
     if isinstance(item.what, CKernel) and item.what.rival is not None:
         reply = replace(reply, as_written=False)
     if reply.match != "nearest" or isinstance(item.what, WorkloadSpec | PrimFunc | HandSchedules):

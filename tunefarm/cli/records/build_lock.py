@@ -37,7 +37,7 @@ class LockError(TunefarmError):
 
 class LockedKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kernel of a build.
-    `how` is hit, near, as written or untuned, `config` the digest of its schedule or values (None without),
+    `how` is hit, near, as written or untuned. `config` is the digest of its schedule or values (None without),
     `artifact` that of the code."""
 
     kernel: _Text
@@ -151,7 +151,7 @@ def _refuse(path: Path, changes: Sequence[str]) -> None:
 
 
 def cache_key(target: Target, items: Sequence[tuple[Item, TuningTask, str, BestReply]], how: Mapping[str, Any]) -> str:
-    """Return a digest of all that decides which files a build writes.
+    """Return a digest of everything that decides which files a build writes.
     It covers kernels, configs, target, compilers and `how` they are written. A job whose cache has files of this key
     need not build."""
     kernels = [

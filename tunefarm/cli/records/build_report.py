@@ -1,4 +1,4 @@
-"""The report of `tunefarm build`: what became of each kernel, as lines or as JSON."""
+"""The report of `tunefarm build`: the outcome of each kernel, as lines or as JSON."""
 
 from __future__ import annotations
 

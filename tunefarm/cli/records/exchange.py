@@ -91,7 +91,7 @@ def _trials(store: RecordStore, selection: Selection) -> Iterator[Trial]:
 
 @contextmanager
 def _sink(file: Path, force: bool) -> Iterator[BinaryIO]:
-    """Where an export goes: a file appears under its name when it is whole."""
+    """Where an export goes. A file appears under its name only when it is whole."""
     if file == _STDIO:
         yield sys.stdout.buffer
         return
@@ -208,7 +208,7 @@ def spans(lines: Sequence[int]) -> str:
 
 @contextmanager
 def _source(file: Path) -> Iterator[Path]:
-    """The file; what comes on standard input is kept, for it is read twice."""
+    """Open the file. Standard input is kept in a copy, because it is read twice."""
     if file != _STDIO:
         if file.is_dir():
             hint = "give a file, or a work folder of Apache TVM's MetaSchedule, which has a database_workload.json"

@@ -30,7 +30,7 @@ from tuner.number_text import duration
 
 @dataclass(frozen=True)
 class CheckedSize:
-    """A size that the built artifact was run at, and what came of it."""
+    """A size at which the built artifact was run, and the outcome."""
 
     size: Size
     text: str
@@ -91,7 +91,7 @@ def build_families(settings: Settings, makers: Sequence[FamilyMaker], given: Map
 
 
 def _more_sizes(makers: Sequence[FamilyMaker], texts: Sequence[str]) -> list[SizeList | None]:
-    """The sizes of --shapes for each family that has all of its symbols there; None for others.
+    """The sizes of --shapes for each family, if they name all of its symbols; None for others.
     Raises FamilyError."""
     if not texts:
         return [None] * len(makers)

@@ -67,7 +67,7 @@ def values_of(trace: str) -> dict[str, Any]:
 
 def open_store(address: str, word: str) -> RecordStore:
     """The store in which `word` is looked for.
-    Where there is none, a word that names no kernel is told first."""
+    Without a store, an error says first whether the word names a kernel."""
     try:
         return RecordStore.open(address)
     except TunefarmError:

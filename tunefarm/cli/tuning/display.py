@@ -29,8 +29,8 @@ _COLUMNS = 5  # beside the name
 
 
 def speed(task: TaskProgress, cost: float | None) -> str:
-    """Return GFLOP/s where the operations are known, else the time.
-    It is the energy where that is what the run makes small."""
+    """Return GFLOP/s if the operations are known, else the time.
+    A run that minimises energy shows the energy."""
     if task.unit == "J":
         return DASH if cost is None else energy(cost)
     rate = gflops(task.flops, cost)
@@ -61,8 +61,8 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def models_text(snapshot: Snapshot) -> list[str]:
-    """Return what a run of each model's tuned kernels takes by now and took untuned.
-    It also tells what the next minute of tuning should save of it."""
+    """Return the present and the untuned time of a run of each model's tuned kernels.
+    It also tells what the next minute of tuning should save."""
     found = []
     told = energy if any(task.unit == "J" for task in snapshot.tasks) else duration
     for model in snapshot.models:
@@ -150,8 +150,8 @@ def beginning(search: TaskSearch) -> str:
 
 
 class WhileRead:
-    """Passes on what a watcher is told until stdout or stderr has no reader any more.
-    Then it does what `then` says."""
+    """Pass on a watcher's news until stdout or stderr has no reader any more.
+    Then do what `then` says."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
@@ -297,7 +297,7 @@ def models_json(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def make_display(console: Console, as_json: bool = False) -> PlainDisplay | LiveDisplay:
-    """Lines of JSON where they are asked for; else live on a terminal, plain elsewhere."""
+    """Choose the display: lines of JSON if asked for, else live on a terminal, plain elsewhere."""
     if as_json and not console.is_terminal:
         return JsonDisplay(console.file)
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console.file)

@@ -32,7 +32,7 @@ def all_failed(run: Run, failures: Sequence[FailureCount], db: str | None) -> li
 
 
 def _gist(text: str) -> str:
-    """The line of a failure's text that says most: a compiler's first error, else the first one."""
+    """The most telling line of a failure's text: a compiler's first error, else the first line."""
     lines = text.strip().splitlines() or [""]
     return next((line for line in lines if "error:" in line), lines[0]).strip()[:_MOST_SHOWN]
 

@@ -175,9 +175,9 @@ class Targeted(Protocol):
 
 
 def target_for(asked: str, fleet: Targeted) -> str:
-    """The target asked for; where it leaves open which GPU or CPU, that of the first device.
-    So "llvm" without `mcpu` and `mtriple` means the device's CPU, as it means this machine's in `tvm.build`. Other
-    options stay as given."""
+    """The requested target.
+    If it leaves open which GPU or CPU, it is the first device's. So "llvm" without `mcpu` and `mtriple` means the
+    device's CPU, as it means this machine's in `tvm.build`. Other options stay as given."""
     target = Target(asked) if asked else None
     if target is None or (target.is_open and target.is_gpu):
         return fleet.target()
@@ -215,7 +215,8 @@ def _run(
 
 @contextmanager
 def _stop_on_signals(run: EngineRun) -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends the run between two trials, so that none is lost; a second one ends it now."""
+    """Let the first SIGINT or SIGTERM end the run between two trials, so that none is lost; a second one ends it at
+    once."""
 
     def stop(_number: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""The models of a run beside their untuned builds: what of them was slower is given back in the store."""
+"""Compare a run's models with their untuned builds, and give back the slower kernels in the store."""
 
 from __future__ import annotations
 

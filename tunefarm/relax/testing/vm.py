@@ -71,7 +71,7 @@ def check_if_defined(obj: Any) -> bool:
 
 
 def check_saved_func(vm: Any, func_name: str, *inputs: Any) -> Any:
-    """The result of `func_name`, which a saved function with these inputs gives as well.
+    """The result of `func_name`, after checking that a saved function with these inputs gives the same.
     Raises AssertionError."""
     saved_name = f"{func_name}_saved"
     vm.save_function(func_name, saved_name, *inputs)

@@ -1,4 +1,4 @@
-"""Frames of TensorIR functions: what is gathered while their `with` block runs, and becomes of it at its end."""
+"""Frames of TensorIR functions: what is collected while a `with` block runs, and what it becomes at the end."""
 
 from __future__ import annotations
 

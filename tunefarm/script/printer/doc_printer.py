@@ -62,7 +62,7 @@ def to_python_script(
 
 @dataclass
 class _Writer:
-    """Collects the text, and where in it the documents stand that could be underlined."""
+    """Collects the text, and the places in it of documents that could be underlined."""
 
     indent_text: str
     paths: list[ObjectPath]
@@ -337,7 +337,7 @@ class _Writer:
     # -------------------------------------------------------------------------- underlines
 
     def _mark(self, doc: d.Doc, start: int) -> None:
-        """Keep where the document stands, if it is nearer to a path that is asked for than those before."""
+        """Keep the document's place if it is nearer to a requested path than earlier ones."""
         for number, wanted in enumerate(self.paths):
             for path in doc.source_paths:
                 if not path.is_prefix_of(wanted):

@@ -1,4 +1,4 @@
-"""A computation as te has it: its tensors and operations, printed a line each, and its function."""
+"""A computation of te: its tensors and operations, printed a line each, and its function."""
 
 from __future__ import annotations
 

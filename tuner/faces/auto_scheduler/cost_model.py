@@ -58,8 +58,8 @@ class RandomModel(CostModel):
 class XGBModel(CostModel):
     """Boosted trees over the features of states, named as in TVM; `MODEL_OPTIONS` change nothing.
 
-    A tuning run has a model of its own, which knows the shipped one, too. This one is for programs that call `update`
-    and `predict` themselves.
+    A tuning run has a model of its own, which also knows the shipped one. This class is for programs that call
+    `update` and `predict` themselves.
     """
 
     def __init__(self, **options: Any) -> None:

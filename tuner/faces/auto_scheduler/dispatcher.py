@@ -1,4 +1,4 @@
-"""Which state a workload is built with: contexts that are asked, the innermost first."""
+"""Find the state with which a workload is built: contexts are asked, the innermost first."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class _Results:
         self._call_back(index, candidate, result)
 
     def tell_known(self, searches: Sequence[RememberedResults]) -> None:
-        """Tell of results that other runs had: a log is to have them too, one of them may be the best."""
+        """Report results that other runs had, because a log needs them too: one may be the best."""
         for index, search in enumerate(searches):
             for candidate, cost in search.known():
                 self._call_back(index, candidate, MeasureResult((cost,), MeasureErrorNo.NO_ERROR, "", 0.0, time.time()))

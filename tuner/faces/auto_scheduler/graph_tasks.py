@@ -105,7 +105,8 @@ class _NotOfTe(Exception):
 
 
 def computation(func: n.PrimFunc) -> KernelTensors | None:
-    """Return the te tensors of `func`, inputs and outputs in calling order; None where te cannot say it."""
+    """Return the te tensors of `func`, inputs and outputs in calling order.
+    None if te cannot express it."""
     kernel = n.PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, _AS_OF_TE)
     try:
         tensors = KernelTensors(_tensors(kernel), kernel)
@@ -193,7 +194,7 @@ def recorded_schedule(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
 
 
 def _workload(func: n.PrimFunc) -> str:
-    """The key of the task that a kernel is; how its arguments may be laid out does not count."""
+    """The key of a kernel's task. The layout of its arguments does not count."""
     plain = n.PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, _AS_OF_TE)
     shapes: list[Sequence[int | None]] = [
         [as_int(size) for size in func.buffer_map[param].shape] for param in func.params if param in func.buffer_map

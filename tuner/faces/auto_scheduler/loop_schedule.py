@@ -73,7 +73,7 @@ class Replay:
     # ------------------------------------------------------------------------------ steps
 
     def take(self, step: LoopStep) -> None:
-        """Take one step. Raises SchedulerError for a stage or iterator that is not there, ScheduleError."""
+        """Take one step. Raises SchedulerError for a missing stage or iterator, and ScheduleError."""
         if not 0 <= step.stage_id < len(self.stages):
             raise SchedulerError(f"there is no stage {step.stage_id}")
         stage = self.stages[step.stage_id]

@@ -1,6 +1,7 @@
 """A computation's stages and their loops, changed by hand: the states that programs schedule step by step.
 
-A state that the search found is a trace (`state`). One of these is a list of steps, as other programs' logs have it.
+A state that the search found is a trace (`state`). A state of this kind is a list of steps, as in other programs'
+logs.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class LoopState(State):
 
     @cached_property
     def _stages(self) -> list[Stage]:
-        """The stages, made when they are first looked at: a record's computation may be made late."""
+        """Return the stages, made at the first look, because a record's computation may be made late."""
         taken, self._steps = self._steps, ()
         self.__dict__["_stages"] = [_fresh(stage.op) for stage in Replay(outputs_of(self.dag.tensors)).stages]
         for step in taken:

@@ -1,7 +1,7 @@
 """The steps that make a loop state, each with the row that logs of Apache TVM have for it.
 
-Stages and iterators are told by their positions: stages in the order of the computation, inputs included, and
-iterators from the outermost in, both as they are before the step.
+Positions name stages and iterators: stages in the order of the computation, inputs included, and iterators from the
+outermost in, both as they are before the step.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ReorderStep(LoopStep):
 @dataclass(frozen=True)
 class SplitStep(LoopStep):
     """Split an iterator of `extent` iterations into parts of `lengths`.
-    They are the inner parts', or with `inner_to_outer` false the outer parts'. The remaining part is as long as it
-    has to be."""
+    They are the inner parts', or with `inner_to_outer` false the outer parts'. The other part gets the remaining
+    length."""
 
     code = "SP"
     iter_id: int

@@ -34,7 +34,7 @@ class ProgramBuilder(FaceBuilder):
     """Base of the builders."""
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
-        """Build states, and return where their artifacts are. The files are the caller's to remove."""
+        """Build states, and return the paths of their artifacts. The caller removes the files."""
         workers = self.open()
         try:
             waiting = [workers.submit(self._request(given)) for given in measure_inputs]
@@ -159,9 +159,8 @@ class LocalRunner(ProgramRunner, OnThisMachine):
 
 class RPCRunner(ProgramRunner, OnTracker):
     """Measures states on the devices that the tracker at `host`:`port` lends for `key`.
-    `key` may be a capability expression. Up to `n_parallel` are used at once. Of those who wait for a device, a
-    higher `priority` is served first. `keys` are this machine's where the farm uses them; see `FaceRunner` for the
-    other options."""
+    `key` may be a capability expression. Up to `n_parallel` are used at once. Waiting runs of a higher `priority`
+    are served first. `keys` are this machine's, on a farm with keys; see `FaceRunner` for the other options."""
 
     def __init__(
         self,

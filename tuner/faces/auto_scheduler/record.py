@@ -1,9 +1,9 @@
 """Tuning records as lines of JSON.
 
-A line of our own is `{"i": [[workload_key, target, hardware, target_host, layout_rewrite, inputs], trace], "r": [costs,
-error_no, all_cost, timestamp], "v": "tunefarm-1"}`: the frame that TVM's logs have, around a schedule trace.
-A line of version "v0.6" has the steps of a loop state in the trace's place, as Apache TVM writes it. States that a
-program made step by step are written so, and read by both.
+A line of our own is `{"i": [[workload_key, target, hardware, target_host, layout_rewrite, inputs], trace], "r":
+[costs, error_no, all_cost, timestamp], "v": "tunefarm-1"}`: the frame of TVM's logs around a schedule trace. A line
+of version "v0.6" has the steps of a loop state in the trace's place, as Apache TVM writes it. States that a program
+made step by step are written that way, and read by both.
 """
 
 from __future__ import annotations

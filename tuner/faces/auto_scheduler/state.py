@@ -1,4 +1,4 @@
-"""A state: a computation as far as it is scheduled. What a record holds of it is the schedule's trace."""
+"""A state: a computation as far as it is scheduled. A record holds its schedule's trace."""
 
 from __future__ import annotations
 

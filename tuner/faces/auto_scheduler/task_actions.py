@@ -1,7 +1,7 @@
 """Actions of a task: tune itself, find its best record.
 
-Records, contexts and searches are made of tasks, so a task does not know them: this module, once imported, tells
-`SearchTask`.
+Records, contexts and searches are made of tasks, so a task does not know them. This module registers the actions
+with `SearchTask` when it is imported.
 """
 
 from __future__ import annotations

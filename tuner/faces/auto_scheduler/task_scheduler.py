@@ -115,7 +115,7 @@ class TaskScheduler:
         self.begun = time.time()
 
     def count(self, task_id: int, best_cost: float) -> None:
-        """A trial of a task is over, and its best cost so far is this (infinity: none yet)."""
+        """Note that a trial of a task is over, with its best cost so far (infinity: none yet)."""
         self.ct += 1
         self.task_cts[task_id] += 1
         self.best_costs[task_id] = min(self.best_costs[task_id], best_cost)
@@ -124,7 +124,7 @@ class TaskScheduler:
 
     @property
     def cur_score(self) -> float:
-        """The objective of the best costs so far; a task that nothing was measured of counts as 1e10 s."""
+        """The objective of the best costs so far. A task without a measurement counts as 1e10 s."""
         return self.objective_func(self.best_costs)
 
     @property

@@ -45,7 +45,7 @@ class VirtualAxis:
 
 @dataclass(frozen=True)
 class Axis:
-    """The `index`-th loop that a transformation of a space makes; `space` is None once a config is chosen."""
+    """The `index`-th loop of a transformation of a space; `space` is None once a config is chosen."""
 
     space: Any
     index: int

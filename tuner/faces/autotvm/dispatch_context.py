@@ -1,4 +1,4 @@
-"""Which config a template is built with: contexts that are asked, the innermost first."""
+"""Find the config with which a template is built: contexts are asked, the innermost first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Workload = tuple[Any, ...]
 class DispatchContext(NestedContext):
     """Answers which config to use.
 
-    Subclasses implement `_query_inside` and `update`; what they do not know is asked of the context around them.
-    `DispatchContext.current` is the innermost context, the fallback outside of any.
+    Subclasses implement `_query_inside` and `update`. A workload that they do not know is asked of the context
+    around them. `DispatchContext.current` is the innermost context, the fallback outside of any.
     """
 
     def query(self, target: Target | None, workload: Workload | None) -> Config:
@@ -37,7 +37,7 @@ class DispatchContext(NestedContext):
 
     @abstractmethod
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config | None:
-        """The config for a workload on a target; None where this context has none."""
+        """The config for a workload on a target; None if this context has none."""
 
 
 class ApplyConfig(DispatchContext):

@@ -59,7 +59,7 @@ class ReorderEntity:
 
     def apply(self, sch: Schedule, op: Any, axes: Sequence[IterVar]) -> list[IterVar]:
         """Reorder `axes` of the stage of `op`; returns them in their new order.
-        Raises ConfigError when there are more or fewer than the space was defined over."""
+        Raises ConfigError unless they are as many as the space was defined over."""
         if len(axes) != len(self.perm):
             raise ConfigError(f"the reorder was defined over {len(self.perm)} axes, it is applied to {len(axes)}")
         order = [axes[at] for at in self.perm]

@@ -12,9 +12,9 @@ from tuner.faces.common.boosted_trees import Array, Ints
 
 
 class FeatureTable:
-    """The features of every choice of every knob of a space, so that a config's are looked up.
+    """The features of every choice of every knob of a space, as tables for looking up a config's.
 
-    Lengths count by their logarithm. A choice that is no number is known by its place among the choices.
+    Lengths count by their logarithm. A choice that is no number counts by its place among the choices.
     """
 
     def __init__(self, space: ConfigSpace) -> None:

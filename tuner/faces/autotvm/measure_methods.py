@@ -88,9 +88,9 @@ class LocalRunner(OwnRunner, OnThisMachine):
 
 class RPCRunner(OwnRunner, OnTracker):
     """Measures configs on the devices that the tracker at `host`:`port` lends for `key`.
-    `key` may be a capability expression. Up to `n_parallel` (None: all there are) are used at once. Of those who
-    wait for a device, a higher `priority` is served first. `keys` are this machine's where the farm uses them; see
-    `FaceRunner` for the other options."""
+    `key` may be a capability expression. Up to `n_parallel` (None: all there are) are used at once. Waiting runs of
+    a higher `priority` are served first. `keys` are this machine's, on a farm with keys; see `FaceRunner` for the
+    other options."""
 
     _devices = OnTracker._devices
 

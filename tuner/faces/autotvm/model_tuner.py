@@ -1,4 +1,4 @@
-"""The tuner with a model of costs: boosted trees on the knobs' values, asked for the best of many configs at once.
+"""The tuner with a cost model: boosted trees on the knobs' values, asked for the best of many configs at once.
 
 Named as in TVM after the library that it uses; the trees are our own (`tuner.faces.common.boosted_trees`).
 """
@@ -33,10 +33,10 @@ _CHOICES = {
 class XGBTuner(RandomTuner):
     """Picks the configs that a model of speed ranks highest, `plan_size` at a time.
 
-    It fits the model anew with every quarter of a plan that was measured. Until a few were, configs are random.
-    Accepted as in TVM: `feature_type` (the features are the knobs' values with each), `loss_type` (squared loss of the
-    logarithm of the speed with each), `num_threads`, `log_interval` (without effect). `optimizer` is "sa".
-    `diversity_filter_ratio` is not there: it must be None. Raises ConfigError for other values.
+    It fits the model anew with every quarter of a plan that was measured. The first configs are random. These are
+    accepted as in TVM: `feature_type` (the features are always the knobs' values), `loss_type` (always squared loss
+    of the logarithm of the speed), and `num_threads`, `log_interval` (without effect). `optimizer` is "sa".
+    `diversity_filter_ratio` must be None. Raises ConfigError for other values.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class XGBTuner(RandomTuner):
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Fit to records of this template, of this and other sizes, before anything is measured.
-        The model learns of each workload how its configs compare. Fewer than `min_seed_records` that fit are not
-        used."""
+        The model learns for each workload how its configs compare. Fewer than `min_seed_records` fitting ones are
+        not used."""
         groups: defaultdict[Workload, list[tuple[Array, float]]] = defaultdict(list)
         for inp, result in data_set:
             row = self._features.of(inp.config) if inp.task.name == self.task.name else None

@@ -1,4 +1,4 @@
-"""Builders and runners that a program writes itself: their `build` and `run` are called a round at a time."""
+"""Builders and runners that a program writes itself; their `build` and `run` are called a round at a time."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class OwnBuilder(FaceBuilder):
 
 class OwnRunner(FaceRunner):
     """Base of runners.
-    One that overrides `run`, or has a loader of the program's own, is called with what was built of each round."""
+    A runner that overrides `run`, or has a loader of the program's own, is called with the builds of each round."""
 
     def __init__(
         self,

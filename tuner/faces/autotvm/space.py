@@ -25,7 +25,7 @@ from tuner.faces.autotvm.transforms import AnnotateSpace, AnySpace, OtherOptionS
 
 
 class Config(ABC):
-    """The config that a template sees: it defines knobs, and reads a value for each."""
+    """The config that a template sees: it defines knobs, and returns a value for each."""
 
     is_fallback = False
 
@@ -35,7 +35,7 @@ class Config(ABC):
 
     @abstractmethod
     def __getitem__(self, name: str) -> Any:
-        """The value of a knob. Raises ConfigError for one that there is none of."""
+        """The value of a knob. Raises ConfigError for an unknown knob."""
 
     # -- defining knobs
 
@@ -179,7 +179,7 @@ class ConfigSpace(Config):
         return set(random.sample(valid, min(m, len(valid))))
 
     def random_walk(self, point: int) -> int:
-        """Draw the index of another valid config, which differs in one knob where there is such."""
+        """Draw the index of another valid config, which differs in one knob if possible."""
         digits = self.point2knob(point)
         near = [
             index
@@ -273,8 +273,8 @@ class ConfigEntity(Config):
 
 
 class FallbackConfigEntity(ConfigEntity):
-    """The config of a template that was not tuned: each knob's first choice, unless the template sets it.
-    It sets another (`cfg[name] = …`) or asks for one within bounds (`fallback_split`)."""
+    """The config of a template that was not tuned: each knob's first choice, unless the template sets another.
+    It does so by `cfg[name] = …`, or asks for one within bounds (`fallback_split`)."""
 
     is_fallback = True
 

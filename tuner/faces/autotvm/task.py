@@ -122,8 +122,8 @@ class Task:
         return self._untuned
 
     def instantiate(self, config: ConfigEntity) -> tuple[Schedule, Sequence[Any]]:
-        """The schedule and its arguments as `config` has it.
-        Raises InstantiationError where the template says, or its schedule shows, that it cannot be."""
+        """The schedule and its arguments with `config`.
+        Raises InstantiationError if the template says, or its schedule shows, that it is invalid."""
         config.errors.clear()
         config.flop = 0.0
         try:

@@ -1,4 +1,4 @@
-"""The base of tuners: it offers configs, learns what they cost, and `tune` runs it on the engine."""
+"""The base of tuners. A tuner offers configs and learns their costs, and `tune` runs it on the engine."""
 
 from __future__ import annotations
 

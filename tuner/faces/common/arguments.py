@@ -54,5 +54,5 @@ def deserialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def tuples(data: Sequence[Any]) -> tuple[Any, ...]:
-    """Lists, as JSON has them, become tuples all the way down: that is how workloads compare."""
+    """Turn lists, as JSON has them, into tuples all the way down, because workloads compare as tuples."""
     return tuple(tuples(item) if isinstance(item, list) else item for item in data)

@@ -1,7 +1,7 @@
 """Gradient-boosted regression trees for a few thousand points of a few dozen features, in numpy.
 
-Friedman's boosting with squared loss. Each tree is fitted to what those before it leave, on features put in at most 64
-bins, and counts by `rate`. (Ke et al., "LightGBM", 2017, has the histogram method.)
+It is Friedman's boosting with squared loss. Each tree is fitted to the residuals of those before it, on features put
+in at most 64 bins, and counts by `rate`. (Ke et al., "LightGBM", 2017, has the histogram method.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BoostOptions:
 @dataclass(frozen=True)
 class _Tree:
     """A complete binary tree: node i has children 2i + 1 and 2i + 2.
-    A node that is no split sends all to the left."""
+    A node without a split sends everything to the left."""
 
     feature: Ints
     threshold: Array

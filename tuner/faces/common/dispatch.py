@@ -1,4 +1,7 @@
-"""Contexts for builds of templates and workloads: they nest, and have the best records of logs by target."""
+"""Contexts for builds of templates and workloads.
+
+They nest, and hold the best records of logs by target.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class NestedContext(metaclass=_Innermost):
 class HistoryTables(Generic[T]):
     """Tables of the best on record: by a target's text, by its `-model`, and by its keys (`cpu`, …).
 
-    `given` holds what was said to be best, under any of these names. It goes before the tables.
+    `given` holds configs that were set as best, under any of these names. It takes precedence over the tables.
     """
 
     def __init__(self, empty: Callable[[], T]) -> None:

@@ -1,4 +1,4 @@
-"""The common part of the faces (autotvm, auto_scheduler): their builders and runners, put in the engine's terms."""
+"""The common part of the faces (autotvm, auto_scheduler): builders and runners in the engine's terms."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class OnTracker(FaceRunner):
 
 class SettledFleet:
     """The devices of `inner`, at most `most` at once, with every candidate timed by `options`.
-    It is timed on device number `device`, whatever the engine would choose. The untuned function is left to the
-    engine: it may be slow."""
+    The device is number `device`, whatever the engine would choose. The untuned function is left to the engine,
+    because it may be slow."""
 
     def __init__(self, inner: Fleet, options: EvaluatorOptions, device: int = 0, most: int | None = None) -> None:
         self._inner = inner
@@ -183,8 +183,8 @@ class _SettledSession:
 
 
 class RememberedResults:
-    """The strategy `inner`, and what it was told of without a trial of this run.
-    They are results that another run on the same store had."""
+    """The strategy `inner`, and the results that it was told of without a trial of this run.
+    Another run on the same store had them."""
 
     def __init__(self, inner: SearchStrategy) -> None:
         self._inner = inner

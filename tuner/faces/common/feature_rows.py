@@ -30,9 +30,9 @@ TOTALS = len(_TOTALLED)
 class FeatureRows:
     """Makes rows of features: `buffers` of each store, `samples` of its arithmetic intensity.
 
-    First come operations by kind, annotated loops and threads. The buffers follow, each with what of it is touched and
-    used again. Then comes the arithmetic intensity at equal shares of the work, and last the result's allocation and
-    the loops. Counts are logarithms to base 2 of one more.
+    First come operations by kind, annotated loops and threads. The buffers follow, each with its touched and reused
+    parts. Then comes the arithmetic intensity at equal shares of the work, and last the result's allocation and the
+    loops. Counts are logarithms to base 2 of one more.
     """
 
     buffers: int = 5

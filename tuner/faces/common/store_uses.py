@@ -31,7 +31,7 @@ Interval = tuple[int, int]
 @dataclass(frozen=True)
 class BufferUse:
     """How a store uses a buffer.
-    `bytes` and `lines` count every access, `unique_…` what is touched at all. `distance` is how many iterations, and
+    `bytes` and `lines` count every access, `unique_…` each touched one once. `distance` is how many iterations, and
     bytes, lie between two uses of the same element; `times` how often it is used again."""
 
     buffer: n.Buffer

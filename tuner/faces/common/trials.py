@@ -1,4 +1,4 @@
-"""The engine's trials as the faces tell of them: each search trial once, with what it came to."""
+"""The engine's trials as the faces report them: each search trial once, with its result."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ class SearchTrials(NoWatcher):
                 self._finals[finalist] = done.candidate, replace(done, samples=(*before, *done.samples))
 
     def tell_finals(self) -> None:
-        """Hand on what the finals measured again: one trial for each finalist, with all its samples."""
+        """Hand on the finals' measurements: one trial for each finalist, with all its samples."""
         for candidate, done in self._finals.values():
             self._then(done.task, candidate, done)

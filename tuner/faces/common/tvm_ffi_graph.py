@@ -1,8 +1,8 @@
 """Functions out of the JSON that Apache TVM writes since 0.21, when its objects moved to TVM FFI.
 
-Nodes name each other as before, but what a node is made of is typed otherwise. A field that holds an object is the
-number of its node, and numbers that are values of their own are nodes too. Variables and expressions have a type
-instead of a dtype, and a parameter is its buffer.
+Nodes name each other as before, but their contents are typed otherwise. A field that holds an object is the number
+of its node, and numbers that are values of their own are nodes too. Variables and expressions have a type instead of
+a dtype, and a parameter is its buffer.
 """
 
 from __future__ import annotations
@@ -99,5 +99,5 @@ class FFIGraph(Graph):
 
 
 def _here(name: str) -> str:
-    """Return the name of an intrinsic or an attribute as it is here, and was in TVM before."""
+    """Return the name of an intrinsic or an attribute here, which is TVM's earlier one."""
     return re.sub(r"^tirx\.", "tir.", name)

@@ -1,7 +1,7 @@
 """Functions out of the JSON that Apache TVM's `save_json` writes (0.8 to 0.20): a list of nodes that name each other.
 
-Only what unscheduled functions are made of is read; anything else is refused by its name. The text comes from
-elsewhere, so nothing in it is trusted: references are checked, and depth is limited.
+Only nodes of unscheduled functions are read; anything else is refused by its name. The text comes from elsewhere, so
+nothing in it is trusted: references are checked, and depth is limited.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class ForeignError(TuningError):
 
 
 class Graph:
-    """The nodes, and what was made of them: a node is one object however often it is referred to.
-    `whole`: functions keep the attributes that they have; others have those of a workload."""
+    """The nodes and the objects made of them.
+    A node is one object however often it is referred to. `whole`: functions keep their attributes; others have those
+    of a workload."""
 
     _type = "type_key"
     """The field with a node's type."""
@@ -56,7 +57,7 @@ class Graph:
         return made
 
     def at(self, index: Any) -> Any:
-        """Return what node `index` (a number, or its text) stands for; None for number 0."""
+        """Return the object of node `index` (a number, or its text); None for number 0."""
         number = _number(index)
         if not 0 <= number < len(self._nodes):
             raise ForeignError(f"the workload refers to node {number}, which is not there")

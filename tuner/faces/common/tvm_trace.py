@@ -1,6 +1,7 @@
-"""Traces of Apache TVM's schedules, carried out on ours: the same steps by the same names, the same decisions.
+"""Replay traces of Apache TVM's schedules on ours: the same steps by the same names, the same decisions.
 
-The result is a trace of our own. A step that has no counterpart here ends it with a ForeignError that names the step.
+The result is a trace of our own. A step without a counterpart ends the replay with a ForeignError that names the
+step.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def kind_of(func: n.PrimFunc) -> KernelKind | None:
         m[i] = max(A[i, k]); s[i] += exp(… - m)    GENERAL_REDUCTION  several of these
         B[j, i] = A[i, j]                          TRANSPOSE
 
-    What computes element by element around it does not count. A kernel of symbolic shape is OTHER.
+    Elementwise work around it does not count. A kernel of symbolic shape is OTHER.
     """
     nests = nests_of(func)
     if nests is None or not all(map(is_unscheduled, nests)):

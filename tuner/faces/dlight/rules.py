@@ -1,7 +1,7 @@
 """Default schedules by rules, as Apache TVM's dlight has them: each rule knows one kind of kernel.
 
-A rule says which kernels it takes. How they are scheduled is the tuner's knowledge: the point of the search space that
-its draft, and the shipped model for CPUs, rank first (`tuner/search/drafted.py`). Nothing is measured.
+A rule says which kernels it takes. The schedule is the tuner's choice: the point of the search space that its draft,
+and the shipped model for CPUs, rank first (`tuner/search/drafted.py`). Nothing is measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class ScheduleRule(ABC):
 
     @abstractmethod
     def apply(self, func: n.PrimFunc, target: Target, tunable: bool) -> Schedule | list[Schedule] | None:
-        """Schedule `func`; None where the rule is not for it. With `tunable`, decisions may be left open."""
+        """Schedule `func`; None for a kernel that the rule does not take.
+        With `tunable`, decisions may be left open."""
 
     @staticmethod
     def from_callable(
@@ -57,7 +58,7 @@ class KindRule(ScheduleRule):
 
     def apply(self, func: n.PrimFunc, target: Target, tunable: bool) -> Schedule | list[Schedule] | None:
         """Draft a schedule; None for another kind of kernel, or of device.
-        `tunable` is accepted and not heeded: spaces are the tuner's."""
+        `tunable` is ignored, because spaces are the tuner's."""
         del tunable
         if target.is_cpu is not self.CPU or kind_of(func) is not self.KIND:
             return None
@@ -65,7 +66,7 @@ class KindRule(ScheduleRule):
 
 
 class FallbackRule(ScheduleRule):
-    """A rule for every kernel: drafted where that can be, else each block by itself."""
+    """A rule for every kernel: drafted if possible, else each block by itself."""
 
     CPU: ClassVar[bool]
 

@@ -1,1 +1,1 @@
-"""The meta_schedule face: spaces, databases and tuning by the names people know, on the one engine."""
+"""The meta_schedule face: spaces, databases and tuning under TVM's names, on the one engine."""

@@ -1,4 +1,4 @@
-"""Builders by the names people know; candidates are built in the engine's worker processes."""
+"""Builders under TVM's names. Candidates are built in the engine's worker processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BuilderResult:
 
 
 class Builder(ABC):
-    """The contract: every input gets its result, in order; one that does not build is a result too."""
+    """The contract: every input gets its result, in order. A failed build is a result, too."""
 
     @abstractmethod
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
@@ -62,7 +62,7 @@ class Builder(ABC):
 class LocalBuilder(Builder):
     """Worker processes on this machine, `max_workers` of them (default: as many as cores).
 
-    `f_build`, `f_export` and `initializer` are not taken: what is built and how is the compiler's, so that a
+    `f_build`, `f_export` and `initializer` are not supported: the compiler decides how to build, so that a
     candidate's record can be built again.
     """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class MeasureCallback(ABC):
     """The contract: `apply` is called after each trial, in the order they end.
     After the run it is called for each candidate that the finals measured again, with all samples it had there.
-    There are no rounds, so each of the lists has one entry. What it raises ends the run."""
+    There are no rounds, so each of the lists has one entry. An exception in it ends the run."""
 
     @abstractmethod
     def apply(

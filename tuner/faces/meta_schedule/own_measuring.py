@@ -1,7 +1,7 @@
 """Builders and runners that a program writes itself, as the engine uses them.
 
-`build` and `run` are called with one candidate at a time, in threads of their own: the engine asks for the next while
-others are under way.
+`build` and `run` are called with one candidate at a time, in threads of their own. The engine asks for the next
+while others are under way.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class OwnFleet:
         return NamedDevice(self._name, "", local_fingerprint())
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
-        """Measure the candidate, which the program does as it likes: no result is compared with a reference's."""
+        """Measure the candidate, in any way the program likes.
+        No result is compared with a reference's."""
         artifact = next(each for each in artifacts if each.digest == request.artifact)
         start = time.perf_counter()
         try:

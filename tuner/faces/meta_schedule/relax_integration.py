@@ -52,8 +52,8 @@ def extract_tasks(
 ) -> list[ExtractedTask]:
     """The kernels that a build of `mod` for `target` schedules, those with the most work first.
 
-    `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
-    only known when they run are left out, and those of a few operations.
+    `params` are values of parameters of "main": known weights may be packed. Kernels with dimensions that are only
+    known at run time are left out, and so are kernels of a few operations.
     """
     del module_equality  # kernels hold no constants whose data could be ignored
     chosen = Target(target).resolved()
@@ -114,10 +114,10 @@ def tune_relax(
     """Tune the kernels of a model for at most `max_trials_global` trials, and return the database.
 
     Trials go where they should save the model the most time. `op_names` chooses kernels whose name contains one of
-    them. Builds inside of `with database:` use what was found, and so does `compile_relax`. At last the tuned model and
-    the untuned one run in turns on a device of the runner. Kernels that tuning made slower in the model are given back
-    (`Database.give_back`), all of them where the model is no faster. Raises what `tune_tasks` raises, and TuningError
-    when there is no kernel to tune.
+    them. Builds inside `with database:` use the records, and so does `compile_relax`. At the end the tuned model and
+    the untuned one run in turns on a device of the runner. Kernels that tuning made slower in the model are given
+    back (`Database.give_back`), all of them if the model is no faster. Raises what `tune_tasks` raises, and
+    TuningError when there is no kernel to tune.
     """
     tasks = extract_tasks(mod, target, params, module_equality)
     if op_names is not None:

@@ -38,7 +38,8 @@ class EvaluatorConfig:
 
 @dataclass(frozen=True)
 class RPCConfig:
-    """Which tracker lends which devices; what is left out comes from TVM_TRACKER_HOST, _PORT and _KEY."""
+    """The tracker and the key of its devices.
+    Missing values come from TVM_TRACKER_HOST, _PORT and _KEY."""
 
     tracker_host: str | None = None
     tracker_port: int | str | None = None
@@ -85,7 +86,7 @@ class RPCConfig:
 
 @dataclass(frozen=True)
 class RunnerInput:
-    """An artifact's file, the kind of device, and the arguments (which the artifact knows itself)."""
+    """An artifact's file, the kind of device, and the arguments (which the artifact also has)."""
 
     artifact_path: str
     device_type: str
@@ -142,7 +143,8 @@ class Runner(ABC):
 
     @abstractmethod
     def fleet(self) -> Fleet:
-        """The devices, for the engine, which closes them. Raises TunefarmError when there are none to ask."""
+        """The devices, for the engine, which closes them.
+        Raises TunefarmError when no device can be asked for."""
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """Measure all of `runner_inputs`, one after the other, on one device."""

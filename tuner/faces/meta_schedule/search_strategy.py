@@ -138,7 +138,7 @@ class SearchStrategy(ABC):
         self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
     ) -> base.SearchStrategy:
         """A search over `sketches` that leaves out the candidates with the digests `seen`.
-        `guide` says which promise most, to strategies that ask; without it the sketches' own drafts do."""
+        `guide` tells strategies that ask which candidates are promising. Without it the sketches' own drafts do."""
 
     @staticmethod
     def create(kind: SearchStrategy | str = "evolutionary", **kwargs: float) -> SearchStrategy:
@@ -160,7 +160,8 @@ class SearchStrategy(ABC):
 class EvolutionarySearch(SearchStrategy):
     """Evolution without rounds.
     `eps_greedy` is the share drawn at random and `genetic_mutate_prob` how often a parent is mutated alone rather
-    than crossed. The other options describe rounds, which this search does not have, and are kept for their names."""
+    than crossed. The other options describe rounds, which this search does not have; they are accepted for
+    compatibility with TVM."""
 
     def __init__(
         self,
@@ -206,4 +207,4 @@ class ReplayTrace(SearchStrategy):
 
 
 class ReplayFunc(ReplayTrace):
-    """Random decisions too: the spaces are made once, and not again for each candidate."""
+    """Random decisions too: the spaces are made once, not again for each candidate."""

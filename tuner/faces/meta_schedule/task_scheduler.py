@@ -80,7 +80,7 @@ class TaskScheduler:
         cost_model: CostModel | None,
     ) -> None:
         """Run what `tune_tasks` runs, with this scheduler.
-        Without a database the results are kept in memory, in `database_`; without a cost model nothing is known of
+        Without a database the results are kept in memory, in `database_`. Without a cost model nothing is known of
         candidates beforehand."""
         run_tasks(
             self,
@@ -114,8 +114,8 @@ class TaskScheduler:
 
 class GradientBased(TaskScheduler):
     """Trials go where the sum of weight times cost is expected to fall most.
-    `alpha` weighs what was gained over the last `window_size` trials against what is hoped for. `seed` is kept for
-    its name: nothing is drawn."""
+    `alpha` weighs the gain over the last `window_size` trials against the gain hoped for. `seed` is ignored, because
+    nothing is drawn."""
 
     def __init__(
         self, *, alpha: float = GradientOptions.alpha, window_size: int = GradientOptions.window, seed: int = -1

@@ -1,4 +1,4 @@
-"""A run of the engine over meta_schedule's tasks: what `tune_tasks` and `TaskScheduler.tune` both start."""
+"""A run of the engine over meta_schedule's tasks, which `tune_tasks` and `TaskScheduler.tune` start."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ def _search(context: TuneContext, weight: float, cost_model: CostModel | str) ->
 
 
 def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:
-    """Return what is known of the sketches beforehand.
-    Of a space made by rules a trace is finished only when it is built: features of what is not would mislead a
-    model."""
+    """Return the guide to sketches.
+    In a space made by rules, a trace is finished only when it is built, and features of an unfinished one would
+    mislead a model."""
     guided = cost_model != _UNTRAINED and not any(is_costly(sketch) for sketch in sketches)
     return guide_for(task, sketches) if guided else None
 

@@ -104,9 +104,9 @@ def tune_tasks(
 ) -> Database:
     """Tune `tasks`, whose costs count by `task_weights`, and return the database with what was measured.
 
-    There are no rounds here, so `num_trials_per_iter` is kept for its name. `cost_model`: with "xgb" and "mlp" the
-    model that comes with tunefarm says where each search begins, with "random" only what the spaces draft does. A model
-    or a task scheduler of your own is asked instead.
+    There are no rounds here, so `num_trials_per_iter` is ignored. `cost_model`: "xgb" and "mlp" begin each search
+    with the model that comes with tunefarm; "random" only with the spaces' drafts. A model or a task scheduler of
+    your own is asked instead.
     """
     scheduler = TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
     return run_tasks(

@@ -1,4 +1,4 @@
-"""A copy of a record store in a file, made while others write to it, and brought back."""
+"""Back up a record store to a file while others write to it, and restore it."""
 
 from __future__ import annotations
 

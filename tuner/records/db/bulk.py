@@ -27,9 +27,9 @@ def insert_all(
 ) -> Sequence[AnyRow]:
     """Put `rows`, all of the same columns, into a table; return the columns `returning` of the new ones.
 
-    They come in any order. Without `new`, rows that are there already are left as they are. PostgreSQL gets each column
-    as an array. A statement with a parameter a value is taken apart by the driver and again by the server, which is
-    most of the time of inserting it.
+    They come in any order. Without `new`, existing rows stay as they are. PostgreSQL gets each column as an array,
+    because the driver and the server would take a statement with a parameter a value apart again. That is most of
+    the time of inserting it.
     """
     table = into.__table__
     assert isinstance(table, Table)

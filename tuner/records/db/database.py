@@ -155,7 +155,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def asking(engine: Engine) -> Iterator[Connection]:
-    """For a single statement, which sees one state of the database by itself: a server hears nothing else."""
+    """A connection for a single statement, which sees one state of the database by itself.
+    The server gets nothing else."""
     with _translated(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")

@@ -1,17 +1,15 @@
-"""Hearing from a PostgreSQL server what changed, so that a lookup made before needs no exchange with it.
+"""Hear from a PostgreSQL server what changed, so that a repeated lookup needs no exchange with it.
 
-A store holds one connection that listens, and the triggers that count changes (migrations 0004 and 0005) notify it in
-the transaction that makes them. There is no thread: whoever wants to know looks whether anything has come in on that
+A store holds one connection that listens. The triggers that count changes (migrations 0004 and 0005) notify it in
+the transaction that makes them. There is no thread. A lookup checks whether anything has come in on that
 connection's socket, which takes a microsecond and misses nothing that has arrived.
 
-A connection that went silent says nothing of changes, so now and then it is asked a question, whose answer nobody waits
-for. What it says is believed for `ALIVE_S` seconds after the last question that it answered. Otherwise, and from the
-moment at which the connection is seen to end, the mark is not known and lookups ask the server as if nothing had been
-remembered.
+A silent connection may be dead, so now and then it is asked a question, whose answer nobody waits for. Its state is
+believed for `ALIVE_S` seconds after the last question that it answered. Otherwise, and once the connection is seen
+to end, the mark is unknown. Lookups then ask the server as if nothing had been remembered.
 
-A connection through a pooler (pgbouncer in transaction mode) is another server process's at each statement, which
-listening does not survive. The process that answers is then not the one that was connected to, and the mark stays
-unknown.
+A pooler (pgbouncer in transaction mode) uses another server process for each statement, which listening does not
+survive. The process that answers is then not the one that was connected to, and the mark stays unknown.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ _CHANGED = "tunefarm_changed"
 
 
 class PostgresWatch(ChangeWatch):
-    """A change that this store commits is in every mark taken after the method that made it returns.
-    One of another process is in `mark` at once, and in `glance` once its notification has come in, milliseconds
-    after the commit."""
+    """Marks of the database's changes.
+    A change that this store commits is in every mark taken after the committing method returns. One of another
+    process is in `mark` at once, and in `glance` once its notification has come in, milliseconds after the commit."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
@@ -95,7 +93,7 @@ class PostgresWatch(ChangeWatch):
             connection.connection.record_info[_CHANGED] = True  # type: ignore[index]
 
     def _given_back(self, _connection: Any, record: Any) -> None:
-        """The transaction has ended, however it did, and whoever made it has not been told yet."""
+        """Note that the transaction has ended, in whatever way, before its caller is told."""
         if record.record_info.pop(_CHANGED, False):
             self._own = object()
 
@@ -209,7 +207,7 @@ class _Listener:
             self.version = max(self.version, version)
 
     def _announced_end(self, _notice: Any) -> None:
-        """Note that the server ends the connection: it sends notices of its own at no other time."""
+        """Note that the server ends the connection. It sends notices of its own at no other time."""
         self._ended = True
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""The schema's version: what it is, what it should be, and moving from one to the other.
+"""The schema's version: the present one, the wanted one, and moving from one to the other.
 
-Alembic is the only creator of schema. Its migrations lie in `migrations/` beside the packages and are found
-by path. It is imported to upgrade only: to see that a schema is current, which every command does, takes no more than
-the names of the revisions.
+Alembic is the only creator of schema. Its migrations lie in `migrations/` beside the packages and are found by path.
+It is imported to upgrade only. Every command checks that a schema is current, which needs only the names of the
+revisions.
 """
 
 from __future__ import annotations

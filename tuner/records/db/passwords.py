@@ -1,4 +1,4 @@
-"""Addresses and command lines as they may be shown: the one place where passwords are taken out of text."""
+"""Show addresses and command lines without passwords. Only this module takes passwords out of text."""
 
 from __future__ import annotations
 

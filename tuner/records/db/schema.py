@@ -211,11 +211,10 @@ class CandidateRow(Base):
 class TrialRow(Base):
     """One measurement, or one attempt at it.
 
-    `eligible` trials may become best: a candidate's, successful, verified, and not `suspect`, which those are that a
-    device measured before it failed a check. `improved` marks the search trials
-    at which the task's best so far fell, so a run's curve is read without reading the run. `joules` are of a call,
-    where the device tells them. The facts that no query asks for are not named here: their columns are made of
-    `TrialFacts`.
+    An `eligible` trial may become best: a candidate's, successful, verified, and not `suspect`. A trial is suspect
+    if its device failed a check after it. `improved` marks the search trials at which the task's best so far fell,
+    so a run's curve is read without reading the run. `joules` are of a call, if the device tells them. The facts
+    that no query asks for are not named here; their columns are made of `TrialFacts`.
     """
 
     __tablename__ = "trials"

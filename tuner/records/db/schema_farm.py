@@ -23,7 +23,7 @@ from tuner.records.model import CommandFacts
 
 class DeviceEventRow(Base):
     """Something that happened to a device, see `tuner.records.farm.model_farm.DeviceEventKind`.
-    What it measured from `since` on is in doubt because of it."""
+    Its measurements from `since` on are in doubt because of it."""
 
     __tablename__ = "device_events"
     __table_args__ = (Index("ix_device_events_device", "device_id", "at"),)

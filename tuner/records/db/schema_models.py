@@ -9,8 +9,8 @@ models ─┬─ model_readers
                            └─ model_parts (the file itself, where its owner sent it)
 ```
 
-A file's bytes belong to one version of one owner's model. Nothing is shared between owners, so that nobody learns from
-an answer what another one has, and deleting a model deletes its bytes.
+A file's bytes belong to one version of one owner's model. Owners share nothing, so an answer reveals nothing of
+another one's models, and deleting a model deletes its bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole store copied into another one, of either kind of database, while others go on writing to it."""
+"""Copy a whole store into another one, of either kind of database, while others write to it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def copy_store(source: str | Path, destination: str | Path) -> Copied:
 
 
 def _tables() -> list[Table]:
-    """All tables, those that others refer to first.
+    """All tables, each after those that it refers to.
     The number of changes is last, since each row changes it."""
     ordered = list(METADATA.sorted_tables)
     return sorted(ordered, key=lambda each: each.name == _SERVING)
@@ -111,7 +111,8 @@ def _copy(each: Table, reader: Connection, writer: Connection) -> int:
 
 
 def _plain(each: Table) -> TableClause:
-    """The table's columns without defaults; a missing value of JSON stays missing, and is no `null` of JSON."""
+    """The table's columns without defaults.
+    A missing value of JSON stays missing instead of becoming a `null` of JSON."""
     kinds = {c.name: JSON(none_as_null=True) if isinstance(c.type, JSON) else c.type for c in each.columns}
     return table(each.name, *(column(name, kind) for name, kind in kinds.items()))
 

@@ -1,7 +1,7 @@
 """Events of devices, and the doubt that a failed check casts on their measurements before it.
 
-A suspect trial is not eligible. No election counts it, no search starts from it, and best configs that rested on it are
-elected again, all in the transaction that records the event.
+A suspect trial is not eligible. No election counts it, and no search starts from it. Best configs that rested on it
+are elected again, all in the transaction that records the event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Devices' records: those of boxes that get another name or leave the farm, and a device's newest measurements."""
+"""Records of devices: boxes that are renamed or leave the farm, and a device's newest measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rename(connection: Connection, old: str, new: str, by: str) -> tuple[str, ..
 
 
 def remove(connection: Connection, box: str, by: str, reason: str) -> tuple[str, ...]:
-    """Write down that a box has left the farm; the names of its devices. Raises RecordNotFound."""
+    """Record that a box has left the farm; return the names of its devices. Raises RecordNotFound."""
     devices = _known(connection, box)
     for device_id, _ in devices:
         device_events.record(connection, device_id, DeviceEventKind.REMOVED, reason, None, {"by": by})

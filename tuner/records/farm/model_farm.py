@@ -19,7 +19,7 @@ from tuner.records.model import CommandFacts
 class DeviceEventKind(StrEnum):
     """The kind of a device's event.
     A failed check puts what it measured since the last passed one in doubt; CLEARED takes all doubt back. RENAMED
-    and REMOVED are of the box: what it measured stays."""
+    and REMOVED are of the box, and its measurements stay."""
 
     CHECK_PASSED = "check_passed"
     CHECK_FAILED = "check_failed"

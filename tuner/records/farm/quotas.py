@@ -94,7 +94,7 @@ def quota_of(connection: Connection, user: str) -> Quota | None:
 
 
 def taken(connection: Connection, user: str, days: int, besides: int | None = None) -> QuotaUse:
-    """A user's use within so many days; `besides` is a run that does not count among those that go on."""
+    """A user's use within so many days. `besides` is a run that does not count as running."""
     now = utcnow()
     mine = and_(RunRow.user == user, RunRow.started_at >= now - timedelta(days=days))
     trials = connection.scalar(select(func.coalesce(func.sum(RunRow.trials), 0)).where(mine))
@@ -130,7 +130,7 @@ def check(connection: Connection, user: str, trials: int, run_id: int | None = N
 
 
 def _row(connection: Connection, user: str, lock: bool = False) -> AnyRow | None:
-    """A quota; with `lock`, one that runs begun at the same time wait for."""
+    """A quota. With `lock`, runs begun at the same time wait for it."""
     query = _QUOTAS.where(QuotaRow.user == user)
     return connection.execute(query.with_for_update() if lock else query).first()
 

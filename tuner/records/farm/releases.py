@@ -40,7 +40,7 @@ def create(
     device_class: str | None,
     goal: Goal = Goal.TIME,
 ) -> Release:
-    """Freeze the best configs there are now, of all workloads or of those given by key or name; by `goal`."""
+    """Freeze the present best configs, of all workloads or of those given by key or name; by `goal`."""
     found: list[BestConfig] = []
     families: list[ReleaseEntry] = []
     for workload in workloads or (None,):
@@ -101,7 +101,7 @@ def _frozen(config: BestConfig, spec: dict[str, object] | None) -> ReleaseEntry:
 
 
 def _frozen_family(family: StoredFamily) -> ReleaseEntry:
-    """A family as an entry: its record stands where a config's trace does, its sizes' mean time where a cost does."""
+    """A family as an entry. Its record stands in a config's trace, and its sizes' mean time in a cost."""
     times = [time for time in family.record.get("best", ()) if time]
     cost = exp(sum(map(log, times)) / len(times)) * family.loss if times else 0.0
     return ReleaseEntry(
@@ -164,7 +164,7 @@ def approve(connection: Connection, name: str, by: str) -> Release:
 
 
 def remove(connection: Connection, name: str) -> None:
-    """Take a release that was never approved back. Raises InvalidRecord for one that was."""
+    """Withdraw a release that was never approved. Raises InvalidRecord for one that was."""
     found = get(connection, name)
     if found.approved:
         raise InvalidRecord(f"release {name} was approved, and builds may use it: it is kept")

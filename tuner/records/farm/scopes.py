@@ -53,7 +53,7 @@ class Scopes:
 
     @staticmethod
     def from_json(data: Mapping[str, Any] | None) -> Scopes:
-        """Read what `to_json` wrote. An area of a later version is none that this one opens."""
+        """Read what `to_json` wrote. An area of a later version opens nothing here."""
         if not data:
             return EVERYTHING
         known = set(Area)

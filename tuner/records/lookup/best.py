@@ -70,8 +70,8 @@ def compare(incumbent: Interval, challenger: Interval) -> Verdict:
 
 def elect(candidates: Sequence[Evidence]) -> Evidence:
     """The best of `candidates` (at least one), by the two rules above.
-    Runs are taken in order. Each run's fastest finalist, or candidate where it had no finals, is set against the
-    incumbent that the runs before left. The order given does not matter."""
+    Runs are taken in order. Each run's fastest finalist, or candidate if it had no finals, is compared with the
+    incumbent so far. The given order does not matter."""
     ordered = sorted(candidates, key=lambda e: (e.run_id, not e.final, median(e.samples), e.trial_id))
     if not ordered:
         raise ValueError("no candidates")

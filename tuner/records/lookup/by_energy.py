@@ -1,7 +1,7 @@
 """The configs that take the fewest joules a call, chosen when they are asked for.
 
-They are elected by the rules of the fastest ones (`tuner.records.lookup.best`), among trials whose device told its
-energy. Nothing of it is written down: such questions are rare, and an index ranks trials by their joules.
+They are elected by the rules of the fastest ones (`tuner.records.lookup.best`), among trials with a known energy.
+Nothing of it is stored, because such questions are rare, and an index ranks trials by their joules.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ TELLS_ENERGY = (
 def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> BestConfig | None:
     """Return the config of a tuning key that takes the fewest joules a call.
 
-    None where none of its trials tell them. `fastest` is the key's best config by time, whose id and place it has.
-    `since` is when it was first measured.
+    None if no trial tells its joules. `fastest` is the key's best config by time, whose id and place it has. `since`
+    is when it was first measured.
     """
     found = contenders(connection, key_id, goal=Goal.ENERGY)
     if not found:
@@ -100,8 +100,7 @@ def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> Bes
 
 
 def notes(connection: Connection, config: BestConfig, fastest: BestConfig) -> tuple[str, ...]:
-    """Return what to say beside a config that was chosen by energy.
-    It is how the fastest one stands, and what was left out."""
+    """Return the note on a config chosen by energy: how the fastest one compares, and what was left out."""
     same = config.digest == fastest.digest
     lines = ["it is the fastest config, too" if same else f"the fastest config takes {duration(fastest.cost)} a call"]
     key = select(BestConfigRow.key_id).where(BestConfigRow.id == config.id).scalar_subquery()

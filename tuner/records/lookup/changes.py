@@ -1,4 +1,4 @@
-"""Whether anything that lookups rest on has changed, asked for next to nothing: until then, answers stay true.
+"""Whether anything that lookups rest on has changed, for next to no cost; until then, answers stay true.
 
 The database counts such changes in the transactions that make them, see the migration 0004. A SQLite file tells its
 count in microseconds; a PostgreSQL server tells whoever listens of each change, see `tuner.records.db.listening`.
@@ -20,22 +20,22 @@ a best config of it."""
 
 
 class ChangeWatch(ABC):
-    """Gives marks of what a store serves.
-    Between two equal marks nothing was committed that changes the answer to any lookup (`BestRecords.look_up`,
-    `BestRecords.near`), by anybody. Usable in any thread."""
+    """Marks of what a store serves.
+    Between two equal marks nothing was committed, by anybody, that changes the answer to any lookup
+    (`BestRecords.look_up`, `BestRecords.near`). Usable in any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     @abstractmethod
     def glance(self) -> Hashable | None:
-        """The mark, where it is known without asking anybody.
-        Takes microseconds and waits for nobody, so that an event loop may call it. Every change of this store's own
-        is in it, and those of other processes are that the database has told of, see the class."""
+        """The mark, if it is known without asking anybody.
+        It takes microseconds and waits for nobody, so an event loop may call it. It includes every change of this
+        store's own, and those of other processes that the database has reported (see the class)."""
 
     def mark(self) -> Hashable:
-        """How things are now, which may take an exchange with a server.
-        While the database does not say, a mark that equals no other."""
+        """The present mark, which may take an exchange with a server.
+        While the database does not answer, it is a mark that equals no other."""
         with self._lock:
             try:
                 return self._ask()
@@ -44,8 +44,8 @@ class ChangeWatch(ABC):
                 return object()
 
     def revive(self) -> None:
-        """Connect again, where `glance` knows no mark for want of a connection.
-        It does not at every call while that fails."""
+        """Connect again, if `glance` knows no mark for lack of a connection.
+        While that fails, it does not try at every call."""
         return
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class ChangeWatch(ABC):
 
 
 class SqliteWatch(ChangeWatch):
-    """Reads the count from the file: whatever was committed, by whomever, is in every mark taken later."""
+    """Reads the count from the file. Every commit, by anybody, is in every mark taken later."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

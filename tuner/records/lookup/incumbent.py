@@ -1,4 +1,4 @@
-"""Keeping `best_configs` true as trials arrive, and as they are taken out of elections, within that transaction."""
+"""Keep `best_configs` true within the transaction that adds trials or takes them out of elections."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.
 def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Set[int] = frozenset()) -> None:
     """Elect anew where trials just added (`rows`, columns of the trials table) could change who is best.
 
-    That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and in
-    finals. Nothing else can win, so most trials cost one look at the incumbent. The bests of `closed` keys are compared
-    with another time than before: they are written anew, so that whoever remembers them asks again.
+    That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and
+    in finals. Nothing else can win, so most trials cost one look at the incumbent. The bests of `closed` keys are
+    compared with another time than before, so they are written anew. Whoever remembers them then asks again.
     """
     by_key: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -63,7 +63,7 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Se
 
 
 def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
-    """Choose the best of a tuning key from its trials and write it down.
+    """Choose the best of a tuning key from its trials and store it.
     `incumbent` and `finalists` are candidates to consider whatever their rank."""
     found = contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
     if not found:
@@ -166,7 +166,7 @@ def contenders(
 
 
 def evidence(connection: Connection, key_id: int, candidate_id: int) -> Evidence:
-    """Return what the trials of one candidate of a tuning key say of its time. It has some."""
+    """Return the evidence of one candidate of a tuning key from its trials. It has some."""
     query = select(
         TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples, TrialRow.joules
     ).where(TrialRow.candidate_id == candidate_id, of_key(key_id), text("trials.eligible"))

@@ -38,8 +38,7 @@ FINGERPRINT_TEXTS = ("cpu_model", "gpu", "driver", "kernel", "governor")
 
 
 def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a fingerprint has columns of its own among the devices: text, "" where it is not known, and
-    lists."""
+    """Return the parts of a fingerprint that are columns of devices: text, "" if unknown, and lists."""
     lists = {"cpu_features": fingerprint.get("features"), "caches": fingerprint.get("caches")}
     return {
         **{name: str(fingerprint.get(name) or "") for name in FINGERPRINT_TEXTS},
@@ -48,9 +47,9 @@ def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def workload_family(function: str) -> str:
-    """Return what workloads whose configs may fit each other have in common.
-    These are the kinds of axes of each block of a function's script, in order, and the dtypes of its buffers. A
-    matmul of float32 gives `SSR:float32`, whatever its extents and names. Without blocks, ""."""
+    """Return a key that workloads with similar configs share.
+    It has the kinds of axes of each block of a function's script, in order, and the dtypes of its buffers. A matmul
+    of float32 gives `SSR:float32`, whatever its extents and names. "" without blocks."""
     blocks = []
     for body in function.split("T.block(")[1:]:
         axes = re.findall(r'T\.axis\.(?:remap\("([SR]+)"|(spatial|reduce)\()', body)

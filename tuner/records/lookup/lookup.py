@@ -47,7 +47,8 @@ _BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
 def _of_the_same_task() -> ColumnElement[bool]:
     """The condition that the baseline began the task whose trial it is joined to, on a device of the same class.
 
-    Its time is the task's (`tuner.records.lookup.result.untuned_result`), which may change when the run ends."""
+    Its time is the task's (`tuner.records.lookup.result.untuned_result`), which may change when the run ends.
+    """
     first = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
     return and_(
         _BASELINE.id == first.correlate(TrialRow).scalar_subquery(),
@@ -126,7 +127,7 @@ def best_configs(
 
 
 def _chosen(connection: Connection, rows: Iterable[AnyRow], goal: Goal) -> Iterator[BestConfig]:
-    """The best configs of these tuning keys by `goal`: without those whose trials do not tell it."""
+    """The best configs of these tuning keys by `goal`, without keys whose trials do not tell it."""
     for row in rows:
         config = to_best(row) if goal is Goal.TIME else most_frugal(connection, row.key_id, to_best(row))
         if config is not None:
@@ -247,7 +248,7 @@ def near(
     connection: Connection, family: str, target: str, device_class: str | None, limit: int
 ) -> tuple[tuple[Workload, BestConfig], ...]:
     """Configs of workloads of one family that may be given here, newest first, each with its workload.
-    None that lost to its function as written, or to a baseline."""
+    Configs that lost to their function as written, or to a baseline, are left out."""
     query = _BEST.where(WorkloadRow.family == family)
     if device_class is None:
         query = query.where(TargetRow.text == target)
@@ -265,7 +266,7 @@ def near(
 
 
 def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[RunnerUp, ...]:
-    """Return other candidates for the same workload, fastest first, and how each stands to `config`.
+    """Return other candidates for the same workload, fastest first, each compared with `config`.
     They were measured for the same target, device class and toolchain."""
     key = connection.scalar(select(BestConfigRow.key_id).where(BestConfigRow.id == config.id))
     if key is None:

@@ -1,7 +1,7 @@
-"""Which of the configs there are for a workload may be given here, and why that one. Pure.
+"""Which of a workload's configs may be given here, and why that one. Pure.
 
-From best to worst: a config of the target and device class asked for, a *compatible* config, none. The code of a
-compatible one runs here, and its device class is this one or one declared to serve it.
+From best to worst: a config of the requested target and device class, a *compatible* config, none. A compatible
+config's code runs here, and its device class is this one or one declared to serve it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def choose(
 
 
 def same_target(found: Sequence[C], device_class: str | None, toolchain: str | None) -> Choice[C]:
-    """Choose among `found`, the preferred first, which all have the workload and target asked for.
-    They have the device class, too, if one was."""
+    """Choose among `found`, the preferred first.
+    All have the requested workload and target, and the device class if one was requested."""
     chosen = next((config for config in found if config.toolchain == toolchain), found[0])
     explain = [f"workload {chosen.workload_name} and target {chosen.target!r} match"]
     exact = True
@@ -162,7 +162,7 @@ def obstacles(config: Placed, wanted: Target, device_class: str | None, served: 
 
 
 def _distance(config: Offer, wanted: Target, device_class: str | None) -> tuple[bool, bool, int]:
-    """Nearest first: the same device class, then the same target, then the fewest features left unused."""
+    """Sort the nearest first: the same device class, then the same target, then the fewest unused features."""
     has = parse_target(config.target)
     unused = len(wanted.features - has.features)
     return config.device_class != device_class, config.target != str(wanted), unused

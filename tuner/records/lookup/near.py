@@ -1,7 +1,7 @@
-"""Which workloads of a family have configs that may be given in a place, in the few columns by which one is chosen.
+"""The workloads of a family with configs that may be given in a place, in the few columns for choosing one.
 
-Who asks often remembers the answer, and says which it has: while nothing changed that it rests on, asking costs one
-short query.
+A frequent caller remembers the answer, and says which one it has. While nothing changed that it rests on, asking
+costs one short query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 1000  # values in one IN list: well under every driver's limit on param
 
 @dataclass(frozen=True, slots=True)
 class NearConfig:
-    """A best config, by its id, and what of it matters to choosing it for another workload."""
+    """A best config, by its id, with what matters for choosing it for another workload."""
 
     id: int
     workload_key: str

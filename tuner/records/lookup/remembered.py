@@ -1,7 +1,7 @@
 """Answers to lookups, kept in this process for as long as nothing that they rest on changes.
 
-A lookup is asked far more often than its answer changes: a build asks for each of its kernels, a fleet of builds for
-the same ones. The mark is taken before the question is put to the database, so a change that comes in between ends an
+A lookup is asked far more often than its answer changes. A build asks for each of its kernels, and a fleet of builds
+for the same ones. The mark is taken before the database is asked. A change in between therefore invalidates an
 answer that may have missed it.
 """
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Answers(Generic[T]):
-    """Those made since a mark; the ones asked for longest ago make room. Usable in any thread."""
+    """The answers since a mark. Those asked for longest ago make room. Usable in any thread."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -38,7 +38,7 @@ class Answers(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, question: Hashable, mark: Hashable) -> T | None:
-        """Return what was answered before, when the store still serves what `mark` stands for."""
+        """Return an earlier answer, if the store still serves the state of `mark`."""
         with self._lock:
             if mark != self._mark:
                 self._mark = mark
@@ -51,7 +51,8 @@ class Answers(Generic[T]):
             return known[0]
 
     def keep(self, question: Hashable, mark: Hashable, answer: T, size: int) -> None:
-        """`answer`, so many bytes long, was made after `mark`; of no use when there was a later one meanwhile."""
+        """Keep `answer`, of so many bytes, which was made after `mark`.
+        It is dropped if there was a later mark meanwhile."""
         with self._lock:
             if mark != self._mark or question in self._kept or size > MOST_EACH:
                 return
@@ -67,8 +68,8 @@ Place = tuple[str, str | None, str | None]
 
 class RememberedLookups:
     """Lookups that the store was asked for before.
-    It begins to remember when it is asked often, or `watch` is called: a program that asks a few things is not worth
-    another connection. Usable in any thread."""
+    It begins to remember when it is asked often, or when `watch` is called, because a program that asks little is
+    not worth another connection. Usable in any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -90,8 +91,7 @@ class RememberedLookups:
         place: Place,
         look_up: Callable[[Collection[str]], Mapping[str, BestLookup]],
     ) -> dict[str, BestLookup]:
-        """Return all of `workloads` from memory, or all from `look_up`.
-        Either way they are of one state of the store."""
+        """Return all of `workloads` from memory, or all from `look_up`, so that they are of one state of the store."""
         self._asked += 1
         watch = self._watch or (self.watch() if self._asked > _SELDOM else None)
         if watch is None:

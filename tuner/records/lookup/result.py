@@ -1,10 +1,10 @@
 """The result of a run for one kernel: the one definition that every table, page and reply goes by.
 
 The result is the lowest median of all samples that a candidate has from the run's finals, in which candidates take
-turns on one device. A run without finals has the lowest median of a single search trial for a result: the end of its
-curve. What the store serves as the best config may come from another run; see `tuner.records.lookup.best`.
+turns on one device. Without finals, it is the lowest median of a single search trial: the end of the run's curve.
+The best config that the store serves may come from another run; see `tuner.records.lookup.best`.
 
-What a result is compared with is `untuned_result`: it is kept in the run's task, and everybody reads it there.
+A result is compared with `untuned_result`. The run's task keeps it, and everybody reads it there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TaskResult:
 
 
 def result_of(measured: Iterable[MeasuredFinal]) -> TaskResult | None:
-    """Return what a task came to; None where nothing was measured. Of equals the first measured wins."""
+    """Return a task's result; None if nothing was measured. Of equals the first measured wins."""
     ordered = sorted(measured, key=lambda one: one.trial_id)
     finals: dict[str | int, list[MeasuredFinal]] = defaultdict(list)
     for one in ordered:
@@ -69,8 +69,8 @@ def result_of(measured: Iterable[MeasuredFinal]) -> TaskResult | None:
 def untuned_result(measured: Sequence[tuple[int | None, float]]) -> float | None:
     """Return the seconds a call of a task's baseline; None where it was not measured.
 
-    `measured` are the place and the median of each measurement, in their order. The shortest at the first one's place
-    counts: what else ran while one was made has no part in a speed-up.
+    `measured` are the place and the median of each measurement, in their order. The shortest at the first one's
+    place counts, because other work during a measurement must not add to a speed-up.
     """
     return min((cost for place, cost in measured if place == measured[0][0]), default=None)
 

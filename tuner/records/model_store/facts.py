@@ -42,9 +42,8 @@ class NewModelTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCall:
-    """A call in the picture of a model's graph: the kernel, its workload, and what it takes.
-    That is the kernel's name, its workload's key where it is tuned, and the numbers of the calls whose results it
-    takes."""
+    """A call in the picture of a model's graph.
+    It has the kernel's name, its workload's key if it is tuned, and the numbers of the calls whose results it takes."""
 
     name: str
     workload: str | None

@@ -1,4 +1,4 @@
-"""Profiles that were asked for: kept, worked on, ended, and given up where nobody works on them any more."""
+"""Requested profiles: kept, worked on, ended, and given up when nobody works on them any more."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def newest(connection: Connection, version_id: int, limit: int) -> tuple[Profile
 
 
 def renew(connection: Connection, job_id: int, worker: str) -> None:
-    """Keep that a process works on a job.
-    Raises InvalidRecord where the job has ended, or is another one's."""
+    """Record that a process works on a job.
+    Raises InvalidRecord if the job has ended, or is another process's."""
     until = current_time(connection) + timedelta(seconds=LEASE_S)
     mine = (*_open(job_id), ProfileJobRow.worker.in_(["", worker]))
     if not connection.execute(update(ProfileJobRow).where(*mine).values(worker=worker, worker_until=until)).rowcount:
@@ -52,7 +52,7 @@ def renew(connection: Connection, job_id: int, worker: str) -> None:
 
 
 def end(connection: Connection, job_id: int, time_id: int | None, message: str) -> None:
-    """Keep how a job ended, unless it has ended before: with a measurement, or with a message."""
+    """Record how a job ended, unless it has ended before: with a measurement, or with a message."""
     state = JobState.FAILED if time_id is None else JobState.DONE
     values = {"state": str(state), "message": message, "time_id": time_id, "ended_at": utcnow()}
     connection.execute(update(ProfileJobRow).where(*_open(job_id)).values(**values))
@@ -74,7 +74,7 @@ def _open(job_id: int) -> tuple[Any, ...]:
 
 
 def _is_left(row: AnyRow, now: datetime, is_gone: Callable[[str], bool]) -> bool:
-    """A worker that cannot be seen from here may be late by as much as an owner of a run."""
+    """Whether a worker that cannot be seen from here is late. It may be as late as a run's owner."""
     if row.worker and is_gone(row.worker):
         return True
     return bool((row.worker_until or row.asked_at) + timedelta(seconds=QUIET_S) < now)

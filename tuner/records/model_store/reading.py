@@ -74,7 +74,7 @@ _ID_BEFORE = (
 
 
 def no_model(model: int | str) -> RecordNotFound:
-    """The same for a model that is not there and for one that whoever asks may not see."""
+    """Raise the same error for a missing model and for one that the asker may not see."""
     return RecordNotFound(f"there is no model {model}", hint="list them with `tunefarm models`")
 
 
@@ -150,7 +150,7 @@ def by_id(connection: Connection, version_ids: Sequence[int]) -> tuple[ModelVers
 
 
 def version_of(connection: Connection, model_id: int, digest: str) -> ModelVersion | None:
-    """The version of a model with a digest, or the digest's first digits where one begins so."""
+    """The version of a model with a digest, or with a digest that begins with the given digits."""
     same = ModelVersionRow.digest.between(digest, digest + "g")
     query = _VERSIONS.where(ModelVersionRow.model_id == model_id, same)
     rows = connection.execute(query.limit(2)).all()
@@ -189,7 +189,7 @@ def times(
     connection: Connection, model_id: int, device_class: str | None, version_id: int | None, before: int | None,
     limit: int,
 ) -> tuple[ModelTime, ...]:  # fmt: skip
-    """A model's measurements, newest first; of one version, or on one device class, where that is said."""
+    """A model's measurements, newest first, of one version or on one device class if given."""
     query = _TIMES.where(ModelTimeRow.model_id == model_id, ModelTimeRow.id < (before or _NEWEST))
     if version_id is not None:
         query = query.where(ModelTimeRow.version_id == version_id)

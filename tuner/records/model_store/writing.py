@@ -142,8 +142,8 @@ def check_version(new: NewModelVersion) -> None:
 
 
 def _set_tasks(connection: Connection, wanted: Mapping[tuple[int, str], Sequence[NewModelTask]]) -> None:
-    """The kernels of versions, each on one kind of target, in place of those known before: another compiler may make
-    others."""
+    """Store the kernels of versions, each on one kind of target, replacing the earlier ones.
+    Another compiler may make others."""
     of_kind = (ModelTaskRow.version_id == bindparam("of_version"), ModelTaskRow.kind == bindparam("of_kind"))
     connection.execute(delete(ModelTaskRow).where(*of_kind), [{"of_version": n, "of_kind": kind} for n, kind in wanted])
     workloads = catalog.upsert_workloads(connection, [task.workload for tasks in wanted.values() for task in tasks])
@@ -217,8 +217,8 @@ def check_time(new: NewModelTime) -> None:
 def add_part(connection: Connection, version_id: int, start: int, body: bytes) -> int:
     """Keep the next piece of a version's file; return how many bytes there are now.
 
-    Raises InvalidRecord for a piece that is not the next one, and for a whole that is not the file registered: what
-    was kept of it is then gone.
+    Raises InvalidRecord for a piece that is not the next one. It also raises it if the whole is not the registered
+    file; everything kept of it is then deleted.
     """
     version = version_row(connection, version_id, lock=True)
     if start != version.kept_bytes:
@@ -232,7 +232,7 @@ def add_part(connection: Connection, version_id: int, start: int, body: bytes) -
 
 
 def check_file(connection: Connection, version_id: int) -> bool:
-    """Whether the whole file is the one registered; forget it where it is another."""
+    """Whether the whole file is the registered one; delete it if not."""
     version = version_row(connection, version_id, lock=True)
     found = hashlib.sha256()
     parts = select(ModelPartRow.start).where(ModelPartRow.version_id == version_id).order_by(ModelPartRow.start)

@@ -59,10 +59,10 @@ class BestRecords(StorePart):
     ) -> dict[str, BestLookup]:
         """`look_up` of each of several workloads, in one state of the store and for about the price of one.
 
-        A store that is asked often remembers answers until what they rest on changes. On PostgreSQL a change that
-        another process committed may show some milliseconds later; one of this store's own never does. Answers by
-        energy are not remembered. Raises
-        TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`.
+        A store that is asked often remembers answers until something that they rest on changes. On PostgreSQL, a
+        change that another process committed may appear some milliseconds later; this store's own changes never do.
+        Answers by energy are not remembered. Raises TargetError; InvalidRecord when they are more than
+        `lookup.MOST_KEYS`.
         """
         if len(workload_keys) > lookup.MOST_KEYS:
             raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
@@ -82,15 +82,16 @@ class BestRecords(StorePart):
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
 
     def give_back(self, workload_key: str, target: str, device_class: str, keep: Collection[str] = ()) -> int:
-        """Take a workload's trials there out of elections, but for those of candidates `keep`.
+        """Take a workload's trials there out of elections, except those of candidates `keep`.
 
-        Returns their number. For candidates that were fastest alone, and in their model slower than what `keep` names,
-        by digest. Later trials count again. The results of runs follow. Raises TargetError.
+        Returns their number. It is for candidates that were fastest alone, but slower in their model than those that
+        `keep` names by digest. Later trials count again. The results of runs follow. Raises TargetError.
         """
         return self._write(lambda c: incumbent.give_back(c, workload_key, target, device_class, keep))
 
     def watch(self) -> ChangeWatch:
-        """Tells whether the answer to any lookup may have changed. One for all who ask, closed with the store."""
+        """Watches whether the answer to any lookup may have changed.
+        One watch serves all askers, and is closed with the store."""
         return self._remembered.watch()
 
     def page(
@@ -116,16 +117,16 @@ class BestRecords(StorePart):
 
     def get(self, config_id: int, goal: Goal = Goal.TIME) -> BestConfig:
         """One best config by its id, which stays the same when another candidate takes its place.
-        The id names what the config is for, so that there is also one by energy of it. Raises RecordNotFound."""
+        The id stands for the place, so there is also a best by energy for it. Raises RecordNotFound."""
         with reading(self._engine) as connection:
             return lookup.best_config(connection, config_id, goal)
 
     def near(
         self, family: str, target: str, device_class: str | None = None, limit: int = 200
     ) -> tuple[tuple[Workload, BestConfig], ...]:
-        """The newest configs that may be given on a target and device class, of all workloads of a family (see
-        `keys.workload_family`), each with its workload. What may serve another workload there, once adapted. Raises
-        TargetError."""
+        """The newest configs that may be given on a target and device class.
+        They are of all workloads of a family (see `keys.workload_family`), each with its workload. Adapted, they may
+        serve another workload there. Raises TargetError."""
         return self._read(lambda c: lookup.near(c, family, target, device_class, page_size(limit)))
 
     def near_configs(

@@ -19,7 +19,7 @@ class DeviceRecords(StorePart):
     def upsert(self, new: NewDevice) -> DeviceRecord:
         """The device by name and fingerprint, made if it is new, else seen now.
 
-        A device whose fingerprint changed is another one: times measured before stay with the old.
+        A device whose fingerprint changed is another device. Its earlier times stay with the old one.
         """
         return self._write(lambda c: catalog.upsert_device(c, new))
 

@@ -27,8 +27,8 @@ from tuner.records.model_store.facts import (
 class ModelRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method.
 
-    `viewer` says who asks: a model is there only for its owner and its readers. What is asked by a version's or a
-    measurement's id is for callers that looked the version up for their viewer.
+    `viewer` says who asks: a model exists only for its owner and its readers. Questions by a version's or a
+    measurement's id are for callers that looked the version up for their viewer.
     """
 
     # -- what there is
@@ -109,7 +109,7 @@ class ModelRecords(StorePart):
         return self._read(lambda c: reading.time(c, model_id, time_id))
 
     def environments(self, device_class: str, limit: int = 50) -> tuple[Mapping[str, float], ...]:
-        """The conditions of the newest measurements of all models on a device class, newest first."""
+        """The conditions of all models' newest measurements on a device class, newest first."""
         return self._read(lambda c: reading.environments(c, device_class, page_size(limit)))
 
     def device_classes(self, model_id: int) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class ModelRecords(StorePart):
 
     def register(self, new: NewModelVersion) -> ModelVersion:
         """Keep a version of a model, which is made if it is new.
-        Its kernels replace those known for that kind of target. Readers are those of the first version until
+        Its kernels replace the earlier ones for that kind of target. Readers are those of the first version until
         `set_readers`. Raises InvalidRecord."""
         return self.register_all([new])[0]
 
@@ -179,7 +179,7 @@ class ModelRecords(StorePart):
 
     def left_jobs(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
         """Return jobs that have not ended though nobody works on them.
-        Their worker is gone, as `is_gone` says, or was not heard of for some minutes."""
+        Their worker is gone, by `is_gone`, or was silent for some minutes."""
         return self._read(lambda c: jobs.left(c, is_gone))
 
     def jobs(self, version_id: int, limit: int = 5) -> tuple[ProfileJob, ...]:
@@ -210,9 +210,9 @@ class ModelRecords(StorePart):
     def add_part(self, version_id: int, start: int, body: bytes, viewer: Viewer = ANYONE) -> ModelVersion:
         """Keep the next piece of a version's file.
 
-        The last one has the whole checked against the digest registered. Raises RecordNotFound, also for who is not its
-        model's owner; InvalidRecord for a piece that does not follow, and for a whole that is another file, of which
-        nothing stays.
+        With the last piece, the whole is checked against the registered digest. Raises RecordNotFound, also for
+        anyone but the model's owner. Raises InvalidRecord for a piece that does not follow, and for a whole that is
+        another file, of which nothing stays.
         """
 
         def add(connection: Connection) -> tuple[ModelVersion, bool]:

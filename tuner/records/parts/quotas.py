@@ -16,7 +16,8 @@ class QuotaRecords(StorePart):
         return self._write(lambda c: quotas.put(c, quota, by))
 
     def remove(self, user: str) -> None:
-        """Take a user's quota away; everyone's, if there is one, counts for them then. Raises RecordNotFound."""
+        """Remove a user's quota.
+        Everyone's quota, if there is one, then applies. Raises RecordNotFound."""
         self._write(lambda c: quotas.remove(c, user))
 
     def all(self, limit: int = 1000) -> tuple[Quota, ...]:

@@ -25,8 +25,8 @@ class RunRecords(StorePart):
         self._sites = sites
 
     def start(self, new: NewRun, state: RunState = RunState.RUNNING) -> Run:
-        """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord, and
-        QuotaExceeded when its user has had their share."""
+        """Record a new run; its tasks come back in the order given, with their ids.
+        Raises InvalidRecord, and QuotaExceeded when its user's quota is used up."""
 
         def start(connection: Connection) -> Run:
             total = new.options.get("total_trials") or sum(task.budget for task in new.tasks)
@@ -45,8 +45,8 @@ class RunRecords(StorePart):
         return self._write(lambda c: runs.set_state(c, run_id, state, message, at, use))
 
     def queue(self, run_id: int) -> Run:
-        """Have a run that has ended wait for a process that goes on with it.
-        Raises RecordNotFound, and QuotaExceeded when its user has had their share."""
+        """Let an ended run wait for a process that continues it.
+        Raises RecordNotFound, and QuotaExceeded when its user's quota is used up."""
 
         def queue(connection: Connection) -> Run:
             quotas.check(connection, runs.get_run(connection, run_id).user, 0, run_id)
@@ -66,9 +66,9 @@ class RunRecords(StorePart):
         queued_only: bool = False,
     ) -> None:
         """Make the run `owner`'s for `claims.LEASE_S` seconds.
-        Raises RunBusy while it is another's who renews it, unless `is_gone` knows that one to be dead. Claims an
-        earlier owner left are dropped. `queued_only`: raises RunStopped when the run does not wait to be begun any
-        more. Raises QuotaExceeded for one that had ended whose user has had their share."""
+        Raises RunBusy while another owner renews it, unless `is_gone` knows that one to be dead. An earlier owner's
+        claims are dropped. `queued_only`: raises RunStopped when the run no longer waits to be begun. Raises
+        QuotaExceeded for an ended run whose user's quota is used up."""
         self._sites.forget()
 
         def take(connection: Connection) -> None:
@@ -81,7 +81,7 @@ class RunRecords(StorePart):
         self._write(take)
 
     def renew(self, run_id: int, owner: str, use: RunUse | None = None) -> None:
-        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds, and what it has used by now.
+        """Keep the run and its claims for another `claims.LEASE_S` seconds, and record its use so far.
         Raises RunTakenOver, and RunStopped when `request_stop` asked for its end."""
 
         def renew(connection: Connection) -> None:
@@ -93,7 +93,7 @@ class RunRecords(StorePart):
     def leave(
         self, run_id: int, owner: str, state: RunState, message: str = "", use: RunUse | None = None
     ) -> Run:  # fmt: skip
-        """Give the run up in the state given, and every claim of it; `use` is all that it used.
+        """Give up the run in the given state, and all its claims; `use` is its whole use.
         Raises RunTakenOver."""
         return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message, use))
 
@@ -105,12 +105,12 @@ class RunRecords(StorePart):
 
     def left(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
         """Runs that have not ended though nobody works on them.
-        Their owner is gone, as `is_gone` says or because it was not heard of for `stopping.QUIET_S` seconds. Or no
-        process took them up for as long."""
+        Their owner is gone, by `is_gone` or after `stopping.QUIET_S` silent seconds. Or no process took them up for
+        as long."""
         return self._read(lambda c: stopping.left(c, is_gone))
 
     def end_left(self, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:
-        """Interrupt a run of `left`, so that it can be resumed; False when it is none any more."""
+        """Interrupt a run of `left`, so that it can be resumed. False if it is no longer one of these."""
         return self._write(lambda c: stopping.end_left(c, run_id, is_gone, message))
 
     def get(self, run_id: int) -> Run:
@@ -142,8 +142,8 @@ class RunRecords(StorePart):
         return self._read(lambda c: runs.improvements(c, run_id))
 
     def task_result(self, run_id: int, task_id: int) -> TaskResult | None:
-        """Return what a run's task came to: by its finals, else by the search.
-        None where nothing was measured."""
+        """Return the result of a run's task: by its finals, else by the search.
+        None if nothing was measured."""
         return self._read(lambda c: results.task_result(c, run_id, task_id))
 
     def digests(self, run_id: int) -> frozenset[str]:
@@ -162,8 +162,9 @@ class RunRecords(StorePart):
     def remove(self, run_id: int) -> int:
         """Delete a run, its trials, and the candidates only it tried; returns how many trials.
 
-        Not one transaction but many, so that a long run does not stop others from writing; when it is cut short, do
-        it again. Raises RecordNotFound; InvalidRecord while the run is under way or a best config comes from it.
+        It is not one transaction but many, so that a long run does not stop others from writing. If it is cut short,
+        call it again. Raises RecordNotFound; InvalidRecord while the run is under way or a best config comes from
+        it.
         """
         removed = 0
         while count := self._write(lambda c: prune.remove_trials(c, run_id)):

@@ -42,8 +42,8 @@ class TrialRecords(StorePart):
         self, new: Sequence[NewTrial], wanted: Sequence[WantedClaims], owner: str | None = None
     ) -> tuple[tuple[int, ...], list[dict[str, ClaimAnswer]]]:
         """Do `add_all`, then `claim` for each of `wanted`, as one.
-        A tuner that has results asks for what is next, and whoever kills it leaves both or neither. What was just
-        added counts in the claims' answers. Raises as those do."""
+        A tuner with results also asks for new candidates, and killing it leaves both or neither. Trials just added
+        count in the claims' answers. Raises as those do."""
         if not wanted:
             return self.add_all(new, owner), []
 
@@ -60,10 +60,10 @@ class TrialRecords(StorePart):
     def claim(self, task_id: int, device_id: int, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
         """Claim candidates for the run of `task_id`, to measure on devices of the class of `device_id`.
 
-        All runs in the store may ask for one, on the same workload, target, device class and toolchain. One gets it
-        (CLAIMED) until its trial is added, `release`, or its run is not renewed; others hear TAKEN. KNOWN gives the
-        result where there is one: a verified time there, a failure there, or a box it crashed of any class. Raises
-        RecordNotFound.
+        All runs in the store may ask for one, on the same workload, target, device class and toolchain. One run gets
+        it (CLAIMED), until its trial is added, it is released, or the run is not renewed. Others get TAKEN. KNOWN
+        gives an existing result: a verified time there, a failure there, or a box of any class that it crashed.
+        Raises RecordNotFound.
         """
         if not digests:
             return {}

@@ -15,8 +15,8 @@ class WorkloadRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def upsert(self, new: NewWorkload) -> Workload:
-        """The workload with that key, made if it is new. An existing one keeps what it has and gains what it
-        lacked."""
+        """The workload with that key, made if it is new.
+        An existing one keeps its facts and gains missing ones."""
         return self._write(lambda c: catalog.upsert_workload(c, new))
 
     def find(self, key: str) -> Workload | None:

@@ -1,7 +1,7 @@
 """All trials of the store, filtered, a page at a time, at a cost that does not grow with the store.
 
-Trials come by run task, and in order within one: the order of an index. Filters that no index serves are applied to so
-many trials a page and no more, so a page may be short, or empty, and still not be the last.
+Trials come by run task, and in order within one, which is the order of an index. Filters without an index are
+applied to a fixed number of trials a page. A page may therefore be short, or empty, and still not be the last.
 """
 
 from __future__ import annotations

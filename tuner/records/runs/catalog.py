@@ -44,23 +44,24 @@ def parse_target(text: str) -> Target:
 
 
 def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that can say what to do on a conflict, in the database's dialect."""
+    """An INSERT that handles conflicts, in the database's dialect."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Collection[str]) -> ColumnElement[bool]:
     """The condition that a column has one of several values.
 
-    PostgreSQL gets them as an array. A statement with a parameter each is
-    another one for each number of them, taken apart by the driver and planned by the server every time."""
+    PostgreSQL gets them as an array. A statement with a parameter each would differ for each number of them. The
+    driver would take it apart and the server plan it every time.
+    """
     if connection.dialect.name == "postgresql":
         return column == any_(bindparam(None, list(names), type_=postgresql.ARRAY(column.type)))
     return column.in_(names)
 
 
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert `rows`, leaving alone those that a unique constraint says exist.
-    They may also be from a writer that is about to commit."""
+    """Insert `rows`, except those that a unique constraint says exist, also in another writer's uncommitted
+    transaction."""
     if rows:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), list(rows))
 
@@ -342,7 +343,7 @@ _LOCK_KEYS = (
 
 def lock_keys(connection: Connection, ids: Iterable[int]) -> None:
     """Let one writer at a time at these keys' claims and bests.
-    It is always in one order, so that none waits for another in a circle. Trials that were just added refer to keys,
-    which holds a weaker lock of them: this one goes along with it. SQLite has one writer at a time anyway."""
+    The order is always the same, so no circle of waiting arises. Trials that were just added hold a weaker lock of
+    their keys, which this one is compatible with. SQLite has one writer at a time anyway."""
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCK_KEYS, {"ids": sorted(set(ids))}).all()

@@ -1,7 +1,7 @@
 """Who works on what: a run belongs to one process at a time, a candidate to one run.
 
-Both kinds of ownership lapse unless they are renewed, so what a killed process held becomes free by itself. Times
-are the database server's where there is one, so the clocks of tuners need not agree.
+Both kinds of ownership lapse unless they are renewed, so a killed process's runs and candidates become free by
+themselves. Times are the database server's where there is one, so the clocks of tuners need not agree.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ _RELEASE = delete(ClaimRow).where(
 
 
 def claim(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """For whoever has locked the tuning key.
-    The insert comes first: a run that records a candidate's trial gives up its claim in the same transaction, so
-    whoever gets the claim after it sees the trial."""
+    """Claim candidates, for a caller that has locked the tuning key.
+    The insert comes first. A run that records a trial gives up its claim in the same transaction, so whoever gets
+    the claim after it sees the trial."""
     wanted = sorted(set(digests))
     holders = _hold(connection, site, wanted)
     known = _results(connection, site, wanted)
@@ -234,9 +234,9 @@ _RESULTS = (
 
 
 def _results(connection: Connection, site: TaskSite, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """Return what earlier trials of the candidates say.
+    """Return results of the candidates' earlier trials.
 
-    That is the first verified time on this tuning key, a failure there or before any device, or a box taken down
+    It is the first verified time on this tuning key, a failure there or before any device, or a box that it crashed
     anywhere with this toolchain. Measurements of a device that failed its next health check are left out.
     """
     of = {"workload": site.workload_id, "target": site.target_id}

@@ -29,7 +29,7 @@ MAX_FAILURE_TEXT = 16_000
 
 @dataclass
 class _Task:
-    """A task while trials are added to it.
+    """A task while trials are added.
     `best_cost` is its result, `search_cost` the lowest of its search."""
 
     id: int
@@ -95,9 +95,8 @@ def _settle_results(connection: Connection, batch: _Batch, rows: Sequence[Mappin
 
 
 def _settle_baselines(connection: Connection, batch: _Batch, rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Settle what the tasks whose baselines were measured are compared with.
-    Returns the tuning keys where that is another time than before, when best configs of the task may have been given
-    away already."""
+    """Set the baseline times of the tasks whose baselines were measured.
+    Returns the tuning keys with a changed time, if best configs of the task may have been given away already."""
     keys = {}
     for row in rows:
         if row["purpose"] == TrialPurpose.BASELINE and row["cost"] is not None:
@@ -199,7 +198,7 @@ def _traces(tasks: Mapping[int, _Task], new: Sequence[NewTrial]) -> dict[_Candid
 
 
 def _candidates(connection: Connection, traces: Mapping[_CandidateKey, str]) -> dict[_CandidateKey, int]:
-    """The candidates' ids. Most are new, so those that are not are asked for afterwards."""
+    """The candidates' ids. Most are new, so ids of existing ones are asked for afterwards."""
     if not traces:
         return {}
     names = ("workload_id", "target_id", "digest")

@@ -15,7 +15,8 @@ BATCH = 2_000
 
 
 def check_removable(connection: Connection, run_id: int) -> None:
-    """Raises RecordNotFound; InvalidRecord while the run is under way or a best config comes from it."""
+    """Check that a run may be deleted.
+    Raises RecordNotFound; InvalidRecord while the run is under way or a best config comes from it."""
     state = connection.scalar(select(RunRow.state).where(RunRow.id == run_id))
     if state is None:
         raise no_run(run_id)
@@ -32,8 +33,8 @@ def holds_best(connection: Connection, run_id: int) -> bool:
 
 
 def remove_trials(connection: Connection, run_id: int) -> int:
-    """Delete up to BATCH of the run's last trials, and the candidates no other trial is of.
-    Returns how many trials. What is left of the run is still in order should this be the last call that happens."""
+    """Delete up to BATCH of the run's last trials, and the candidates that only they are of.
+    Returns how many trials. The rest of the run is still in order if no further call follows."""
     check_removable(connection, run_id)
     last = select(TrialRow.id, TrialRow.candidate_id).where(TrialRow.run_id == run_id)
     rows = connection.execute(last.order_by(TrialRow.sequence.desc()).limit(BATCH)).all()

@@ -38,13 +38,12 @@ def final_result(connection: Connection, run_id: int, task_id: int) -> TaskResul
 
 
 def baseline_cost(connection: Connection, task_id: int) -> float | None:
-    """Return the seconds a call of what a task is compared with; None where that was not measured."""
+    """Return the seconds a call of a task's baseline; None if it was not measured."""
     return untuned_result([(row.key_id, row.cost) for row in connection.execute(_BASELINES, {"task": task_id})])
 
 
 def task_result(connection: Connection, run_id: int, task_id: int) -> TaskResult | None:
-    """Return what a task came to so far, by its finals, else by the search.
-    None where nothing was measured."""
+    """Return a task's result so far, by its finals, else by the search. None if nothing was measured."""
     if found := final_result(connection, run_id, task_id):
         return found
     rows = connection.execute(_FASTEST, {"task": task_id})

@@ -55,7 +55,8 @@ class TaskSites:
 
 @dataclass(frozen=True)
 class _Found:
-    """`kept` are those whose tuning key was there before: a new one is gone again if its transaction is undone."""
+    """Forget sites whose transaction is undone.
+    `kept` are those whose tuning key existed before; a new key is gone again."""
 
     all: dict[Pair, TaskSite]
     kept: dict[Pair, TaskSite]

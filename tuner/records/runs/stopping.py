@@ -1,7 +1,7 @@
-"""Ends of runs that do not come from the process that tunes.
+"""Ends of runs that come from elsewhere than the tuning process.
 
-One is requested, from wherever the store is reached; the process learns of it when it renews the run. The other is that
-of a run whose process died.
+An end may be requested, from wherever the store is reached; the process learns of it when it renews the run. Or a
+run's process has died.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEWEST = 500  # runs that are looked at
 
 
 def request(connection: Connection, run_id: int, by: str) -> Run:
-    """Ask the run's owner to end it; a run without one ends here and now."""
+    """Ask the run's owner to end it. A run without an owner ends at once."""
     query = select(RunRow.state, RunRow.owner, RunRow.owned_until).where(RunRow.id == run_id).with_for_update()
     row = connection.execute(query).first()
     if row is None:
@@ -73,7 +73,8 @@ def end_left(connection: Connection, run_id: int, is_gone: Callable[[str], bool]
 
 
 def _is_left(row: AnyRow, now: datetime, is_gone: Callable[[str], bool]) -> bool:
-    """A running one without an owner is not: a program adds to it without being asked for signs of life."""
+    """Whether a run is abandoned.
+    A running one without an owner is not, because a program adds to it without heartbeats."""
     if RunState(row.state).ended:
         return False
     quiet = timedelta(seconds=QUIET_S)

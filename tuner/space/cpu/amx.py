@@ -6,8 +6,8 @@ columns at a time and right before its use, into tiles of 1 KiB in one piece:
     B[k, j]  →  columns[j // 16, k // 32, k % 32 // 2, j % 16, k % 2]                neighbours along k side by side
     rows × columns tiles of sums:  C[16 i ..., 16 j ...] += A[16 i ..., 32 k ...] · columns[j, k]    one instruction
 
-The tiles of bytes are 64 deep, with groups of 4. A tile of sums is stored in one piece when it is finished, and from
-there copied to its place by vectors. An operand that is the same at every call is packed ahead, A too.
+The tiles of bytes are 64 deep, with groups of 4. A finished tile of sums is stored in one piece, and vectors copy it
+to its place. An operand that is the same at every call is packed ahead, A too.
 """
 
 from __future__ import annotations
@@ -98,8 +98,7 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
     threads = max(1, target.num_cores or 1)
 
     def allowed(values: Values) -> bool:
-        """Return whether tiles and panels are whole ones, and fit the registers.
-        The sums, and operands as long as they are used again, must fit."""
+        """Return whether tiles and panels are whole, and the sums and reused operands fit the registers."""
         rows, columns = values["rows"], values["columns"]
         if row_tiles % rows or column_tiles % (columns * values["panel"]):
             return False
@@ -107,8 +106,8 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
 
     def draft(values: Values) -> float:
         """Score a point by the tiles that it reads, and where they come from.
-        Tiles of the columns are read for each tile of rows, from where their panel is; those of rows come from far
-        once for each panel, and then from near."""
+        Tiles of the columns are read from their panel for each tile of rows. Tiles of rows come from far once for
+        each panel, and then from near."""
         rows, columns, width = values["rows"], values["columns"], values["columns"] * values["panel"]
         far = width * _TILE_BYTES * depth_tiles > _NEAR_BYTES
         loads = (_NEAR + _FAR * far) / rows + _NEAR / columns + _FAR / width
@@ -122,7 +121,7 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
 def _tile(
     sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit: TileUnit, epilogue: str | None
 ) -> None:
-    """Schedule the product; the block `epilogue` is computed where finished tiles are copied to their places."""
+    """Schedule the product; the block `epilogue` is computed where finished tiles are copied."""
     block = sch.get_block(info.name)
     operands = operands_of(info, roles)
     assert operands is not None  # the unit was found for them
@@ -178,7 +177,8 @@ def _in_tiles(info: BlockInfo, m: int, v: int) -> str:
 
 
 def _copy_tiles(sch: Schedule, copy: BlockRV, intrin: str) -> None:
-    """Finished tiles to memory, each in one piece: vectors that read parts of a register would spill all of them."""
+    """Store finished tiles, each in one piece.
+    Vectors that read parts of a register would spill all of them."""
     rows, columns = sch.get_loops(copy)[-2:]
     m_tile, m_lane = sch.split(rows, [None, TILE])
     v_tile, v_lane = sch.split(columns, [None, TILE])
@@ -189,7 +189,7 @@ def _copy_tiles(sch: Schedule, copy: BlockRV, intrin: str) -> None:
 
 
 def _pack_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, axes: tuple[int, int], unit: TileUnit) -> None:
-    """All tiles of the rows, ahead of all calls. `axes`: of the rows and the reduction."""
+    """Pack all tiles of the rows, ahead of all calls. `axes`: of the rows and the reduction."""
     dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     ahead_of_time(sch, packed)
@@ -211,8 +211,8 @@ def _pack_columns(
     beside: ExprRV,
     at: LoopRV | None,
 ) -> None:
-    """The tiles of the columns that are used under `at`, made there; without it all, ahead of all calls.
-    `axes`: of the columns and the reduction; the tiles of `beside` columns are filled together."""
+    """Pack the tiles of the columns that are used under `at`, there; without `at` all, ahead of all calls.
+    `axes`: of the columns and the reduction. The tiles of `beside` columns are filled together."""
     dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if at is not None:

@@ -1,4 +1,6 @@
-"""Convolutions of small images with channels along vectors: filters are packed so, and each pixel goes to all lanes.
+"""Convolutions of small images with channels along vectors.
+
+Filters are packed that way, and each pixel goes to all lanes.
 
     for group of channels (parallel):            its filters stay in the second-level cache
       for y, x in tiles of pixels:
@@ -6,8 +8,8 @@
         out[f, y, x] = C[y, x, f]                written across memory, once a tile
 
 The 49 pixels of a network's last layers fill three vectors of 16 numbers and a sixteenth of a fourth, which takes as
-long as a whole one. Channels come in whole vectors. Of an image read with a stride, a vector of pixels takes two loads
-and a shuffle; one pixel for all lanes takes what it takes of any image.
+long as a whole one. Channels come in whole vectors. A vector of pixels of an image with a stride takes two loads and
+a shuffle. One pixel for all lanes costs the same for any image.
 """
 
 from __future__ import annotations

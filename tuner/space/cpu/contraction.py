@@ -55,7 +55,7 @@ class Roles:
 
 
 def assign_roles(info: BlockInfo) -> Roles | None:
-    """The roles of a contraction's axes, or None when no axis of the output is contiguous."""
+    """The roles of a contraction's axes; None if no axis of the output is contiguous."""
     contiguous = [a for a in info.spatial if info.output.innermost == {a.position}]
     if not contiguous:
         return None
@@ -75,8 +75,8 @@ def assign_roles(info: BlockInfo) -> Roles | None:
 
 
 def _window_rows(info: BlockInfo, v: BlockAxis) -> BlockAxis | None:
-    """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do: what one row of
-    registers has loaded the next one uses again."""
+    """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do.
+    What one row of registers has loaded, the next one uses again."""
     reduced = {a.position for a in info.reduced if a.extent > 1}
     for axis in info.spatial:
         dims = [dim for op in info.inputs for dim in op.axes_by_dim if axis.position in dim]
@@ -86,9 +86,9 @@ def _window_rows(info: BlockInfo, v: BlockAxis) -> BlockAxis | None:
 
 
 def window_axes(info: BlockInfo, roles: Roles) -> list[BlockAxis]:
-    """Return the axes of a small window that rows of a tile overlap in: its columns, then its rows.
-    Those of a depthwise convolution are such. All unrolled, each row of the image is loaded once for all rows of the
-    window; none where rows of a tile share nothing or the window is large."""
+    """Return the axes of a small window in which rows of a tile overlap: its columns, then its rows.
+    A depthwise convolution has such a window. Unrolled whole, it loads each row of the image once for all rows of
+    the window. None where rows of a tile share nothing or the window is large."""
     long = [a for a in info.reduced if a.extent > 1]
     if roles.m is None or len(long) != 2 or math.prod(a.extent for a in long) > _LARGEST_WINDOW:
         return []
@@ -182,7 +182,7 @@ def tile(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
 
 
 def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
-    """The reduction whole inside a tile: it is written once, when it is finished."""
+    """Sum the whole reduction inside a tile: it is written once, when it is finished."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     block = sch.get_block(info.name)
     if work.epilogue is None:
@@ -225,8 +225,9 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
 
 
 def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:
-    """The reduction in blocks of `depth` outside the tiles: the part of a block stays in a near cache while all tiles
-    use it. Each tile is summed in registers, then added to the output.
+    """Cut the reduction into blocks of `depth` outside the tiles.
+    The part of a block stays in a near cache while all tiles use it. Each tile is summed in registers, then added to
+    the output.
 
         for v_outer (parallel), k_outer, m_chunk, v_panel, m_outer:
             tile = sum over k_inner
@@ -275,8 +276,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
 
 
 def depths(info: BlockInfo) -> tuple[int, ...]:
-    """Return into what blocks the reduction can be cut.
-    None where it has several axes, or divides by none of them."""
+    """Return the depths into which the reduction can be cut.
+    None for several axes, or one that no depth divides."""
     if len(info.reduced) != 1:
         return ()
     extent = info.reduced[0].extent
@@ -284,7 +285,7 @@ def depths(info: BlockInfo) -> tuple[int, ...]:
 
 
 def packed_depths(info: BlockInfo) -> tuple[int, ...]:
-    """Return into what blocks the reduction can be cut where both operands are packed.
+    """Return the depths into which the reduction can be cut when both operands are packed.
     There are a few long ones, which divide it and are themselves divided by each factor of unrolling."""
     if len(info.reduced) != 1:
         return ()
@@ -330,15 +331,15 @@ def _bands(work: ContractionWork) -> tuple[int, ...]:
 
 def _rows_of_images(work: ContractionWork) -> bool:
     """Whether the rows are those of images.
-    Threads share them before channels. Then a thread has the same part of the image as in kernels that share pixels,
-    and finds in its own cache what it wrote."""
+    Threads then share them before channels. A thread has the same part of the image as in kernels that share pixels,
+    and finds its own writes in its cache."""
     alone = work.roles.scalar_operand is None and len(work.roles.others) > 1
     return work.hardware.threads > 1 and alone and bool(window_axes(work.info, work.roles))
 
 
 def _columns_count_for_more(work: ContractionWork) -> bool:
-    """Whether the operand along vectors, with the result, is more than the one along rows.
-    Threads that share columns first have parts of it of their own; what is along rows they read all of."""
+    """Whether the operand along vectors, with the result, is larger than the one along rows.
+    Threads that share columns first have parts of the former of their own, and all read the whole of the latter."""
     info, roles = work.info, work.roles
     if roles.vector_operand is None or roles.scalar_operand is None:
         return False
@@ -414,7 +415,7 @@ def _split_reduction(
 def _pack_operands(
     sch: Schedule, block: BlockRV, work: ContractionWork, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
 ) -> None:
-    """Copy what the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
+    """Copy operands as the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     rows, vectors = sizes
     if shape.pack and roles.vector_operand is not None:
@@ -441,15 +442,15 @@ def _pack_operands(
 
 
 def _widened_for_many(work: ContractionWork) -> bool:
-    """Whether rows of narrow numbers, each of which goes to all lanes, are used so often that they are widened once."""
+    """Whether rows of narrow numbers, each of which goes to all lanes, are used often enough to be widened once."""
     roles, lanes = work.roles, work.hardware.lanes
     narrow = roles.scalar_operand is not None and work.info.inputs[roles.scalar_operand].used_as is not None
     return narrow and roles.m is not None and roles.m.extent > MEMORY_BOUND and roles.v.extent >= _OFTEN * lanes
 
 
 def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, lanes: int, ahead: bool) -> None:
-    """Let `block` read an operand from a buffer of the numbers that are computed with.
-    It is the one that a block fills here for it alone, and that is no result of the function, else a copy."""
+    """Let `block` read an operand from a buffer of widened numbers.
+    It is the buffer that another block fills for it alone and that is no result of the function, else a copy."""
     assert operand.used_as is not None
     makers = [m for m in sch.get_producers(block) if sch.get(m).writes[0].buffer.same_as(operand.buffer)]
     result = operand.buffer in sch.func.buffer_map.values()
@@ -464,7 +465,8 @@ def _widen_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, lanes: int,
 def _into_registers(
     sch: Schedule, block: BlockRV, first: LoopRV, unrolled: list[LoopRV], lane: LoopRV, depth: int
 ) -> None:
-    """Zero the tile before the reduction loop `first`; unroll and vectorise it and its zeroing, `depth` loops."""
+    """Zero the tile before the reduction loop `first`.
+    Unroll and vectorise it and its zeroing, `depth` loops."""
     init = sch.decompose_reduction(block, first)
     for loop in unrolled:
         sch.unroll(loop)

@@ -1,12 +1,12 @@
 """Sketches of products in narrow numbers, by the instructions that multiply groups of them.
 
-One instruction adds, to each of 8 or 16 sums, the products of 2 or 4 neighbours along the reduction. So the operand
-that runs along vectors is packed with those neighbours side by side, and a group of the other one goes to all lanes:
+One instruction adds the products of 2 or 4 neighbours along the reduction to each of 8 or 16 sums. So the operand
+along vectors is packed with those neighbours side by side, and a group of the other one goes to all lanes:
 
     B[k, j]    →    panel[j // 16, k // 4, j % 16, k % 4]
     tile of rows × vectors:  C[i, 16 j ...] += A[i, 4 k ...] · panel[j, k]     one instruction
 
-Where the instruction takes wider numbers than the operands are (bytes as int16), both are copied, and widened once.
+If the instruction takes wider numbers than the operands are (bytes as int16), both are copied, and widened once.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _dims(access: BlockAccess, axis: BlockAxis) -> int:
 
 
 def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> BlockAxis | None:
-    """The rows of a tile: of the axes that only the scalar operand has, the longest, and the last of these."""
+    """The rows of a tile: the longest of the axes that only the scalar operand has, the last of equals."""
     found = [a for a in info.spatial if a is not roles.v and a.position in scalar.axes and a.extent > 1]
     return max(reversed(found), key=lambda a: a.extent, default=None)
 
@@ -188,15 +188,14 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
     width = parse_dtype(unit.held or unit.vector[0]).bytes
 
     def allowed(values: Values) -> bool:
-        """Panels are whole ones; the sums, a row's group and the panel's vectors fit the registers."""
+        """Whether panels are whole, and the sums, a row's group and the panel's vectors fit the registers."""
         if columns // unit.lanes % (values["vectors"] * values["panel"]):
             return False
         return values["rows"] * values["vectors"] + values["vectors"] < target.vector_registers
 
     def draft(values: Values) -> float:
-        """Score a point by the share of instructions that multiply, of whole rows, and of busy threads.
-        Rows are whole that are none of the tail. Where a panel does not stay in the second-level cache, each row of
-        tiles fetches it anew."""
+        """Score a point by the share of multiplying instructions, of rows outside tails, and of busy threads.
+        If a panel does not stay in the second-level cache, each row of tiles fetches it anew."""
         tile, vectors = values["rows"], values["vectors"]
         sums, wide = tile * vectors, vectors * values["panel"] * unit.lanes
         loads = tile * _BROADCAST + vectors * (_NEAR if wide * depth * width <= _PANEL_BYTES else _FAR)
@@ -258,7 +257,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
 
 
 def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:
-    """All panels of the vector operand, each made by one thread, groups of the reduction innermost."""
+    """Pack all panels of the vector operand, each made by one thread, groups of the reduction innermost."""
     operand = work.vector
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if operand.buffer in layout_free(sch.func):

@@ -78,16 +78,15 @@ def _images_are_rows(info: BlockInfo) -> bool:
 
 
 def even_lanes(extent: int, lanes: int) -> int:
-    """Return `lanes`, or the half or quarter of them that leaves nothing over of `extent`.
-    No vector then has a condition."""
+    """Return `lanes`, or the half or quarter of them that divides `extent`, so that no vector has a condition."""
     parts = (lanes, lanes // 2, lanes // 4)
     return next((part for part in parts if part >= _FEW_LANES and extent % part == 0), lanes)
 
 
 def reads_by_data(sch: Schedule, block: BlockRV) -> bool:
-    """Whether a block reads where a tensor says, as taking rows does.
+    """Whether a block reads at places that a tensor holds, as taking rows does.
 
-    A vector would be gathered lane by lane; a plain loop is a copy that the code generator makes vectors of.
+    A vector would be gathered lane by lane. A plain loop is a copy, which the code generator vectorises.
     """
     loads = [node for node in walk(sch.get(block).body) if isinstance(node, n.BufferLoad)]
     return any(isinstance(part, n.BufferLoad) for load in loads for index in load.indices for part in walk(index))
@@ -105,7 +104,7 @@ def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> Non
 
 
 def scatter_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
-    """The loops below `depth` of a block that writes across memory unrolled, the channels' in vectors."""
+    """Unroll the loops below `depth` of a block that writes across memory, the channels' in vectors."""
     *around, f, y, x = sch.get_loops(block)[depth:]
     outer, lane = sch.split(f, [None, lanes])
     sch.reorder(*around, y, x, outer, lane)

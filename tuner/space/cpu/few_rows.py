@@ -1,12 +1,12 @@
-"""Products of a few rows by a matrix that both lie along the sum, as those of a dense layer and its weights do.
+"""Products of a few rows by a matrix, both along the sum in memory, as in a dense layer and its weights.
 
     for group of rows of W, in parallel:
       for tile of rows of A × rows of W:
         for k: part[tile, lanes] += A[i, k, lanes] · W[j, k, lanes]     both are read straight on
         sum[tile] = the sum of part
 
-Packing W so that vectors run along its rows takes as long as some 20 rows of A. Here nothing is copied. A sum of
-lanes for each result is the price, so that long sums gain most.
+Packing W so that vectors run along its rows takes as long as some 20 rows of A. Here nothing is copied. The price is
+a sum of lanes for each result, so long sums gain most.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class _Judge:
 
     def draft(self, values: Values) -> float:
         """Score a point by arithmetic per load, sums under way, few sums of lanes, whole tiles, and balance.
-        Tasks are to be spread evenly. Sketches that pack have drafts without the packing, so this one gains by what
-        that takes."""
+        Tasks should be spread evenly. Drafts of sketches that pack leave out the packing, so this one gains by the
+        packing's time."""
         rows, abreast = values["rows"], values["abreast"]
         tile, most = rows * abreast, self.main.axes[0].extent
         whole = most / (-(-most // rows) * rows)

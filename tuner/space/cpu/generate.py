@@ -108,8 +108,8 @@ def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
 
 
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
-    """The sketches that use instructions for groups of narrow numbers.
-    Beside tiles there are always vectors: a system can forbid the use of tiles."""
+    """The sketches with instructions for groups of narrow numbers.
+    Vectors are offered beside tiles, because a system can forbid the use of tiles."""
     tiles, vectors = tile_unit_for(main, roles, target), unit_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
@@ -143,8 +143,8 @@ def _across_memory(info: BlockInfo) -> bool:
 
 
 def _slides(info: BlockInfo) -> bool:
-    """A reduction of windows that move along memory, as those of pooling do: neighbouring results are a vector. There
-    are more of them in a row than a window has, else a window is the row."""
+    """A reduction of windows that move along memory, as in pooling; neighbouring results form a vector.
+    A row has more of them than a window has elements, else a window is the row."""
     along = [a for a in info.reduced if any(a.position in i.innermost for i in info.inputs)]
     return _across_memory(info) and bool(along) and info.spatial[-1].extent > max(a.extent for a in along)
 
@@ -173,8 +173,8 @@ def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
 def _shapes(
     info: BlockInfo, roles: Roles, hardware: Hardware, free: bool = False, packed: bool = False
 ) -> list[ContractionShape]:
-    """The shapes that can pay: an operand is packed when it is used again, or `free`, packed once for all calls. One
-    that must be `packed` is not read as it lies."""
+    """The shapes that can pay: an operand is packed when it is used again, or `free`, packed once for all calls.
+    One that must be `packed` is never read in place."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
     orders = (True, False) if roles.m is not None or roles.others else (False,)
@@ -217,8 +217,8 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
 
 
 def _few_panels(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether panels are too few for threads to share them evenly, and all of them together stay near.
-    Then each thread can have all pixels and filters of its own, which it alone reads."""
+    """Whether panels are too few for threads to share them evenly, and all together stay in a near cache.
+    Then each thread can have all pixels, and filters of its own that it alone reads."""
     vectors = math.prod(a.extent for a in (roles.v, *roles.others)) / hardware.lanes
     near = math.prod(a.extent for a in info.reduced) * roles.v.extent * parse_dtype(info.output.buffer.dtype).bytes
     return hardware.threads > 1 and vectors <= _VECTORS_EACH * hardware.threads and near <= hardware.l2_bytes
@@ -363,7 +363,7 @@ def _fills(info: BlockInfo, main: BlockInfo) -> bool:
 
 
 def _is_parted(main: BlockInfo, source: BlockInfo) -> bool:
-    """Whether all results of `main` read other parts of what `source` makes, but for what windows share, as those of a
-    depthwise convolution do."""
+    """Whether results of `main` read separate parts of what `source` makes.
+    Parts that windows share do not count, as in a depthwise convolution."""
     spatial = {a.position for a in main.spatial if a.extent > 1}
     return any(access.buffer is source.output.buffer and spatial <= access.axes for access in main.inputs)

@@ -13,9 +13,9 @@ _MASKED = 64  # bytes of a vector
 @dataclass(frozen=True)
 class Hardware:
     """A CPU: `lanes` of one dtype in a vector register, the number of `registers`, its near caches.
-    A target does not say the last, so they are those most cores of this decade have at least. `panel_bytes` of
-    packed columns stay in the second level while rows pass: half of it, and servers with vectors of 512 bits have
-    one of 2 MiB."""
+    A target does not name the caches, so they have the sizes of most cores of this decade, at least. `panel_bytes`
+    of packed columns stay in the second level while rows pass: half of it. Servers with vectors of 512 bits have one
+    of 2 MiB."""
 
     lanes: int
     registers: int
@@ -32,5 +32,5 @@ class Hardware:
 
 
 def has_masks(hardware: Hardware, dtype: str) -> bool:
-    """Whether part of a vector costs no more than a whole one, as vectors of 64 bytes have masks."""
+    """Whether part of a vector costs no more than a whole one: vectors of 64 bytes have masks."""
     return hardware.lanes * parse_dtype(dtype).bytes >= _MASKED

@@ -1,9 +1,9 @@
-"""Operands that are computed where they are used: weights of 4 bits, slices of a cache.
+"""Operands that are computed at their use: weights of 4 bits, slices of a cache.
 
     for k, n:  B[k, n] = f(W[k, n])        →        for i, n, k:  C[i, n] += A[i, k] · f(W[k, n])
     for i, n, k:  C[i, n] += A[i, k] · B[k, n]
 
-Of few rows each element of B is used about once. Written to memory, it would have to come back from there. In a
+With few rows each element of B is used about once. Written to memory, it would have to come back from there. In a
 register tile it is computed once for all rows of the tile. W then lies along the vectors, and may be packed ahead.
 """
 
@@ -27,7 +27,7 @@ _CHEAP = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right
 
 @dataclass(frozen=True)
 class View:
-    """A function as its contraction is seen once the blocks called `inlined` are part of it."""
+    """A function as its contraction sees it once the blocks called `inlined` are part of it."""
 
     func: PrimFunc
     main: BlockInfo
@@ -41,8 +41,8 @@ class View:
 
 
 def computed_in_place(func: PrimFunc, main: BlockInfo, roles: Roles) -> View:
-    """Return the view of `func` whose contraction `main` makes its vector operand itself, where that pays.
-    Elsewhere it is the function as it is."""
+    """Return the view of `func` whose contraction `main` computes its vector operand itself, if that pays.
+    Otherwise it is the unchanged function."""
     plain = View(func, main, roles)
     rows = 1 if roles.m is None else roles.m.extent
     if roles.vector_operand is None or rows > _MOST_ROWS:
@@ -96,8 +96,8 @@ def _widens(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[Bloc
 
 
 def _pays(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...], rows: int) -> bool:
-    """Whether `maker` makes an operand of `main` alone, element by element; for several rows as it is, or at little
-    cost of narrower numbers."""
+    """Whether `maker` makes an operand of `main` alone, element by element.
+    For several rows it must be unchanged, or made of narrower numbers at little cost."""
     if not _makes_alone(sch, maker, main, blocks):
         return False
     body = sch.get(sch.get_block(maker.name)).body

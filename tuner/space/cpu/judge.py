@@ -1,4 +1,4 @@
-"""Which decisions of a contraction's sketch are worth building, and a draft of how good they are."""
+"""Which decisions of a contraction's sketch are worth building, and a draft of their speed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Judge:
     element_bytes: int
 
     def allowed(self, values: Values) -> bool:
-        """The accumulators and one operand vector fit the registers, where there are many all that are in use.
-        Panels fit the L2 cache and are not much wider than the axis they run along; padded axes are cut in whole
-        tiles."""
+        """Whether a tile fits.
+        The accumulators and one operand vector fit the registers; with many registers, everything in use does.
+        Panels fit the L2 cache and are not much wider than their axis; padded axes are cut in whole tiles."""
         rows, vectors = values["rows"], values["vectors"]
         if rows * vectors + self._beside_sums(rows, vectors) > self.hardware.registers:
             return False
@@ -60,10 +60,11 @@ class Judge:
         return packed <= 4 * self.hardware.l2_bytes
 
     def _beside_sums(self, rows: int, vectors: int) -> int:
-        """Registers of a tile beside its sums: one operand's vectors, which all rows use, and the other's element in
-        all lanes. Of one row or one vector either is part of the instruction. One register too few is a sum stored and
-        loaded in each step. 16 registers leave so few tiles that those are tried, too. Rows of the image that windows
-        of several rows overlap in stay in registers, too."""
+        """Count the registers of a tile besides its sums.
+        They are one operand's vectors, which all rows use, and the other's element in all lanes. With one row or one
+        vector, either is part of the instruction. One register too few means a stored and loaded sum in each step.
+        With 16 registers so few tiles are left that those are tried, too. Rows of the image in which windows of
+        several rows overlap stay in registers, too."""
         if rows > 1 and (window := window_axes(self.info, self.roles)):
             return vectors * (self._step() * (rows - 1) + window[-1].extent) + 1
         shared = self.roles.vector_operand is not None and self.roles.scalar_operand is not None
@@ -72,7 +73,7 @@ class Judge:
         return vectors + 1
 
     def _masks_known(self, values: Values) -> bool:
-        """Every second element is loaded fast by a mask that is constant, or for one vector at a time.
+        """Whether every second element is loaded fast: by a constant mask, or for one vector at a time.
         Pooling does little else."""
         tile = values["vectors"] * self.hardware.lanes
         return (
@@ -80,19 +81,19 @@ class Judge:
         )
 
     def _step(self) -> int:
-        """How far apart what neighbouring columns read is: rows of a window are as far apart."""
+        """The distance between what neighbouring columns read; rows of a window are as far apart."""
         operand = self.roles.vector_operand
         return 1 if operand is None else max(1, dict(self.info.inputs[operand].steps).get(self.roles.v.position, 1))
 
     def _keeps_near(self, values: Values) -> bool:
-        """In blocks of a sum, tiles run down a chunk of rows.
-        It stays in the second-level cache while all columns of a panel pass, and the columns of one tile in the first.
-        The panel itself may lie beyond both."""
+        """Whether blocks of a sum fit the caches.
+        Tiles run down a chunk of rows. It stays in the second-level cache while all columns of a panel pass, and the
+        columns of one tile stay in the first. The panel itself may lie beyond both."""
         chunk_near = self._chunk_bytes(values) <= self.hardware.l2_bytes
         return chunk_near and self._sliver_bytes(values) <= self.hardware.l1_bytes
 
     def _is_memory_bound(self) -> bool:
-        """Whether packed weights are used for so few rows that they take as long to come as to be used."""
+        """Whether packed weights are used for so few rows that loading takes as long as using them."""
         return self.shape.ahead and self.shape.pack and 1 < self._rows_extent() <= MEMORY_BOUND
 
     def _loads_few(self, values: Values) -> bool:
@@ -102,15 +103,16 @@ class Judge:
         return vectors >= wide and rows >= min(self._rows_extent(), _LEAST_ROWS)
 
     def _blocking(self, values: Values) -> float:
-        """Each block of a sum loads and stores its results.
-        Each chunk of rows brings the columns of a tile near again, and half of the first-level cache is left to what
-        else passes."""
+        """Penalise what blocks of a sum cost.
+        Each block loads and stores its results. Each chunk of rows brings the columns of a tile near again, and half
+        of the first-level cache is left to other data."""
         rows = values["rows"] * values["chunk"]
         tight = 1.0 if self._sliver_bytes(values) <= self.hardware.l1_bytes // 2 else 0.9
         return tight * values["depth"] / (values["depth"] + 16) * rows / (rows + 4)
 
     def _reads_on(self, values: Values) -> bool:
-        """A sum of columns uses nothing twice: it takes what memory does, which gives it whole pages of few rows."""
+        """Score a sum of columns, which uses nothing twice.
+        It is as fast as memory, which favours whole pages of few rows."""
         part = -(-self.roles.v.extent // self.hardware.threads) * self.element_bytes
         return values["depth"] <= _FEW and self._width(values) * self.element_bytes >= min(part, _LONG_STREAM)
 
@@ -126,9 +128,8 @@ class Judge:
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
 
     def _filled(self) -> float:
-        """The part of the vectors' work that is useful.
-        What does not fill one is computed element by element, or by vectors of 64 bytes, which have masks, as one of
-        them."""
+        """The useful part of the vectors' work.
+        A remainder is computed element by element, or, with vectors of 64 bytes, by a masked one."""
         if has_masks(self.hardware, self.info.output.buffer.dtype):
             return 1.0
         full, rest = divmod(self.roles.v.extent, self.hardware.lanes)
@@ -149,8 +150,8 @@ class Judge:
         return near
 
     def _streaming(self, values: Values) -> float:
-        """Return how fast an operand comes that is read in place: fast in long rows, few at a time, in whole lines. Of
-        a line that two tiles share, the second's part may be gone before it is read."""
+        """Return how fast an operand is read in place: fast in long rows, few at a time, in whole lines.
+        The second of two tiles that share a line may find its part gone."""
         row = values["vectors"] * self.hardware.lanes * self.element_bytes
         lines = row / (-(-row // _LINE) * _LINE)
         if self._depth(values) > STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
@@ -158,8 +159,9 @@ class Judge:
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 
     def _streams_on(self, values: Values) -> bool:
-        """Rows of a matrix are read far enough in one go.
-        Where sums are kept, tiles keep the arithmetic busy, and the sums of a panel stay in the second-level cache."""
+        """Whether rows of a matrix are read far enough in one go.
+        Kept sums must also be enough to keep the arithmetic busy, and the sums of a panel stay in the second-level
+        cache."""
         row = self._width(values) * self.element_bytes
         if self.shape.kept:
             busy = values["rows"] * values["vectors"] >= _BUSY
@@ -176,7 +178,7 @@ class Judge:
         return 1 if self.roles.m is None else self.roles.m.extent
 
     def _width(self, values: Values) -> int:
-        """Return the width of a panel; that of all columns has a size by itself."""
+        """Return the width of a panel; a panel of all columns has its own size."""
         tile = values["vectors"] * self.hardware.lanes
         return values["panel"] * tile if "panel" in values else -(-self.roles.v.extent // tile) * tile
 

@@ -1,11 +1,11 @@
-"""Sums kept in the order of tiles while blocks of a reduction are added to them.
+"""Sums kept in the order of tiles while blocks of a reduction are added.
 
     the output, row major           kept, for tiles of 2 columns
       a b c d                         a b e f, c d g h
       e f g h                →
 
-A tile is loaded and stored for each block. In the output its rows are as far apart as those are long. Where that is a
-power of two, all of them want the same few lines of a near cache. Kept, a tile is read straight on.
+A tile is loaded and stored for each block. In the output its rows are as far apart as the output's rows are long. If
+that is a power of two, all of them compete for the same few lines of a near cache. A kept tile is contiguous.
 """
 
 from __future__ import annotations

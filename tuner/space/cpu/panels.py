@@ -6,7 +6,7 @@
       i j k l
       m n o p
 
-The innermost loop then reads memory straight on, whatever the operand's own layout (K. Goto, R. van de Geijn,
+The innermost loop then reads memory sequentially, whatever the operand's own layout (K. Goto, R. van de Geijn,
 "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008, section 5).
 """
 
@@ -47,9 +47,9 @@ def panel_dim(access: BlockAccess, axis: int) -> int | None:
 def pack(
     sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: bool = False, narrow: bool = False
 ) -> None:
-    """Fill the panels that `block` reads under `at` there.
-    Without `at` all of them, before anything else, and with `ahead` once for all calls. `narrow` panels hold numbers
-    as the operand does, not as they are computed with."""
+    """Fill the panels that `block` reads under `at`, there.
+    Without `at` fill all of them first, and with `ahead` once for all calls. `narrow` panels hold the operand's
+    numbers, not the widened ones."""
     copy = _copying(sch, block, panel)
     if not narrow:
         widen(sch, copy, panel.access)
@@ -94,14 +94,13 @@ def ahead_of_time(sch: Schedule, copy: BlockRV) -> None:
 
 
 def widen(sch: Schedule, copy: BlockRV, access: BlockAccess) -> None:
-    """Let a copy of narrow numbers hold what they are computed with.
-    They are converted once, not for each product."""
+    """Let a copy of narrow numbers hold widened ones. They are converted once, not for each product."""
     if access.used_as is not None:
         sch.unsafe_set_dtype(copy, 0, access.used_as)
 
 
 def widened_copy(sch: Schedule, block: BlockRV, operand: BlockAccess, dtype: str, lanes: int) -> BlockRV:
-    """Let `block` read a copy of an operand as it lies, in `dtype`.
+    """Let `block` read a copy of an operand in its own layout, in `dtype`.
     All threads make it. Return the copying block."""
     copy = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     sch.unsafe_set_dtype(copy, 0, dtype)
@@ -127,16 +126,16 @@ def copy_at(sch: Schedule, copy: BlockRV, at: LoopRV, lanes: int) -> None:
 
 
 def _fills_lines(panel: Panel) -> bool:
-    """Whether a vector of the copy is a whole line of the cache.
-    Then each line is written once, by one store, and nothing is lost when all tiles of a panel are written in turns.
-    Meanwhile a row of what they come from is read straight on: prefetchers see it, and its page is looked up once."""
+    """Whether a vector of the copy is a whole cache line.
+    Each line is then written once, by one store, even if all tiles of a panel are written in turns. Meanwhile a row
+    of the source is read sequentially: prefetchers see it, and its page is looked up once."""
     dtype = panel.access.used_as or panel.access.buffer.dtype
     return panel.lanes * parse_dtype(dtype).bytes >= _LINE
 
 
 def _reads_straight(sch: Schedule, copy: BlockRV) -> bool:
-    """Whether neighbours of the copy are neighbours where they come from, as all pixels of an image are that is read as
-    it lies. Others are gathered, by an index that is computed once a tile."""
+    """Whether neighbours of the copy are also neighbours in the source, as the pixels of an image read in order.
+    Others are gathered, by an index that is computed once a tile."""
     block = sch.get(copy)
     if len(block.reads) != 1:
         return False

@@ -7,11 +7,11 @@
         out[f, y, x] = flat[f, y * W + x]
 
 Rows of pixels that are no multiple of a vector, such as the 7 and 14 of a network's last layers, leave vectors half
-empty; all pixels together fill them. K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
+empty. All pixels together fill them. K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
 Networks for Document Processing", 2006.
 
-The columns of a 1×1 convolution without strides are the data as it lies in memory. Then they are no copy, but another
-name for it: what a tile reads, or what is packed. The results always are another name for the output.
+The columns of a 1×1 convolution without strides are the data as it lies in memory. They are then no copy, but
+another name for it: a tile reads the data, or it is packed. The results are always another name for the output.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def has_gaps(info: BlockInfo, roles: Roles) -> bool:
 
 
 def _reads_few_rows(info: BlockInfo, operand: BlockAccess, roles: Roles) -> bool:
-    """Whether a tile reads every second element of few rows, as those of three channels are.
-    They stay near, and are unfolded row by row, where a copy of all columns would come and go through memory."""
+    """Whether a tile reads every second element of few rows, such as those of three channels.
+    They stay near, and are unfolded row by row; a copy of all columns would go through memory."""
     rows = math.prod(a.extent for a in info.reduced if a.position not in operand.innermost)
     return dict(operand.steps).get(roles.v.position) == 2 and rows <= STREAMS
 
@@ -108,8 +108,8 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bo
 
 
 def _gathers(operand: BlockAccess, lanes: int) -> bool:
-    """Whether elements from anywhere fill a vector sooner than columns are copied twice, in rows and in panels. There
-    are instructions for elements of 4 bytes and more; in vectors of 64 bytes they pay."""
+    """Whether gathering a vector is faster than copying columns twice, in rows and in panels.
+    There are instructions for elements of 4 bytes and more; in vectors of 64 bytes they pay."""
     element_bytes = parse_dtype(operand.buffer.dtype).bytes
     return element_bytes >= _LEAST_GATHERED and lanes * element_bytes >= _GATHERED_BYTES
 
@@ -132,8 +132,8 @@ def is_dense(info: BlockInfo, roles: Roles) -> bool:
 
 def unfold(sch: Schedule, info: BlockInfo, roles: Roles) -> str | None:
     """Let `info` read a copy of its vector operand with neighbours along `v` side by side in memory.
-    Returns the copying block's name; None if that is not legal. Made panel by panel, the copy is near when tiles
-    read it."""
+    Returns the copying block's name; None if that is not legal. A copy made panel by panel is near when tiles read
+    it."""
     assert roles.vector_operand is not None
     operand = info.inputs[roles.vector_operand]
     block = sch.get_block(info.name)
@@ -159,8 +159,8 @@ def has_steps(info: BlockInfo, roles: Roles) -> bool:
 
 
 def flatten_consumer(sch: Schedule, name: str) -> None:
-    """Let the block that reads the flat results of the block `name` run along pixels too.
-    It can be computed where a tile is finished then."""
+    """Let the block that reads the flat results of the block `name` also run along pixels.
+    It can then be computed where a tile is finished."""
     blocks = blocks_of(sch.func)
     users = consumers(next(b for b in blocks if b.name == name), blocks)
     if len(users) != 1 or not users[0].injective:
@@ -187,7 +187,7 @@ def row_above(info: BlockInfo, roles: Roles) -> BlockAxis | None:
 def _joined(
     axes: list[BlockAxis], pair: tuple[BlockAxis, BlockAxis], dropped: Sequence[BlockAxis] = (), last: bool = False
 ) -> str:
-    """The map of `axes` that makes one index of the pair, the last one or in its second's place, and none of those
+    """The map of `axes` that joins the pair to one index, in the last place or in its second's, without those
     `dropped`."""
     above, v = pair
     names = {a.position: f"a{a.position}" for a in axes}

@@ -1,15 +1,15 @@
 """Sketches for functions made of rows: reductions along memory and what is computed from them.
 
-Softmax, layer_norm, sums and maxima of rows. A row is read from memory once and from the cache after that: everything
-is computed row by row, rows are shared among threads.
+It covers softmax, layer_norm, sums and maxima of rows. A row is read once from memory and then from the cache:
+everything is computed row by row, and threads share the rows.
 
     for row in parallel:
       for k: part[lanes] += x[row, k, lanes]     several vectors of partial sums, so that one addition
       sum[row] = the sum of part                 need not wait for the one before
       for j: y[row, j, lanes] = f(x, sum[row])
 
-Rows that are only reduced are read several at a time: one core gets more from memory by several streams.
-A reduction to a few results has no rows to share. It is cut in parts, which are then the rows (rfactor).
+Rows that are only reduced are read several at a time, because one core gets more from memory by several streams. A
+reduction to a few results has no rows to share. It is cut in parts, which are then the rows (rfactor).
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
 
 
 def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
-    """Whether the first pass that computes a row asks memory for the next row, which then comes while this one is
-    computed. There must be many rows, each short enough that the near caches hold the two and what is made of them. A
-    vector must be a line, and each pass over a row have a loop of its own."""
+    """Whether the first pass over a row prefetches the next row, which then comes while this one is computed.
+    There must be many rows, each short enough that the near caches hold two and what is made of them. A vector must
+    be a line, and each pass over a row have a loop of its own."""
     whole = rows.length % (hardware.lanes * max(_STEPS)) == 0 and len(rows.blocks[-1].axes) == rows.kept + 1
     widest = max(parse_dtype(i.buffer.dtype).bytes for b in rows.blocks for i in b.inputs)
     held = 8 * rows.length * widest <= hardware.panel_bytes
@@ -281,7 +281,7 @@ class _Judge:
 
     def draft(self, values: Values) -> float:
         """Score a point by independent operations and streams of memory under way, and by its tasks.
-        They are to be worth handing out and spread evenly."""
+        They should be large enough to hand out, and spread evenly."""
         abreast, parts = values.get("abreast", 1), values.get("parts", 1)
         latency = min(1.0, values["vectors"] * abreast / 8) * (0.6 + 0.4 * min(1.0, values.get("steps", 4) / 4))
         streams = min(1.0, 0.7 + 0.1 * abreast) if "abreast" in values else 1.0

@@ -1,6 +1,6 @@
 """Products of a few rows by a large matrix.
 
-Each element of it is used for those rows only, so that it has to come from memory about as fast as it is used.
+Each element of the matrix is used for those rows only, so it has to come from memory about as fast as it is used.
 
     for panel of columns, in parallel:
       for k, 4 or 8 rows of B at a time, each read straight on:
@@ -9,9 +9,9 @@ Each element of it is used for those rows only, so that it has to come from memo
       [copy the sums to C]                                         stream+keep
 
 A register tile that runs down the columns of such a matrix meets another page in each row. Rows a power of two apart
-share one set of the cache. Once a tile reads more of them than a set has ways, the rest of every line is gone before
-the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead. The rows of
-C and of A lie as far apart, and want the lines of the same set: kept in the order of tiles they don't.
+share one set of the cache. If a tile reads more of them than a set has ways, the rest of every line is gone before
+the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead. The rows
+of C and of A lie as far apart, and want the lines of the same set. Kept in the order of tiles they don't.
 """
 
 from __future__ import annotations

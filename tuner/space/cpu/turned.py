@@ -1,4 +1,4 @@
-"""Sketches for functions that turn dimensions around: what is read along memory is written across it.
+"""Sketches for functions that transpose: they read along memory and write across it.
 
     for tile in parallel:
       for i in rows:                   neighbours of the operand: a tile reads whole cache lines of it
@@ -55,7 +55,7 @@ def turn_of(func: PrimFunc) -> TurnedProduct | None:
 
 
 def turned_sketch(func: PrimFunc, hardware: Hardware) -> Sketch | None:
-    """Return the sketch of a function that turns dimensions around.
+    """Return the sketch of a function that transposes.
     None for others, and for dimensions of a few elements."""
     sch = Schedule(func)
     inline_chains(sch)
@@ -100,7 +100,7 @@ class _Judge:
     hardware: Hardware
 
     def draft(self, values: Values) -> float:
-        """Whole lines are read, of which a tile needs no more than a cache holds at one distance."""
+        """Whether whole lines are read, and a tile needs no more of them at one distance than a cache holds."""
         size = parse_dtype(self.turn.info.output.buffer.dtype).bytes
         lines = min(1.0, values["rows"] * size / _LINE)
         whole = all(axis.extent % values[name] == 0

@@ -1,4 +1,4 @@
-"""Sketches of convolutions by fast filters (see `Schedule.winograd`): 2 × 2 results in 16 products where 36 are plain.
+"""Sketches of convolutions by fast filters (see `Schedule.winograd`): 2 × 2 results take 16 products instead of 36.
 
     phases of the image                                  in parallel
     taps, transformed                                    in parallel; ahead of all calls, where they may be packed
@@ -7,9 +7,9 @@
         for each of the 16: product of taps and tiles    a register tile, as any product of matrices
         results, transformed back
 
-A late layer has few pixels and many filters: one band, and what stays near is the taps of a `chunk` of filters instead.
-Tiles of 4 × 4 results take 36 products where 144 are plain. Their sums lose a digit more, and their transforms have so
-many numbers under way that the saving pays only where registers hold many.
+A late layer has few pixels and many filters: one band, and the taps of a `chunk` of filters stay near instead. Tiles
+of 4 × 4 results take 36 products instead of 144. Their sums lose a digit more, and their transforms have many
+numbers under way. So they only pay where registers hold many.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ _APART = 1024  # planes of 16 are this many elements apart, and a cache line mor
 @dataclass(frozen=True)
 class WinogradSplit:
     """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time.
-    One of them is all. At a time there are `rows` rows of tiles then, of `columns`, some of which may be there only
-    to make whole vectors."""
+    One of them is all. `rows` rows of tiles of `columns` are then at work, some of which may only fill up vectors."""
 
     band: int
     chunk: int
@@ -71,8 +70,8 @@ class WinogradSplit:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The convolution's: results along a tile, filters, channels, rows of tiles, tiles in a row, images, products of a
-    tile."""
+    """The numbers that describe a convolution.
+    They are results along a tile, filters, channels, rows of tiles, tiles in a row, images, and products of a tile."""
 
     tile: int
     filters: int
@@ -104,8 +103,9 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
 
 
 def _pays(sizes: _Sizes, hardware: Hardware) -> bool:
-    """Whether large tiles are used: their transforms take what is saved where registers hold few of their numbers, and
-    the products must be precise enough."""
+    """Whether large tiles are used.
+    The registers must hold many numbers of their transforms, which otherwise cost what is saved, and the products
+    must be precise enough."""
     return hardware.registers * hardware.lanes >= _MANY_LANES and sizes.channels <= _MOST_CHANNELS
 
 
@@ -156,17 +156,17 @@ def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Winograd
 
 
 def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> WinogradSplit:
-    """Tiles of 4 × 4 fill their vectors: each is worth as much as four small ones, and a piece of a vector costs as
-    much as a whole one."""
+    """Whether tiles of 4 × 4 fill their vectors.
+    Each is worth as much as four small ones, and a piece of a vector costs as much as a whole one."""
     multiple = 1 if sizes.tile == _TILE else hardware.lanes
     rows, columns = whole_tiles(sizes.rows, sizes.columns, band, multiple)
     return WinogradSplit(band, chunk, rows, columns, multiple)
 
 
 def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> WinogradSplit | None:
-    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache.
-    `beside_bands` that threads can share evenly, only where filters are more than tiles: else those of a band are
-    nearer."""
+    """All tiles of an image at a time, and chunks of filters whose taps take half of the near cache.
+    `beside_bands`, which threads can share evenly, this holds only if filters are more than tiles; else those of a
+    band are nearer."""
     if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
         return None
     split = _split(sizes, 0, sizes.filters, hardware)
@@ -181,7 +181,7 @@ def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_ba
 
 
 def _widths(tiles: int, lanes: int) -> tuple[int, ...]:
-    """The columns that a register tile may have: parts of a band in whole, which about fill their vectors.
+    """The columns that a register tile may have: whole parts of a band that about fill their vectors.
     A vector of 28 is three and a half of eight."""
     return tuple(
         w
@@ -201,8 +201,8 @@ def _sketch(
     func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: BlockAccess | None
 ) -> Sketch:
     """The sketch of `split`.
-    `free` taps, all of which are transformed at once, can be so ahead of all calls. Those of chunks are packed then:
-    transformed, they would take four times the memory."""
+    `free` taps that are all transformed at once can be transformed ahead of all calls. Those of chunks are only
+    packed then; transformed, they would take four times the memory."""
     sch = Schedule(func)
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
@@ -285,7 +285,7 @@ def _results(
 
 
 def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
-    """A row of tiles as one vector, which is cut into the machine's: a last half of one is then still a vector."""
+    """Make a row of tiles one vector, which is cut into the machine's; a last half of one is then still a vector."""
     if extent > _LONGEST_ROW:
         _, loop = sch.split(loop, [None, _LONGEST_ROW // 2])
     sch.vectorize(loop)
@@ -319,9 +319,8 @@ def _multiply(
 
 
 def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: BlockAxis, lanes: int) -> BlockRV | None:
-    """Have the taps of as many channels as a vector has lanes lie side by side, ahead of all calls.
-    Gathered from where they lie, they take as long to transform as all products of a late layer. None where channels
-    are no whole vectors."""
+    """Put the taps of as many channels as a vector has lanes side by side, ahead of all calls.
+    Gathering them takes as long as all products of a late layer. None if channels are no whole vectors."""
     dim = panel_dim(access, channels.position)
     if dim is None or channels.extent % lanes:
         return None
@@ -336,7 +335,7 @@ def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: B
 
 
 def _transform_taps(sch: Schedule, taps: BlockRV, lines: BlockRV, at: LoopRV | None, hardware: Hardware) -> None:
-    """The taps of all filters first, or of a chunk of them at `at`."""
+    """Transform the taps of all filters first, or of a chunk of them at `at`."""
     if at is not None:
         sch.compute_at(taps, at, preserve_unit_loops=True)
     a, b, filters, channels = sch.get_loops(taps)[-4:]
@@ -378,7 +377,7 @@ def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV |
 
 @dataclass(frozen=True)
 class _Judge:
-    """Judges the decisions: the register tile, and what of it the tiles of a band and the filters fill."""
+    """Judges the decisions: the register tile, and how much of it the tiles of a band and the filters fill."""
 
     split: WinogradSplit
     sizes: _Sizes

@@ -43,8 +43,8 @@ _LONG = 1024  # sums worth cutting in parts
 @dataclass(frozen=True, slots=True)
 class TileShape:
     """The structure of one sketch.
-    `parts`: the sum is cut, a kernel adds the parts up (split-K). `double`: shared memory holds two steps, so that
-    the next one is on its way while one is used."""
+    `parts`: the sum is cut, and a kernel adds the parts up (split-K). `double`: shared memory holds two steps, so
+    that the next one arrives while one is used."""
 
     parts: bool = False
     double: bool = False
@@ -200,7 +200,7 @@ def _write(sch: Schedule, result: BlockRV) -> None:
 
 
 def _bind_rest(sch: Schedule) -> None:
-    """Make each remaining block a kernel of its own, a thread for each result."""
+    """Make each remaining block a kernel of its own, with a thread for each result."""
     for info in blocks_of(sch.func):
         bind_results(sch, sch.get_block(info.name), info)
 

@@ -1,4 +1,4 @@
-"""How blocks without tiles are given threads: elementwise functions, and reductions that a thread does alone."""
+"""Threads for blocks without tiles: elementwise functions, and reductions by single threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_bound(sch: Schedule, block: BlockRV) -> bool:
 def bind_results(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
     """A thread for each result of a block that has no threads yet; neighbours in memory go to neighbours.
 
-    Axes are split before they are fused, so that it is plain which results a thread has.
+    Axes are split before they are fused, so that each thread's results are plain to see.
     """
     if is_bound(sch, block):
         return
@@ -54,7 +54,7 @@ def bind_results(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
 
 
 def inline_padding(sch: Schedule) -> None:
-    """Compute what pads an operand where it is read.
+    """Compute the padding of an operand where it is read.
     A thread that skips a load costs less than a pass over memory."""
     outputs = set(sch.func.buffer_map.values())
     for info in blocks_of(sch.func):
@@ -64,7 +64,7 @@ def inline_padding(sch: Schedule) -> None:
 
 def elementwise_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
     """Return the sketch with a thread for `steps` vectors of results, a block apart.
-    So several loads are on their way at once."""
+    Several loads are then under way at once."""
     sch = Schedule(func)
     inline_chains(sch)
     blocks = blocks_of(sch.func)

@@ -1,6 +1,6 @@
 """The facts of an NVIDIA GPU that sketches need, by its architecture.
 
-A target names the architecture and not the card, so numbers that differ among the cards of one architecture (how many
+A target names the architecture and not the card. Numbers that differ among the cards of one architecture (how many
 multiprocessors, bandwidth) are those of its large ones. They only order what is tried first.
 """
 
@@ -72,7 +72,7 @@ class Chip:
 
 
 def roofline(parts: Sequence[float], hidden: float) -> float:
-    """The cycles of a step whose parts take so many: the longest, and of the rest what it does not hide."""
+    """The cycles of a step whose parts take so many: the longest, and what it does not hide of the rest."""
     longest = max(parts)
     return longest + (1 - hidden) * (sum(parts) - longest)
 

@@ -1,7 +1,7 @@
 """Which decisions of a GPU tile are worth building, and a draft of how fast they are.
 
-The draft is a roofline of one multiprocessor. Arithmetic, shared memory and memory each take cycles for one step of a
-block. The longest hides the others as far as enough warps are there to take turns.
+The draft is a roofline of one multiprocessor. Arithmetic, shared memory and memory each take cycles for one step of
+a block. The longest hides the others as far as there are enough warps to take turns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TileJudge:
     chip: Chip
 
     def allowed(self, values: Values) -> bool:
-        """Return whether threads, registers, shared memory and the grid are within what there is.
+        """Return whether threads, registers, shared memory and the grid are within the limits.
         At least half of a tile must be work."""
         batch, m, n, _ = self.sizes
         threads = values["ty"] * values["tx"]

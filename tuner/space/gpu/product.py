@@ -8,8 +8,8 @@ those that only the first operand has (m), only the second (n), or both (b). Fus
     m = f,  n = y·W + x,  k = (c·R + r)·S + s
     B[k, n] = data[k // RS, n // W + k // S % R, n % W + k % S]        made where it is read: never in memory
 
-The copies by which operands get their indices are computed in the tiles of shared memory that a block of threads fills
-(implicit GEMM; S. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning", 2014).
+A block of threads fills tiles of shared memory, and computes these copies of operands there (implicit GEMM; S.
+Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning", 2014).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One of the two factors.
-    `along`: the group whose neighbours are neighbours in memory ("k", or its own), "" for none. `plain`: that group's
-    last axis is the buffer's last index, with nothing computed: vectors can be loaded."""
+    `along`: the group whose neighbours are neighbours in memory ("k", or its own), "" for none. `plain`: that
+    group's last axis is the buffer's last index, unchanged, so vectors can be loaded."""
 
     access: BlockAccess
     along: str
@@ -55,8 +55,8 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of a function that was brought into the form above.
-    One makes the operands, one is the product itself, and one writes its results where they belong."""
+    """The blocks of a function in the form above.
+    One makes the operands, one is the product itself, and one writes its results to their places."""
 
     left: BlockRV
     right: BlockRV
@@ -106,7 +106,8 @@ def _operand(access: BlockAccess, own: tuple[BlockAxis, ...], info: BlockInfo) -
 
 
 def canonical(sch: Schedule, product: Product) -> Blocks | None:
-    """Bring the contraction into the form above; None, with `sch` of no more use, where that is not legal."""
+    """Bring the contraction into the form above.
+    None if that is not legal; `sch` is then of no more use."""
     info = product.info
     block = sch.get_block(info.name)
     groups = {"b": product.b, "m": product.m, "n": product.n, "k": product.k}

@@ -190,14 +190,14 @@ class RowJudge:
     kept: bool
 
     def allowed(self, values: Values) -> bool:
-        """A block's threads and the rows it keeps fit; a row has work for its threads."""
+        """Whether a block's threads and its kept rows fit, and a row has work for its threads."""
         threads = values["threads"] * values["group"]
         if threads > self.chip.block_threads or (values["threads"] > WARP and values["threads"] > self._length(values)):
             return False
         return self.chip.resident(threads, _PASS_REGISTERS, self._shared(values)) >= 1
 
     def draft(self, values: Values) -> float:
-        """Enough threads with loads under way, few that wait for each other, little read again."""
+        """Score a point by threads with loads under way, few waits, and little that is read again."""
         threads = values["threads"] * values["group"]
         blocks = -(-self.rows.count * values.get("parts", 1) // values["group"])
         resident = self.chip.resident(threads, _PASS_REGISTERS, self._shared(values))

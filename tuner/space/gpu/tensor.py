@@ -1,6 +1,6 @@
-"""Sketches of products on tensor cores: what a block of warps computes, how it is cut, how far copies run ahead.
+"""Sketches of products on tensor cores: what a block of warps computes, its tiles, and how far copies run ahead.
 
-The kernel is that of `compiler.tensorcore.tensor_core`; a trace says its tile by annotations.
+The kernel is that of `compiler.tensorcore.tensor_core`; a trace gives its tile by annotations.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WarpJudge:
     chip: Chip
 
     def allowed(self, values: Values) -> bool:
-        """The kernel can be made of the tile; its sums fit the registers, its stages shared memory."""
+        """Whether a kernel can be made of the tile, its sums fit the registers, and its stages shared memory."""
         tile = _tile(values)
         try:
             tile.check(self.product.sizes[3], self.product.left.bytes)
@@ -77,7 +77,8 @@ class WarpJudge:
 
     def draft(self, values: Values) -> float:
         """Score a point by a roofline: products, operands to registers, tiles to shared memory.
-        Operands come from shared memory, tiles from outside. What part of the tiles is within the sizes counts, too."""
+        Operands come from shared memory, tiles from outside. The part of the tiles that lies within the sizes
+        counts, too."""
         tile = _tile(values)
         batch, m, n, k = self.product.sizes
         element = self.product.left.bytes

@@ -1,7 +1,7 @@
-"""Sketches of products on Hopper's tensor cores: what a block of warpgroups computes, how many stages are copied ahead,
-in which order blocks take the tiles.
+"""Sketches of products on Hopper's tensor cores.
 
-The kernel is that of `compiler.tensorcore.warpgroup`; a trace says its tile by annotations.
+A sketch decides what a block of warpgroups computes, how many stages are copied ahead, and the order in which blocks
+take the tiles. The kernel is that of `compiler.tensorcore.warpgroup`; a trace gives its tile by annotations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class WarpgroupJudge:
     chip: Chip
 
     def allowed(self, values: Values) -> bool:
-        """The kernel can be made of the tile, and a block of it runs."""
+        """Whether a kernel can be made of the tile, and a block of it runs."""
         tile = _tile(values)
         try:
             tile.check(transposed=self.transposed)

@@ -159,8 +159,8 @@ class XGBModel(CostModel):
         return 0 < self.data_size >= self.num_warmup_samples
 
     def load(self, path: str) -> None:
-        """Learn from what `save` wrote, and from nothing else.
-        Raises TuningError where the file holds no model."""
+        """Learn from a file that `save` wrote, and from nothing else.
+        Raises TuningError if it holds no model."""
         self._learned = LearnedSpeeds.load(path, self.config)
 
     def save(self, path: str) -> None:

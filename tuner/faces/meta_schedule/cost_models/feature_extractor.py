@@ -54,8 +54,8 @@ class PerStoreFeature(FeatureExtractor):
     """An array for each candidate with a row for each buffer it stores to.
 
     A row has `feature_vector_length` numbers. First come operations by kind, annotated loops and threads. Up to
-    `buffers_per_store` buffers follow, each with what of it is touched and used again. Then comes the arithmetic
-    intensity at `arith_intensity_curve_num_samples` shares of the work, and last the result's allocation and the loops.
+    `buffers_per_store` buffers follow, each with its touched and reused parts. Then comes the arithmetic intensity
+    at `arith_intensity_curve_num_samples` shares of the work, and last the result's allocation and the loops.
     `extract_workload` adds the operations of the whole unscheduled function. Counts are logarithms to base 2 of one
     more.
     """

@@ -1,4 +1,4 @@
-"""Boosted trees that learn how fast candidates are among those of their workload, from rows of features."""
+"""Boosted trees that learn from rows of features how fast candidates are among those of their workload."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FeatureGroup:
 
 
 class LearnedSpeeds:
-    """The measurements by workload, and trees that are fitted when they are first asked after new ones."""
+    """The measurements by workload. Trees are fitted when they are first asked after new ones."""
 
     def __init__(self, config: XGBConfig) -> None:
         self.groups: OrderedDict[str, FeatureGroup] = OrderedDict()
@@ -101,7 +101,7 @@ class LearnedSpeeds:
         return self._trees
 
     def scores(self, features: Sequence[Floats]) -> Floats:
-        """Return what share of the best speed each candidate promises. There must be trees."""
+        """Return the predicted share of the best speed of each candidate. There must be trees."""
         trees = self.trees()
         assert trees is not None
         return trees.predict(_summaries(features)) if features else np.zeros(0)
@@ -144,5 +144,5 @@ def _from_parts(parts: dict[str, np.ndarray[Any, Any]], config: XGBConfig) -> Le
 
 
 def _summaries(features: Sequence[Floats]) -> Floats:
-    """One row a candidate, however many it has: the greatest and the mean of each feature."""
+    """One row for each candidate's rows: the greatest and the mean of each feature."""
     return np.stack([np.concatenate([rows.max(axis=0), rows.mean(axis=0)]) for rows in features])

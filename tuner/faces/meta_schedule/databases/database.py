@@ -1,7 +1,7 @@
 """Databases of tuning records: in memory, in files, in the record store, and combinations of these.
 
-A query asks for a module *and* a target. A record of another machine is never given. Its code must be able to run
-on the target asked for, and a record of exactly that target comes before one of another.
+A query asks for a module *and* a target. Its code must be able to run on that target, and a record of another
+machine is never returned. A record of exactly that target comes before one of another.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Database(ABC):
     @abstractmethod
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         """Return the `top_k` fastest records with a time, fastest first.
-        A record without any step of a schedule, which is the function as written, is left out, and so are those
-        given back. Raises a ValueError for a negative `top_k`."""
+        A record without any schedule step, which is the function as written, is left out. So are those given back.
+        Raises a ValueError for a negative `top_k`."""
 
     @abstractmethod
     def get_all_tuning_records(self) -> list[TuningRecord]:
@@ -73,9 +73,9 @@ class Database(ABC):
         return len(self.get_all_tuning_records())
 
     def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
-        """Choose no record of `mod` on `target` that is there now, but for those with the trace `keep`.
+        """Take the present records of `mod` on `target` out of use, except those with the trace `keep`.
 
-        In its model they were slower than that. Later records count again. Returns whether this kind of database can. A
+        They were slower in its model. Later records count again. Returns whether this kind of database can do it. A
         kind of your own cannot unless it overrides this.
         """
         return False
@@ -83,7 +83,7 @@ class Database(ABC):
     # -- what they all have
 
     def standing_records(self, workload: Workload) -> list[TuningRecord]:
-        """The records that queries choose from: those with a time, as far as later ones do not stand for them."""
+        """The records that queries choose from: those with a time that no later record supersedes."""
         return self.get_top_k(workload, _ALL)
 
     def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
@@ -175,8 +175,8 @@ def _runs_on(built: Target, wanted: Target) -> bool:
 
 
 def expected(record: TuningRecord) -> float:
-    """Seconds a call as far as the samples of a record say: their median.
-    A single one may have been lucky, so it counts as much more as nothing is known of its scatter."""
+    """Seconds a call by a record's samples: their median.
+    A single one may have been lucky, so it counts as longer by an unknown scatter."""
     if not record.run_secs:
         return float("inf")
     return median(record.run_secs) * (1 + SINGLE_SAMPLE if len(record.run_secs) == 1 else 1)
@@ -184,8 +184,8 @@ def expected(record: TuningRecord) -> float:
 
 class MemoryDatabase(Database):
     """Records that end with the process.
-    In queries one with more samples of the same schedule stands for those with fewer, and a later one of at least
-    three for all. So a finalist counts by what the finals measured, in turns with its rivals."""
+    In queries a record with more samples of the same schedule supersedes those with fewer, and a later one of at
+    least three supersedes all. So a finalist counts by what the finals measured, in turns with its rivals."""
 
     def __init__(self, module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)
@@ -227,7 +227,7 @@ class MemoryDatabase(Database):
         return True
 
     def _leave_out(self, workload: str, target: str, keep: str | None, count: int) -> None:
-        """Give the records of a workload and a target back that are among the first `count`."""
+        """Give back the records of a workload and a target among the first `count`."""
         slower = {
             place
             for place, record in enumerate(self._records[:count])

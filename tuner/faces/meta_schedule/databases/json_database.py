@@ -1,9 +1,9 @@
 """A database in two files of JSON lines: workloads, and records that refer to them by number.
 
-Lines are written as Apache TVM writes them, so that either reads what the other wrote. A workload that its text cannot
-hold is written as TVMScript, and a trace with a step of our own in our own form; TVM does not read such files.
-Lines are appended under a lock, so several processes may share the files; another one's lines are seen when
-the database is opened again.
+Lines are written as Apache TVM writes them, so that either reads the other's. A workload that TVM's text cannot hold
+is written as TVMScript, and a trace with a step of our own in our own form; TVM does not read such files. Lines are
+appended under a lock, so several processes may share the files. Another one's lines are seen when the database is
+opened again.
 
 A third file exists only where records were given back (`Database.give_back`). A line of it is a workload's number, a
 target, the trace that is kept or null, and the number of records up to which others are left out. TVM does not read it.
@@ -38,7 +38,8 @@ _log = logging.getLogger("tunefarm.meta_schedule")
 class JSONDatabase(MemoryDatabase):
     """Records in `path_workload` and `path_tuning_record`, by default in the folder `work_dir`.
 
-    Which of them were given back stands beside `path_tuning_record`, in a file whose name ends in `.given_back.json`.
+    The records that were given back are listed beside `path_tuning_record`, in a file whose name ends in
+    `.given_back.json`.
 
     Missing files are made, unless `allow_missing` is False. A damaged line raises TuningError that names it.
     """

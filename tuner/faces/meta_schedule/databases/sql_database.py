@@ -1,4 +1,4 @@
-"""A database on the record store: what meta_schedule measured stands beside what `tunefarm tune` did."""
+"""A database on the record store, which meta_schedule shares with `tunefarm tune`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SQLDatabase(Database):
     """Records in the store at `address`, made if there is none.
 
     It is a path, `sqlite:///…` or `postgresql://…`. `get_top_k` gives verified records of any run of a workload. A
-    record committed here is of this machine's device class unless `fingerprint` says which machine measured it, and
+    record committed here is of this machine's device class unless `fingerprint` names the measuring machine, and
     belongs to a run of its own. It counts as verified only with `verified`, which says that its output was compared
     with the unscheduled function's.
     """

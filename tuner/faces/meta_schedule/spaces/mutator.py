@@ -56,7 +56,7 @@ class Mutator(ABC):
 
 
 def _seeded(apply: Callable[..., Trace | None]) -> Callable[..., Trace | None]:
-    """`apply` as one that may be called with a seed and without, whichever it takes itself."""
+    """Let `apply` be called with a seed and without, whichever it takes itself."""
     takes_seed = len(inspect.signature(apply).parameters) > len(("self", "trace"))
 
     @wraps(apply)

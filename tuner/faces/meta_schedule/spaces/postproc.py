@@ -1,4 +1,4 @@
-"""Postprocessors: what is done to a schedule once its decisions are known; False gives the candidate up.
+"""Postprocessors: changes to a schedule once its decisions are known. False rejects the candidate.
 
 One of your own is a subclass of `Postproc` (also called `PyPostproc`) with `apply`.
 """
@@ -54,7 +54,7 @@ PyPostproc = Postproc
 
 
 class DisallowDynamicLoop(Postproc):
-    """Gives up candidates with a loop whose extent is not known when it is built."""
+    """Rejects candidates with a loop whose extent is not known when it is built."""
 
     def apply(self, sch: Schedule) -> bool:
         return all(as_int(node.extent) is not None for node in walk(sch.func.body) if isinstance(node, n.For))
@@ -67,8 +67,8 @@ _NOTES = ("parallel", "vectorize", "unroll_explicit", "unroll_implicit")
 
 class RewriteParallelVectorizeUnroll(Postproc):
     """Does what the rule `ParallelizeVectorizeUnroll` noted on the root block.
-    It fuses and parallelises the outer spatial loops, vectorises the innermost one where memory is contiguous, and
-    leaves unrolling to lowering."""
+    It fuses and parallelises the outer spatial loops, and vectorises the innermost one where memory is contiguous.
+    Lowering unrolls."""
 
     def apply(self, sch: Schedule) -> bool:
         root = sch.get_block("root")
@@ -113,8 +113,8 @@ def _only_child(sch: Schedule, outer: LoopRV, inner: LoopRV) -> bool:
 def _parallel_loops(
     sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int, lanes: LoopRV | None
 ) -> list[LoopRV]:
-    """The outermost spatial loops, nested right inside one another: the first, and as many as make no more than
-    `most` jobs together."""
+    """The outermost spatial loops, nested right inside one another.
+    They are the first, and as many more as make at most `most` jobs together."""
     found: list[LoopRV] = []
     jobs = 1
     for loop in loops if most > 0 else ():
@@ -131,7 +131,7 @@ def _parallel_loops(
 
 
 def _vector_loop(sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int) -> LoopRV | None:
-    """The innermost loop, if it is spatial, short enough and moves along the last dimension of what is written."""
+    """The innermost loop, if it is spatial, short enough, and moves along the last dimension of the written buffer."""
     last = loops[-1]
     extent = as_int(sch.get(last).extent)
     if extent is None or not 1 < extent <= most or not _is_plain(sch, last):
@@ -156,8 +156,7 @@ def _vector_loop(sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int) 
 
 
 class RewriteReductionBlock(Postproc):
-    """Takes the start value of each reduction out of its innermost spatial loops.
-    It then stands before the outermost reduced loop."""
+    """Moves the init of each reduction out of its innermost spatial loops, to before the outermost reduced loop."""
 
     def apply(self, sch: Schedule) -> bool:
         done: set[str] = set()
@@ -194,7 +193,7 @@ class RewriteUnboundBlock(Postproc):
 
 
 class VerifyGPUCode(Postproc):
-    """Gives up candidates that use more than the target has, or that cannot be lowered.
+    """Rejects candidates that use more than the target has, or that cannot be lowered.
     The limits are those of a block of threads."""
 
     def apply(self, sch: Schedule) -> bool:

@@ -32,7 +32,7 @@ _UNBOUNDED = 1 << 30  # for a tile's innermost factor
 
 class ScheduleRule(ABC):
     """The contract: `apply` gets a schedule and one of its blocks and returns the schedules to go on with.
-    When the rule has nothing to say, that is the one it got, untouched. It may change the schedule it got."""
+    A rule that does not apply returns the given one unchanged. It may change the schedule it got."""
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         """Told once, before `apply`, what is tuned for what."""
@@ -95,11 +95,9 @@ def info_of(sch: Schedule, block: BlockRV) -> BlockInfo | None:
 
 @dataclass
 class AutoInline(ScheduleRule):
-    """Inlines elementwise blocks into what reads them, or what they read.
-
-    That is `into_consumer` or `into_producer`. `disallow_op` names intrinsics whose blocks stay. `require_injective`
-    and `require_ordered` hold for every block that inlining is legal for here, and are kept for their names.
-    """
+    """Inlines elementwise blocks into their readers (`into_consumer`), or into what they read (`into_producer`).
+    `disallow_op` names intrinsics whose blocks stay. `require_injective` and `require_ordered` hold for every block
+    that inlining is legal for here, so they are ignored."""
 
     into_producer: bool
     into_consumer: bool
@@ -152,8 +150,8 @@ def _is_one(extent: n.PrimExpr) -> bool:
 
 @dataclass(frozen=True)
 class ReuseType:
-    """A cache: never ("no"), tried with and without ("may"), always ("must"), in memory of `scope`, at `levels` of the
-    tile structure (counted from 1)."""
+    """A cache: never ("no"), tried with and without ("may"), or always ("must").
+    It is in memory of `scope`, at `levels` of the tile structure (counted from 1)."""
 
     req: Literal["no", "may", "must"]
     levels: list[int]
@@ -165,8 +163,9 @@ class ReuseType:
 
 
 class MultiLevelTiling(ScheduleRule):
-    """Tiles a block that reuses its inputs by `structure`, such as "SSRSRS": a letter a level, S of the spatial loops,
-    R of the reduced ones. Every tile size is left open, the innermost at most `max_innermost_factor`."""
+    """Tiles a block that reuses its inputs by `structure`, such as "SSRSRS".
+    Each letter is a level, S of the spatial loops, R of the reduced ones. Every tile size is left open, the
+    innermost at most `max_innermost_factor`."""
 
     def __init__(
         self,
@@ -278,8 +277,8 @@ class AddRFactor(ScheduleRule):
 
 
 class ParallelizeVectorizeUnroll(ScheduleRule):
-    """Notes on the root block how much may be parallel, vectorised and unrolled; the postprocessor of that
-    name does it when the tiles are known. 0 or None for what is not wanted."""
+    """Notes on the root block how much may be parallel, vectorised and unrolled.
+    The postprocessor of that name does it when the tiles are known. 0 or None turns a part off."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class SpaceGenerator(ABC):
         postprocs: Sequence[Postproc] | str | None = "from-target",
         mutator_probs: Mapping[Mutator, float] | str | None = "from-target",
     ) -> None:
-        """Each is a list (a mapping for the mutators), the name of a kind of target, or None for nothing."""
+        """Take each as a list (a mapping for the mutators), the name of a kind of target, or None for nothing."""
         self._rules, self._postprocs, self._mutators = sch_rules, postprocs, mutator_probs
         self._target: Target | None = None
 
