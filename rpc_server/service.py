@@ -127,7 +127,7 @@ def service_socket(
 
 
 def _listener(address: str, port: int) -> socket.socket:
-    """Raises OSError."""
+    """Raise OSError."""
     is_v6 = ":" in address
     sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:

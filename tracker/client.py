@@ -365,7 +365,7 @@ class TrackerSession:
 
 
 def _check(message: FromClient) -> None:
-    """Raises ArgumentError for what the tracker would not read."""
+    """Raise ArgumentError for what the tracker would not read."""
     try:
         to_tracker.decode_body(to_tracker.encode(message)[1])
     except ProtocolError as error:

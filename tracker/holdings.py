@@ -94,7 +94,7 @@ class Lease:
         return not self.is_released and self.lost is None
 
     def check(self) -> None:
-        """Raises LeaseLostError unless the lease is held."""
+        """Raise LeaseLostError unless the lease is held."""
         if not self.is_held:
             why = self.lost or "it was released"
             raise LeaseLostError(f"the lease of {self.device} is over: {why}", hint="request a device again")

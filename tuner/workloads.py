@@ -59,7 +59,7 @@ class WorkloadSpec:
         return spec
 
     def check(self) -> None:
-        """Raises WorkloadError when the operator is unknown or its sizes are impossible."""
+        """Raise WorkloadError when the operator is unknown or its sizes are impossible."""
         operator = OPERATORS.get(self.op)
         if operator is None:
             raise WorkloadError(f"no operator is called {self.op!r}", hint=_usage())

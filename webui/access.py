@@ -173,7 +173,7 @@ def needs(role: Role) -> Callable[[Request], Awaitable[str]]:
 
 
 def check_role(needed: Role, has: Role) -> None:
-    """Raises Forbidden for a role that does not allow what another one does."""
+    """Raise Forbidden for a role that does not allow what another one does."""
     if not has.allows(needed):
         raise Forbidden(f"this takes a token of role {needed}; yours is {has}", hint="`tunefarm token new` makes one")
 

@@ -45,7 +45,7 @@ class Filters:
     task: int = 0
 
     def needed(self, name: str) -> str:
-        """Raises BadRequest without it."""
+        """Raise BadRequest without it."""
         value: str | None = getattr(self, name)
         if value is None:
             raise BadRequest(f"say which {name}")

@@ -29,7 +29,7 @@ class GraphRuntime:
     Indexed, it gives functions by name."""
 
     def __init__(self, module: VMExecutable | Module, device: Device) -> None:
-        """Raises MissingFunctionError for a module without a function "main"."""
+        """Raise MissingFunctionError for a module without a function "main"."""
         self.device = device
         self.machine = VirtualMachine(module, device)
         interface = self.machine.interface(ENTRY)

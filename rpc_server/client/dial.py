@@ -119,7 +119,7 @@ def dial(host: str, port: int, deadline: float, route: Route, ahead: Ahead | Non
 
 
 def _through_relay(address: str, port: int, given: str, deadline: float, route: Route) -> Line:
-    """Raises PassRefused and _Unusable."""
+    """Raise PassRefused and _Unusable."""
     waiting, at = show_pass(address, port, given, deadline)
     with contextlib.closing(waiting):
         line = _finish(_connect(_new_line(route), address, at), deadline, route, route.greeting)

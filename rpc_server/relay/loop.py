@@ -107,7 +107,7 @@ class ClientPorts:
 
 
 def listen(address: str, port: int, backlog: int) -> socket.socket:
-    """Raises OSError."""
+    """Raise OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.create_server((address, port), family=family, backlog=backlog, dualstack_ipv6=address == "::")
     sock.setblocking(False)

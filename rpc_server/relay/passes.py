@@ -75,7 +75,7 @@ def pass_of_key(key: str) -> RelayPass:
 
 
 def pass_of_text(text: str) -> RelayPass:
-    """Raises ProtocolError for what is no pass."""
+    """Raise ProtocolError for what is no pass."""
     try:
         whole = bytes.fromhex(text)
     except ValueError:
@@ -108,7 +108,7 @@ class Greeting:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Greeting:
-        """Raises ProtocolError when no relay of this version is speaking."""
+        """Raise ProtocolError when no relay of this version is speaking."""
         if len(data) != GREETING_SIZE or not data.startswith(MAGIC):
             raise ProtocolError("no tunefarm relay listens there", hint="check host and port")
         _, version, port, nonce = _GREETING.unpack(data)
@@ -134,7 +134,7 @@ class PassAnswer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PassAnswer:
-        """Raises ProtocolError."""
+        """Raise ProtocolError."""
         magic, role, name, proof = _ANSWER.unpack(data)
         if magic != MAGIC or role not in (CLIENT, BOX):
             raise ProtocolError("not an answer to a relay's greeting")
@@ -146,7 +146,7 @@ def verdict_bytes(verdict: PassVerdict, port: int = 0) -> bytes:
 
 
 def read_verdict(data: bytes) -> tuple[PassVerdict, int]:
-    """Raises ProtocolError."""
+    """Raise ProtocolError."""
     number, port = _VERDICT.unpack(data)
     try:
         return PassVerdict(number), port

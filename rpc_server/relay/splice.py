@@ -46,7 +46,7 @@ class _Pipe:
             fcntl.fcntl(self.writes, fcntl.F_SETPIPE_SZ, CHUNK)
 
     def fill(self, source: socket.socket) -> int:
-        """Raises BlockingIOError when there is nothing to read."""
+        """Raise BlockingIOError when there is nothing to read."""
         self.held = os.splice(source.fileno(), self.writes, CHUNK, flags=_FLAGS)
         return self.held
 

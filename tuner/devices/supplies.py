@@ -137,7 +137,7 @@ class _OneClass:
         self.name = name
 
     def admit(self, device: str, device_class: str) -> None:
-        """Raises WrongDeviceError for a device of another class."""
+        """Raise WrongDeviceError for a device of another class."""
         with self._lock:
             self.name = self.name or device_class
         if device_class != self.name:

@@ -39,7 +39,7 @@ class FamilySpec:
         self.at(SizeList(self.symbols, ((1,) * len(self.symbols),)), (1,) * len(self.symbols))
 
     def _check_fixed(self) -> None:
-        """Raises FamilyError for a symbol where code for any value cannot be made: a stride, a padding."""
+        """Raise FamilyError for a symbol where code for any value cannot be made: a stride, a padding."""
         if (operator := OPERATORS.get(self.op)) is None:
             return
         for name, value in zip(operator.optional, self.args[len(operator.sizes) :]):
@@ -97,7 +97,7 @@ class FamilySpec:
             raise FamilyError(f"not a family of workloads: {data!r} ({error})") from None
 
     def check(self, sizes: SizeList) -> None:
-        """Raises FamilyError unless the symbols of both are the same and the workload exists at each size."""
+        """Raise FamilyError unless the symbols of both are the same and the workload exists at each size."""
         check_symbols(self.symbols, sizes, str(self))
         for size in sizes.sizes:
             try:

@@ -67,7 +67,7 @@ class FunctionSpec:
         return FunctionSpec(name, found.func, tuple(map(str, data["symbols"])))
 
     def check(self, sizes: SizeList) -> None:
-        """Raises FamilyError unless the symbols of both are the same."""
+        """Raise FamilyError unless the symbols of both are the same."""
         check_symbols(self.symbols, sizes, str(self))
 
     def task(self, sizes: SizeList, size: Size, target: Target | str) -> TuningTask:
@@ -87,7 +87,7 @@ class FunctionSpec:
 
 
 def check_symbols(symbols: Sequence[str], sizes: SizeList, name: str) -> None:
-    """Raises FamilyError unless the symbols of a function and of a list of sizes are the same."""
+    """Raise FamilyError unless the symbols of a function and of a list of sizes are the same."""
     if missing := [symbol for symbol in symbols if symbol not in sizes.symbols]:
         raise FamilyError(f"{name} has no sizes for {missing[0]}", hint=f"--shapes {missing[0]}=1,16,128")
     if strange := [symbol for symbol in sizes.symbols if symbol not in symbols]:

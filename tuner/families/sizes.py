@@ -127,7 +127,7 @@ class SizeList:
 
 
 def check_names(symbols: Sequence[str]) -> None:
-    """Raises FamilyError for a name that rules over sizes cannot have."""
+    """Raise FamilyError for a name that rules over sizes cannot have."""
     if wrong := [symbol for symbol in symbols if not can_be_name(symbol)]:
         raise FamilyError(
             f"a size cannot be called {wrong[0][:MAX_NAME]!r}",

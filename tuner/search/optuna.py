@@ -25,7 +25,7 @@ class OptunaSearch:
     Points that are not allowed are repaired; where the sampler only repeats itself, a random point is asked for."""
 
     def __init__(self, sketches: Sequence[Sketch], seed: int = 0, seen: Iterable[str] = ()) -> None:
-        """Raises TuningError when Optuna is not installed."""
+        """Raise TuningError when Optuna is not installed."""
         self._optuna = _optuna()
         self._sketches = tuple(sketches)
         self._random = RandomSearch(self._sketches, seed, seen)

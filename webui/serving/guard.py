@@ -87,7 +87,7 @@ class RequestGuard:
         await app(scope, body.receive, send_guarded)
 
     def _check_origin(self, method: str, headers: Headers) -> None:
-        """Raises BadRequest for another host's name, Forbidden for a change that a page of another site asks for. The
+        """Raise BadRequest for another host's name, Forbidden for a change that a page of another site asks for. The
         browser would send it with the credentials of whoever looks at that page."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
@@ -113,7 +113,7 @@ class _Body:
         self._deadline = asyncio.get_running_loop().time() + BODY_S
 
     def allow(self, most: int) -> None:
-        """Raises TooLarge for one that is announced to be larger."""
+        """Raise TooLarge for one that is announced to be larger."""
         self._left = self._most = most
         if self._told.isdecimal() and int(self._told) > most:
             raise TooLarge(_too_large(most))

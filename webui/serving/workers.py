@@ -129,7 +129,7 @@ class _Workers:
         events.put(_Ended(number, process.wait()))
 
     def wait_until_ready(self, events: WorkerEvents) -> None:
-        """Raises WebStartError when one ends instead."""
+        """Raise WebStartError when one ends instead."""
         waiting = set(self._processes)
         while waiting:
             match events.get():

@@ -33,7 +33,7 @@ def find_encoder(open_library: Callable[[str], Any] = ctypes.CDLL) -> Encoder | 
     function.argtypes, function.restype = _SIGNATURE, c_int
 
     def encode(tensor_map: TensorMap, address: int) -> bytes:
-        """Raises DeviceError where the driver does not take it."""
+        """Raise DeviceError where the driver does not take it."""
         kind, size = _DTYPES[tensor_map.dtype]
         rows, columns = tensor_map.shape
         room = ctypes.create_string_buffer(SIZE + _ALIGN)

@@ -174,7 +174,7 @@ def check_unordered(block: n.Block) -> None:
 
 
 def check_leaf(member: Member) -> None:
-    """Raises Illegal when the block holds other blocks."""
+    """Raise Illegal when the block holds other blocks."""
     if tree.realizes(member.block.body):
         raise Illegal(f"block {member.name!r} holds other blocks", member.name)
 

@@ -17,7 +17,7 @@ BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute
 
 
 def check_scope(scope: str, name: str) -> None:
-    """Raises Illegal when there is no such memory; a tag may follow a dot ("shared.dyn", "wmma.accumulator")."""
+    """Raise Illegal when there is no such memory; a tag may follow a dot ("shared.dyn", "wmma.accumulator")."""
     if scope.partition(".")[0] not in ("global", "local", "shared", "warp", "wmma", "m16n8k8"):
         raise Illegal(f"there is no memory {scope!r}", name, hint="use global, local, shared or warp")
 

@@ -37,7 +37,7 @@ class TypeName:
     dtype: str
 
     def __call__(self, value: Any = None, is_size_var: bool = False) -> PrimExpr:
-        """Raises IRError for a number the dtype cannot hold."""
+        """Raise IRError for a number the dtype cannot hold."""
         if value is None or self.dtype == "handle":
             return (n.SizeVar if is_size_var else n.Var)("", self.dtype)
         if isinstance(value, str):

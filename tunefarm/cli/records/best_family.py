@@ -109,7 +109,7 @@ def _as_json(kept: StoredFamily) -> dict[str, object]:
 
 
 def refuse_family(word: str) -> None:
-    """Raises FamilyError for a word that names a family where one kernel is wanted."""
+    """Raise FamilyError for a word that names a family where one kernel is wanted."""
     if (maker := family_of(word)) is not None:
         raise FamilyError(
             f"{maker.name} is a family: one function at many sizes",

@@ -302,7 +302,7 @@ def _own(item: Item, reply: BestReply) -> BestReply:
 
 
 def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
-    """Raises NotTunedError where --require-tuned is given and a kernel is not tuned; adapted configs don't count."""
+    """Raise NotTunedError where --require-tuned is given and a kernel is not tuned; adapted configs don't count."""
     missing = [k for k in kernels if not k.reply.tuned]
     if not given["require_tuned"] or not missing:
         return
@@ -329,7 +329,7 @@ def _word(kernel: Planned) -> str:
 
 
 def _check_flags(given: Mapping[str, Any]) -> None:
-    """Raises a usage error for flags that do not go together."""
+    """Raise a usage error for flags that do not go together."""
     if given["library"]:
         if not given["out"] and not given["cache_key"]:  # which writes nothing
             raise click.UsageError("--library needs --out, the folder it is written to")
@@ -352,7 +352,7 @@ def _refuse_kernel_flags(given: Mapping[str, Any], what: str) -> None:
 
 
 def _check_names(given: Sequence[str], workloads: int) -> None:
-    """Raises a usage error unless each workload has a name of its own that C takes, or none is given."""
+    """Raise a usage error unless each workload has a name of its own that C takes, or none is given."""
     if given and len(given) != workloads:
         wrong = f"{counted(len(given), 'name')} for {counted(workloads, 'workload')}"
         raise click.BadParameter(wrong, param_hint="--name")

@@ -191,7 +191,7 @@ def verify(file: Path, db: str | None) -> None:
 
 
 def _read(file: Path) -> release_files.ReleaseFile:
-    """Raises TunefarmError for a file that cannot be read, is no release, or was changed."""
+    """Raise TunefarmError for a file that cannot be read, is no release, or was changed."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except OSError as error:

@@ -119,7 +119,7 @@ class ComputeDAG:
 
 
 def no_layout_rewrite(option: Any) -> None:
-    """Raises SchedulerError unless a layout rewrite option asks for none."""
+    """Raise SchedulerError unless a layout rewrite option asks for none."""
     if option not in (None, 0):
         raise SchedulerError("there is no layout rewriting", hint="leave layout_rewrite_option out")
 

@@ -113,7 +113,7 @@ def pick_best(in_file: str | Path, out_file: str | Path) -> None:
 
 
 def check_protocol(protocol: str) -> None:
-    """Raises RecordError for a protocol other than "json"."""
+    """Raise RecordError for a protocol other than "json"."""
     if protocol != "json":
         raise AutotvmRecordError(f"records are JSON, not {protocol!r}")
 

@@ -49,7 +49,7 @@ class SchemaState:
         return self.version is SchemaVersion.CURRENT
 
     def require(self) -> None:
-        """Raises SchemaMismatch unless the schema is current."""
+        """Raise SchemaMismatch unless the schema is current."""
         detail = {"found": self.found, "wanted": self.wanted, "version": str(self.version)}
         upgrade_hint = f"run `tunefarm db upgrade --db {self.address}`"
         match self.version:

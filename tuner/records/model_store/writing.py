@@ -125,7 +125,7 @@ def _versions(
 
 
 def check_version(new: NewModelVersion) -> None:
-    """Raises InvalidRecord for a version that contradicts itself."""
+    """Raise InvalidRecord for a version that contradicts itself."""
     if not _NAME.fullmatch(new.name):
         raise InvalidRecord(f"{new.name!r} is no name of a model", hint="letters, digits and . _ - + : @ /")
     for digest in (new.digest, new.file_digest):
@@ -207,7 +207,7 @@ def add_time(connection: Connection, new: NewModelTime) -> int:
 
 
 def check_time(new: NewModelTime) -> None:
-    """Raises InvalidRecord for a measurement that contradicts itself."""
+    """Raise InvalidRecord for a measurement that contradicts itself."""
     if not new.samples or any(not 0 < sample < 1e9 for sample in new.samples):
         raise InvalidRecord("a measurement has samples, which are seconds")
     if new.tuned_share is not None and not 0 <= new.tuned_share <= 1:

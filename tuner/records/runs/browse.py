@@ -54,7 +54,7 @@ class Cursor:
 
     @staticmethod
     def parse(text: str) -> Cursor:
-        """Raises InvalidRecord."""
+        """Raise InvalidRecord."""
         task, dot, sequence = text.partition(".")
         if not (dot and task.isdecimal() and sequence.isdecimal()) or max(len(task), len(sequence)) > 18:
             raise InvalidRecord(f"{text!r} is no cursor", hint="give the `next` of the page before")

@@ -101,7 +101,7 @@ def free_run(connection: Connection, run_id: int, state: RunState, message: str)
 
 
 def check_owner(run_id: int, found: str, owner: str) -> None:
-    """Raises RunTakenOver when the run is not, or no longer, `owner`'s."""
+    """Raise RunTakenOver when the run is not, or no longer, `owner`'s."""
     if found != owner:
         raise RunTakenOver(
             f"run {run_id} was taken over by {found or 'nobody'} while this process was not heard of",

@@ -123,7 +123,7 @@ def _settle_claims(connection: Connection, batch: _Batch, new: Sequence[NewTrial
 
 
 def check_trial(trial: NewTrial) -> None:
-    """Raises InvalidRecord when `trial` contradicts itself."""
+    """Raise InvalidRecord when `trial` contradicts itself."""
     if (trial.digest is None) != (trial.trace is None):
         raise InvalidRecord("a trial has both a digest and a trace, or neither")
     if trial.digest is not None and not 0 < len(trial.digest) <= 64:

@@ -44,7 +44,7 @@ def clear(connection: Connection, run_id: int) -> None:
 
 
 def check(connection: Connection, run_id: int) -> None:
-    """Raises RunStopped when the run was asked to end."""
+    """Raise RunStopped when the run was asked to end."""
     row = connection.execute(select(RunRow.stop_at, RunRow.stop_by).where(RunRow.id == run_id)).first()
     if row is not None and row.stop_at is not None:
         raise RunStopped(_message(row.stop_by), hint=f"go on with: tunefarm tune --resume {run_id}")

@@ -38,7 +38,7 @@ class Chip:
 
     @staticmethod
     def of(target: Target) -> Chip:
-        """Raises CodegenError for an architecture without code here."""
+        """Raise CodegenError for an architecture without code here."""
         arch = arch_of(target)
         multiprocessors, fmas, threads, blocks, memory = _KNOWN.get(capability(arch), _KNOWN[80])
         shared = max_shared_bytes(arch) + _RESERVED_SHARED
