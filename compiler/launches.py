@@ -1,4 +1,6 @@
-"""How a function for a GPU is run: the kernels it starts, in order, and the memory they pass each other.
+"""How a function for a GPU is run.
+
+The kernels it starts, in order, and the memory they pass each other.
 
 Extents are text over the function's sizes (see `compiler.extents`), so one build serves every size.
 """

@@ -273,8 +273,9 @@ def first_line(line: str, module: str) -> int | ServerStartError:
 
 
 class ChildService:
-    """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`, whose first line on stdout is
-    "listening on HOST:PORT" or its failure as JSON.
+    """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`.
+
+    Its first line on stdout is "listening on HOST:PORT" or its failure as JSON.
 
     Raises ServerStartError: the child did not come to listen. Without `wait`, the first look at `port` does.
     """

@@ -37,7 +37,8 @@ FAILURES_ALLOWED = 3
 
 
 def hello(farm: Farm, event: BoxHello, now: float) -> None:
-    """Register a box: for the first time, after it or the tracker restarted, or after its connection broke."""
+    """Register a box.
+    It comes for the first time, after it or the tracker restarted, or after its connection broke."""
     try:
         box = _admit(farm, event, now)
     except RegistrationError as error:
@@ -151,7 +152,8 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
 
 
 def _adopt(farm: Farm, device: FarmDevice, held: HeldLease, now: float) -> None:
-    """Take in a lease that the tracker does not know: a former tracker's, or one that was given up meanwhile."""
+    """Take in a lease that the tracker does not know.
+    It is a former tracker's, or was given up meanwhile."""
     given_up = held.lease in farm.ended or held.lease.startswith(f"{farm.run}-")
     lease = GrantedLease(
         id=held.lease,

@@ -190,8 +190,8 @@ class Holdings:
     # For the line's thread
 
     def beat(self) -> list[FromClient]:
-        """Return the messages to repeat on every beat: about leases held, requests waiting, and returns not confirmed
-        yet."""
+        """Return the messages to repeat on every beat.
+        They are about leases held, requests waiting, and returns not confirmed yet."""
         while True:
             try:
                 self.release(self.dropped.get_nowait())

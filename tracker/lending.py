@@ -1,4 +1,4 @@
-"""Leases: from the offer to a box, through the client's use, to the box's confirmation that it is over.
+"""Leases: from the offer to a box, through the client's use, to the box's word that it is over.
 
 A device is offered to its box first, and the client is told once the box has accepted. So a client never arrives
 before its token. A lease also ends in two steps: the box is told to end it, and the device is lent again only when

@@ -1,4 +1,7 @@
-"""Who may say what to a tracker that uses keys: the rights of roles, and the names that each key may use."""
+"""Who may say what to a tracker that uses keys.
+
+The rights of roles, and the names that each key may use.
+"""
 
 from __future__ import annotations
 

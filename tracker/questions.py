@@ -1,4 +1,6 @@
-"""Questions to the tracker that wait for answers: the holder that has taken the least time comes first.
+"""Questions to the tracker that wait for answers.
+
+The holder that has taken the least time comes first.
 
 ZeroMQ takes one message of each connection in turn. On a farm of thousands of devices, a page of them takes a
 hundred times as long as a heartbeat, and one peer may ask on many connections. So questions of a holder that has

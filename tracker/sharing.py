@@ -1,4 +1,6 @@
-"""Which leases a holder should give back so that others get their share: pure decisions, at each renewal.
+"""Which leases a holder should give back so that others get their share.
+
+Pure decisions, at each renewal.
 
 A client that asked with `shares` finishes what it runs, gives a wanted device back and queues again. Such a lease is
 wanted when a request that could have its device

@@ -1,4 +1,6 @@
-"""Run a program written for Apache TVM without editing it: `python -m tunefarm.as_tvm program.py its arguments`.
+"""Run a program written for Apache TVM without editing it.
+
+`python -m tunefarm.as_tvm program.py its arguments`.
 
 `import tvm` then means `import tunefarm`, and so for every module: `tvm.te` is `tunefarm.te`.
 """

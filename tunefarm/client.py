@@ -128,7 +128,8 @@ class Client:
         *,
         release: str | None = None,
     ) -> FamilyReply | None:
-        """The newest record of a family, such as "dense:M,3072,768" or a family's key, or the one in a release.
+        """The newest record of a family, or the one in a release.
+        The family is named as "dense:M,3072,768", or by its key.
 
         None where nobody has tuned it for the target (by default this machine's).
         """

@@ -62,7 +62,7 @@ def kernel(
     refresh_s: float = 0.0,
     build_new: bool = True,
 ) -> FamilyKernel:
-    """The kernel of a family such as "dense:M,3072,768", or one of a file (kernels.toml:scale), callable at any size.
+    """The kernel of a family, "dense:M,3072,768" or one of a file (kernels.toml:scale), for any size.
 
     `api` is the address of the web app, by default the setting; `token` is for one that asks for it. `release` pins
     what is fetched. With `refresh_s`, calls look for a better record that often, in the background; `refresh` does so

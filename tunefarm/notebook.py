@@ -1,4 +1,6 @@
-"""A recorded run to look at in a notebook: its trials as a data frame, its progress as a curve, its best configs.
+"""A recorded run to look at in a notebook.
+
+Its trials as a data frame, its progress as a curve, its best configs.
 
 pandas and matplotlib are asked for when they are used; the extra `notebook` installs both.
 """

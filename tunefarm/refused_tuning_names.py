@@ -1,4 +1,7 @@
-"""Why names of Apache TVM's runtime, farm and tuners are not here: what `tunefarm.compatibility` looks up."""
+"""Why names of Apache TVM's runtime, farm and tuners are not here.
+
+What `tunefarm.compatibility` looks up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: one frozen table, filled from flags, then the environment, then a TOML file, then defaults.
+"""Settings: one frozen table, filled from flags, environment, a TOML file and defaults, in this order.
 
 Only the command line and user scripts read it; the packages below receive values. The table is documented in
 docs/settings.md, and a test holds that page to it.

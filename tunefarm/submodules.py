@@ -1,4 +1,6 @@
-"""Modules of Apache TVM that are parts of one module here: each shows the names of the module that it stands for.
+"""Modules of Apache TVM that are parts of one module here.
+
+Each shows the names of the module that it stands for.
 
 `import tunefarm.meta_schedule.database.json_database` gives a module with the names of
 `tunefarm.meta_schedule.database`. A refused module can be imported, too: asking it for a name says why it is

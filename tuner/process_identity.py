@@ -39,6 +39,7 @@ def _state(pid: str) -> tuple[str, int]:
 
 @lru_cache(maxsize=1)
 def _place() -> str:
-    """The scope in which process numbers mean the same: this boot of this machine, this namespace of processes."""
+    """The scope in which process numbers mean the same.
+    It is this boot of this machine and this namespace of processes."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().replace("-", "")[:12]
     return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"

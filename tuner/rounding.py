@@ -38,7 +38,8 @@ class Rounding:
 
 
 def rounding(func: n.PrimFunc) -> Rounding:
-    """Return how much reordering the sums of `func` may change its outputs, for arguments between -1 and 1."""
+    """Return how much reordering the sums of `func` may change its outputs.
+    Arguments are between -1 and 1."""
     variance = 0.0
     arguments = set(func.buffer_map.values())
     sizes = {buffer: 1.0 for buffer in arguments if parse_dtype(buffer.dtype).is_float}
@@ -72,8 +73,9 @@ def _unit(store: n.BufferStore) -> float:
 
 
 def _size(expr: n.PrimExpr, total: n.Buffer, sizes: Sizes) -> float:
-    """The approximate size of `expr`: for elements of random arguments at most its root mean square, 0 if unknown.
-    `total` is the sum so far, which its terms do not contribute to."""
+    """The approximate size of `expr`.
+    For elements of random arguments it is at most its root mean square, 0 if unknown. `total` is the sum so far,
+    which its terms do not contribute to."""
     match expr:
         case n.BufferLoad(buffer=buffer):
             return 0.0 if buffer is total else sizes.get(buffer, 0.0)

@@ -1,4 +1,7 @@
-"""Versions of the programs that turn a trace into machine code: part of the key within which times compare."""
+"""Versions of the programs that turn a trace into machine code.
+
+Part of the key within which times compare.
+"""
 
 from __future__ import annotations
 

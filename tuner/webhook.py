@@ -1,4 +1,7 @@
-"""Web hooks: JSON is POSTed to an address in a file, because the address may hold a secret and is in no message."""
+"""Web hooks: JSON is POSTed to an address in a file.
+
+The address may hold a secret and is in no message.
+"""
 
 from __future__ import annotations
 

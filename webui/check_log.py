@@ -1,4 +1,4 @@
-"""Store the results of the tracker's health checks, so that a failing device's earlier measurements are in doubt.
+"""Store the tracker's health checks, so that a failing device's earlier measurements are in doubt.
 
 Only devices in the records have measured anything; the others need no record. Several web apps on one store may do
 this at once. A check that is on record already, at the same moment within `SAME_S`, is not written again.

@@ -178,7 +178,7 @@ def importance(groups: Sequence[int], costs: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class ChoicePair:
-    """Two choices: the share of the variance that they explain together, and the share that neither explains alone."""
+    """Two choices: the share of the variance that they explain together, and that neither explains alone."""
 
     first: str
     second: str

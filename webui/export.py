@@ -62,8 +62,8 @@ def export(
 
 
 def _begun(rows: Iterator[Row]) -> Iterator[Row]:
-    """Begin with the first row made, so that what is wrong with the question is answered, not found in a broken
-    file."""
+    """Begin with the first row made.
+    An error in the question is then answered, not found in a broken file."""
     return chain(list(islice(rows, 1)), rows)
 
 

@@ -1,4 +1,7 @@
-"""How well a run's model predicted: the time that it expected of each candidate, and the time measured."""
+"""How well a run's model predicted.
+
+The time that it expected of each candidate, and the time measured.
+"""
 
 from __future__ import annotations
 

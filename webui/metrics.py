@@ -1,4 +1,7 @@
-"""`/metrics`: the farm's numbers in Prometheus' text format, one scrape a look at the tracker and the records."""
+"""`/metrics`: the farm's numbers in Prometheus' text format.
+
+A scrape is one look at the tracker and the records.
+"""
 
 from __future__ import annotations
 

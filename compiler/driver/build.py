@@ -119,7 +119,9 @@ def build(
     name: str = DEFAULT_NAME,
     binds: Mapping[Tensor, n.Buffer] | None = None,
 ) -> Module:
-    """Compile for a CPU or an NVIDIA GPU and load into this process; target "stackvm" runs in the interpreter instead.
+    """Compile for a CPU or an NVIDIA GPU and load into this process.
+
+    Target "stackvm" runs in the interpreter instead.
 
     `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
     already), or a dict of target to IRModule. In a dict, modules beyond the first are `imported_modules` of the

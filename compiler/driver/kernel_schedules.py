@@ -123,7 +123,8 @@ def separate_kernels(func: n.PrimFunc) -> list[n.PrimFunc]:
 
 
 def _by_parts(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
-    """A kernel of several products or sums with each part scheduled as a kernel; None for one that has no parts."""
+    """A kernel of several products or sums with each part scheduled as a kernel.
+    None for one that has no parts."""
     parts = _parts(func, target)
     made = [_found(part, target) or _picked(part, target) for part in parts]
     return put_together(func, made) if parts else None

@@ -1,4 +1,6 @@
-"""The passes over TensorIR functions under TVM's names: each call makes a pass to put in a `Sequential`.
+"""The passes over TensorIR functions under TVM's names.
+
+Each call makes a pass to put in a `Sequential`.
 
 Every registered pass is here by its title: `Simplify()`. Those of lowering (`compiler/driver/pipeline.py`) expect what
 the passes before them made; `lower` runs them all.

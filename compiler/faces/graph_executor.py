@@ -1,4 +1,7 @@
-"""`GraphModule`: a compiled network with named inputs and numbered outputs, on the machine that runs graphs."""
+"""`GraphModule`: a compiled network with named inputs and numbered outputs.
+
+It runs on the machine that runs graphs.
+"""
 
 from __future__ import annotations
 

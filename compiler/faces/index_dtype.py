@@ -1,4 +1,4 @@
-"""Functions with sizes, loops and indices of another integer type, as `te.create_prim_func` is asked for."""
+"""Functions with sizes, loops and indices of another integer type, as `te.create_prim_func` takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Index maps with the methods that Apache TVM's have besides: arrays laid out by a map, and axis separators."""
+"""Index maps with the methods that Apache TVM's have besides.
+
+Arrays laid out by a map, and axis separators.
+"""
 
 from __future__ import annotations
 

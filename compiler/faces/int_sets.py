@@ -72,7 +72,8 @@ estimate_region_lower_bound = estimate_region_strict_bound
 
 
 def _narrowed(var_dom: Domains, predicate: PrimExpr | bool) -> tuple[Analyzer, dict[n.Var, Any]]:
-    """The variables' first values and counts, as far as comparisons of single variables with constants narrow them."""
+    """The variables' first values and counts, as far as comparisons with constants narrow them.
+    Each comparison must be of a single variable."""
     analyzer = Analyzer()
     bounds = {var: (dom.min, dom.extent) for var, dom in var_dom.items()}
     for part in _parts(predicate):

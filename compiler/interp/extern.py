@@ -1,4 +1,7 @@
-"""Functions of the C library, as the interpreter calls them: by address, with the types their call states."""
+"""Functions of the C library, as the interpreter calls them.
+
+By address, with the types their call states.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Running a function at any stage of lowering on numpy arrays: the oracle for schedules, passes and codegen.
+"""Running a function at any stage of lowering on numpy arrays.
+
+The oracle for schedules, passes and codegen.
 
 The function is turned into Python source once and executed. Every access is checked against its buffer's
 shape and every block's iteration against its domain. Temporaries start out as NaN (or an odd pattern); floats are

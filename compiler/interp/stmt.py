@@ -64,9 +64,16 @@ class StmtWriter(ExprWriter):
         self.depth += 1
         self._nest = 0
         self.loop(header, body)
+        if self.in_generator:
+            self.line("yield from ()")
         self.depth -= 1
         self._nest = nest
-        self.line(f"{name}()")
+        self.line(f"yield from {name}()" if self.in_generator else f"{name}()")
+
+    @property
+    def in_generator(self) -> bool:
+        """Whether the lines written now are a generator's, so that a function which they call is one, too."""
+        return False
 
     def data(self, var: n.Var, name: str, code: str) -> None:
         """Let `name` be the memory behind `var`, also seen in every other format it is used in."""

@@ -1,4 +1,6 @@
-"""Running the threads of a kernel in lock step: each is a generator that stops where it waits for others.
+"""Running the threads of a kernel in lock step.
+
+Each is a generator that stops where it waits for others.
 
 A thread yields one of these:
 
@@ -195,7 +197,7 @@ def _pass(thread: Thread) -> bool:
 
 
 def _check_stuck(name: str, groups: list[list[Thread]]) -> None:
-    """Raise DivergentBarrier for threads that wait elsewhere while all others wait at a barrier of the block."""
+    """Raise DivergentBarrier for threads that wait elsewhere than the others, at a barrier of the block."""
     for group in groups:
         if any(t.event is not None and t.event[0] == "warpgroup" for t in group):
             _meet(name, group, "warpgroup")
@@ -256,8 +258,8 @@ def _place(event: Event | None) -> str:
 
 
 def load_matrices(events: Sequence[tuple[Any, ...]]) -> list[list[int]]:
-    """Turn ("ldmatrix", site, row, trans) of each thread into its 8 elements, two of each of four matrices.
-    Where a row has 16 bytes, into 16 bytes."""
+    """Turn each thread's ("ldmatrix", site, row, trans) into 8 elements, two of each of four matrices.
+    Where a row has 16 bytes, it becomes 16 bytes."""
     rows = [event[2] for event in events]
     trans, size = bool(events[0][3]), len(rows[0]) // 8
     found: list[list[int]] = []

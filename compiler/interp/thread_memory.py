@@ -1,4 +1,6 @@
-"""Memory that several threads see while they are interpreted: every access is checked against those before it.
+"""Memory that several threads see while they are interpreted.
+
+Every access is checked against those before it.
 
 Two accesses race when two threads make them, one of them is a write, and no barrier lies between. The threads are of
 one block in the same interval between barriers, or of two blocks at any time. Atomic updates race with plain accesses

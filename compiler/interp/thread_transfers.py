@@ -1,4 +1,6 @@
-"""Model asynchronous copies and products of a block: tensor memory copies, barriers in memory, and warpgroup products.
+"""Model asynchronous copies and products of a block.
+
+Tensor memory copies, barriers in memory, and warpgroup products.
 
 `compiler.tir.intrin.ptx_warpgroup` has the instructions. A copy arrives as late as it may: when its barrier's phase
 ends. A product reads at once and ends as late as it may: when it is waited for. Vector clocks say which of two events

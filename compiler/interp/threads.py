@@ -1,4 +1,6 @@
-"""Running a function with bound loops as a GPU would, to find races: the check of schedules where no GPU is.
+"""Running a function with bound loops as a GPU would, to find races.
+
+The check of schedules where no GPU is.
 
 Every outermost loop that is bound to a thread axis is a kernel. Its threads run in lock step, one block after another.
 Shared memory is watched (see `thread_memory`). All threads must reach barriers and warp exchanges (see
@@ -113,19 +115,9 @@ class ThreadWriter(StmtWriter):
         codes = sorted({self.index(extent).code for extent in extents})
         return "1" if not codes else codes[0] if len(codes) == 1 else f"max({', '.join(codes)})"
 
-    def loop(self, header: str, body: Stmt) -> None:
-        if self._kernel is None or self._nest < self.MAX_NEST:
-            super().loop(header, body)
-            return
-        name, nest = self.fresh("nest"), self._nest
-        self.line(f"def {name}():")
-        self.depth += 1
-        self._nest = 0
-        self.loop(header, body)
-        self.line("yield from ()")
-        self.depth -= 1
-        self._nest = nest
-        self.line(f"yield from {name}()")
+    @property
+    def in_generator(self) -> bool:
+        return self._kernel is not None
 
     def allocate(self, var: n.Var, extents: tuple[PrimExpr, ...], dtype: str, scope: str = "global") -> None:
         if self._kernel is None or not scope.startswith("shared"):

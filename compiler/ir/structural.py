@@ -1,4 +1,6 @@
-"""Comparing IR of any dialect by structure: equal up to the names of variables, buffers and blocks, and up to spans.
+"""Comparing IR of any dialect by structure.
+
+Equal up to the names of variables, buffers and blocks, and up to spans.
 
 What a node class declares decides: `DEFINES`, `UNCOMPARED` and `BY_IDENTITY` (see `compiler.ir.base`), and for
 variables and buffers what `Symbol` asks of them.

@@ -1,4 +1,6 @@
-"""Visit and rewrite graphs by the kind of node: a subclass overrides the methods of the kinds it is about.
+"""Visit and rewrite graphs by the kind of node.
+
+A subclass overrides the methods of the kinds it is about.
 
     @visitor
     class CountCalls(PyExprVisitor):

@@ -116,7 +116,9 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
 
 
 def _imported(source: Source, node: ast.ImportFrom) -> dict[str, Any]:
-    """`from tvm.script import tir as T` names the dialect; what else programs of this kind import gives nothing.
+    """`from tvm.script import tir as T` names the dialect.
+
+    What else programs of this kind import gives nothing.
 
     Imports of modules that such programs do not use are refused.
     """

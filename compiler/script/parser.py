@@ -44,14 +44,15 @@ _RULES: dict[type[ast.AST], str] = {kind: f"value_{kind.__name__}" for kind in a
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A captured name's value that stands for a dialect ("tir"), or for the part that all have in common ("ir")."""
+    """The value of a captured name that stands for a dialect ("tir"), or for the common part ("ir")."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class SizeName:
-    """A size that a text names outside of its functions, by `n = TypeVar("n")`; each function has one of its own."""
+    """A size that a text names outside of its functions, by `n = TypeVar("n")`.
+    Each function has one of its own."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""IR in a file: JSON around TVMScript text, so that reading it runs nothing and old files stay readable.
+"""IR in a file: JSON around TVMScript text, so reading it runs nothing and old files stay readable.
 
 Objects that are too large for a text, such as an array, stand beside it, encoded by their dialect.
 """

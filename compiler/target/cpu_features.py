@@ -268,7 +268,7 @@ def known_cpus(arch: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> CPUFeatures:
-    """Return what code for `cpu` with `mattr` ("+avx2", "-fma", …) may use, in LLVM's order of application.
+    """Return what code for `cpu` with `mattr` ("+avx2", "-fma", …) may use, in LLVM's order.
 
     Turning a feature on turns on all it needs; turning one off takes away all that need it. An unknown
     CPU name counts as the architecture's baseline.

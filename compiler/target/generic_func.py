@@ -1,4 +1,7 @@
-"""Functions with other implementations for other targets: `@generic_func`, chosen by the current target's keys."""
+"""Functions with other implementations for other targets.
+
+`@generic_func`, chosen by the current target's keys.
+"""
 
 from __future__ import annotations
 

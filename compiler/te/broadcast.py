@@ -1,4 +1,6 @@
-"""Elementwise operators of two tensors, or of a tensor and a scalar, with numpy's broadcasting: `A + B` and the like.
+"""Elementwise operators of two tensors, or of a tensor and a scalar, with numpy's broadcasting.
+
+`A + B` and the like.
 
 topi offers them with many more.
 """

@@ -177,8 +177,8 @@ def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]
 
 
 def _check_buffers(op: ExternOp) -> None:
-    """Check the body: it uses no other buffers, writes no input, and writes each output unless it calls external
-    functions."""
+    """Check the body's buffers.
+    It uses no others, writes no input, and writes each output unless it calls external functions."""
     known = {*op.in_buffers, *op.out_buffers, *op.temporaries}
     written: set[n.Buffer] = set()
     for node in walk(op.body):

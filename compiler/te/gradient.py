@@ -198,7 +198,7 @@ def _kind(reduce: n.Reduce) -> type[n.BinaryOp] | None:
 
 
 def _slopes(expr: PrimExpr, seed: PrimExpr) -> Iterator[tuple[n.ProducerLoad, PrimExpr]]:
-    """Find every load on which `expr` depends smoothly, with `seed` times the derivative of `expr` by that load."""
+    """Find each load on which `expr` depends smoothly, with `seed` times its derivative by that load."""
     match expr:
         case n.ProducerLoad():
             yield expr, seed
@@ -287,7 +287,8 @@ def _gathered(op: ComputeOp, use: _Use, lead: Sequence[n.Var], prefix: Sequence[
 def _solved(
     axes: Sequence[n.IterVar], indices: Sequence[PrimExpr], place: Sequence[n.Var]
 ) -> tuple[dict[n.Var, PrimExpr], list[PrimExpr], list[n.IterVar]]:
-    """Solve `indices` = `place` for axes: some as expressions of the others, the conditions, and the others."""
+    """Solve `indices` = `place` for axes.
+    Return some as expressions of the others, the conditions, and the others."""
     values: dict[n.Var, PrimExpr] = {}
     conditions: list[PrimExpr] = []
     left = list(axes)

@@ -1,4 +1,7 @@
-"""Stages whose elements a tensor intrinsic computes: `te.compute((n, 4), lambda i: vadd(A[i, 0:4], B[i, 0:4]))`."""
+"""Stages whose elements a tensor intrinsic computes.
+
+`te.compute((n, 4), lambda i: vadd(A[i, 0:4], B[i, 0:4]))`.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,8 @@ def _block(
     writes: Sequence[n.BufferRegion],
     name: str,
 ) -> Stmt:
-    """A block in which the intrinsic's buffers are the regions; without `reads`, one that sets the outputs."""
+    """A block in which the intrinsic's buffers are the regions.
+    Without `reads`, one that sets the outputs."""
     if body is None:
         raise IRError(f"compute {name!r}: {parts.intrin.name} has no statement for this call")
     buffers = parts.intrin.buffers if reads else parts.intrin.buffers[len(parts.intrin.inputs) :]

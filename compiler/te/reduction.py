@@ -59,9 +59,9 @@ class Reducer:
         self.__signature__ = _SIGNATURE
 
     def __call__(self, expr: Any, *values: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
-        """The reduction of `expr` over `axis` (one `reduce_axis` or several), only where `where` holds,
-        starting from `init` instead of the unit. The three may be given in this order without their names.
-        Given plain values in place of axes, combines them.
+        """Reduce `expr` over `axis` (one `reduce_axis` or several).
+        It is done only where `where` holds, starting from `init` instead of the unit. The three may be given in this
+        order without their names. Plain values in place of axes are combined.
 
         Returns one expression, or a tuple of them when `expr` is a tuple. Raises IRError.
         """

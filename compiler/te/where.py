@@ -54,7 +54,8 @@ def here() -> str:
 
 @contextmanager
 def placing(what: str, span: Span | None) -> Iterator[None]:
-    """Add the user's line to errors of a function that defines `what`: the line that raised them, else `span`."""
+    """Add the user's line to errors of a function that defines `what`.
+    It is the line that raised them, else `span`."""
     try:
         yield
     except IRError as error:

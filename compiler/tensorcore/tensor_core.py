@@ -205,8 +205,9 @@ class _Kernel:
         at: tuple[PrimExpr, int],
         lanes: tuple[PrimExpr, PrimExpr, PrimExpr],
     ) -> Stmt:
-        """Load four matrices for one instruction: 16 of the operand's own elements by its `index`-th part along k.
-        `lanes` says in which half along its own axis a lane's row is, in which half along k, and its number there."""
+        """Load four matrices for one instruction: 16 elements of the operand's axis by its part along k.
+        The part is the `index`-th. `lanes` says in which half along its own axis a lane's row is, in which half
+        along k, and its number there."""
         (own, k), (own_half, k_half, low) = at, lanes
         if side.transposed:
             row, chunk = k_half * 8 + low + k, ops.floordiv(own, side.chunk) + own_half

@@ -201,7 +201,8 @@ def _flat_index(buffer: n.Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
 
 @dataclass(frozen=True, slots=True)
 class _Follow:
-    """The blocks after the sum, and their result: `value`, of `total`, goes to element number `index` of `out`."""
+    """The blocks after the sum, and their result.
+    `value`, of `total`, goes to element number `index` of `out`."""
 
     steps: tuple[_Step, ...]
     total: n.Var

@@ -278,7 +278,8 @@ class _Kernel:
         return seq(*self._registers(False), n.IfThenElse(one, self._each_tile(turn, [steps])))
 
     def _copy(self, which: int, stage: PrimExpr, size: int, own: PrimExpr, k: PrimExpr) -> list[Stmt]:
-        """Begin to copy `size` rows of an operand's step to a stage; a transposed one in parts of 64 of its columns."""
+        """Begin to copy `size` rows of an operand's step to a stage.
+        A transposed one goes in parts of 64 of its columns."""
         matrix, target, depth = self.operands[which], self.shared[which].data, self.tile.k
         start = stage * (size * depth)
         if matrix.transposed:

@@ -1,4 +1,7 @@
-"""Functions of numbers that are composed of others: each is an expression, with no operator of its own."""
+"""Functions of numbers that are composed of others.
+
+Each is an expression, with no operator of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Building expressions: constant folding and arithmetic, with conversions from `compiler.tir.nodes.convert`."""
+"""Build expressions: constant folding and arithmetic.
+
+Conversions are in `compiler.tir.nodes.convert`.
+"""
 
 from __future__ import annotations
 

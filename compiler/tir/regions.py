@@ -88,7 +88,7 @@ def _combine(a: Linear, b: Linear, sign: int) -> Linear:
 
 
 def _key(expr: Node) -> Hashable:
-    """Return a key that is equal for expressions of the same structure over the same variables and buffers."""
+    """Return a key that is equal for equal expressions over the same variables and buffers."""
     match expr:
         case n.Var():
             return id(expr)

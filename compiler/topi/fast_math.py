@@ -1,4 +1,6 @@
-"""Approximations of functions by few operations, for float32: errors of about 1e-6 of the value, or of 1.
+"""Approximations of functions by few operations, for float32.
+
+Errors of about 1e-6 of the value, or of 1.
 
 They are for where vectors of exact functions are not fast enough. Other element types get the exact function.
 """

@@ -1,4 +1,7 @@
-"""Reading at positions that other tensors hold: take, gather, gather_nd, one_hot, indexing by several tensors."""
+"""Reading at positions that other tensors hold.
+
+Take, gather, gather_nd, one_hot, indexing by several tensors.
+"""
 
 from __future__ import annotations
 

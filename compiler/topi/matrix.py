@@ -55,7 +55,7 @@ def matmul(
 
 
 def _read(tensor: Tensor, outer: Sequence[Var], kept: Var | None, k: IterVar, k_first: bool) -> PrimExpr:
-    """The element of one operand: its batch aligned at the last batch dimension, then its row or column, and k."""
+    """Read an element of an operand: its batch aligned at the last batch dimension, its row or column, k."""
     if kept is None:
         return tensor(k)
     sizes = tensor.shape[:-2]

@@ -1,4 +1,7 @@
-"""Start a device box's server: `serve(options)` in this process, or `Server(...)` in a child of its own."""
+"""Start a device box's server.
+
+`serve(options)` in this process, or `Server(...)` in a child of its own.
+"""
 
 from __future__ import annotations
 

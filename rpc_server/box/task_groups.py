@@ -67,7 +67,8 @@ class TaskGroups:
 
 
 def _own_groups() -> Iterator[Path]:
-    """Find the control groups of this process that may limit processes: v1's own hierarchy for them, or v2's."""
+    """Find the control groups of this process that may limit processes.
+    They are v1's own hierarchy for them, or v2's."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:

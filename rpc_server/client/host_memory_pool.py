@@ -44,7 +44,8 @@ class HostMemoryPool:
         self._free.clear()
 
     def _fitting(self, nbytes: int) -> Block | None:
-        """A free block of that size or a little more, the last one that came back, which is likeliest in a cache."""
+        """A free block of that size or a little more.
+        It is the last one that came back, which is likeliest in a cache."""
         for key, block in reversed(list(self._free.items())):
             if nbytes <= block.nbytes <= nbytes + nbytes // 4:
                 return self._free.pop(key, None)

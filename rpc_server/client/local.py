@@ -1,4 +1,7 @@
-"""A session on this machine without starting a server first, and refusals of TVM's other session kinds."""
+"""A session on this machine without starting a server first.
+
+TVM's other session kinds are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A virtual machine on the box, as its client has it: `relax.VirtualMachine(remote_module, remote.cpu())`.
+"""A virtual machine on the box, as its client has it.
+
+`relax.VirtualMachine(remote_module, remote.cpu())`.
 
 Arrays go to the box once. Results stay there until `numpy()` fetches them.
 """

@@ -57,7 +57,8 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class NoSuchFunctionError(RegistryError, AttributeError):
-    """Neither the box, nor in a session without a network this process, has registered a function of that name."""
+    """Nobody has registered a function of that name.
+    Neither the box has, nor in a session without a network this process."""
 
     kind = "no_such_function"
 

@@ -1,4 +1,7 @@
-"""How a session's requests travel: on the lane to an executor of this machine, or through the box's supervisor."""
+"""How a session's requests travel.
+
+On the lane to an executor of this machine, or through the box's supervisor.
+"""
 
 from __future__ import annotations
 

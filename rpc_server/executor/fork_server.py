@@ -1,4 +1,6 @@
-"""The process that a server's executors are forked from: `python -m rpc_server.executor.fork_server SETTINGS`.
+"""The process that a server's executors are forked from.
+
+`python -m rpc_server.executor.fork_server SETTINGS`.
 
 It imports and uses once what every executor needs, so an executor only costs a fork and its isolation. It has one
 thread and runs no code of clients. It is a program of its own, so it has none of the server's memory. Its

@@ -1,4 +1,7 @@
-"""The virtual machines of a session: models that run on the box, with arrays of the session going in and out."""
+"""The virtual machines of a session.
+
+Models that run on the box, with arrays of the session going in and out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The process that runs user code for one session: the innermost process of `rpc_server.executor.warden`.
+"""The process that runs user code for one session.
+
+The innermost process of `rpc_server.executor.warden`.
 
 It is started warm, before a session needs it. It talks only to the supervisor, over an inherited socket, and is
 killed, never reused, when its session ends. Everything that it may need is imported before it is forked, because an

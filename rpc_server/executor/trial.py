@@ -381,7 +381,7 @@ def _environment(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def _energy(environment: Mapping[str, float], costs: Sequence[float]) -> dict[str, float]:
-    """Joules of one call: what the device drew while the kernel was timed, times the seconds that a call takes."""
+    """Joules of one call: the device's power while the kernel was timed, times the seconds of a call."""
     watts = environment.get("gpu_power_w", environment.get("watts"))
     return {"joules": watts * statistics.median(costs)} if watts is not None and costs else {}
 

@@ -89,7 +89,8 @@ def _let_go(settings: ExecutorSettings, listener: socket.socket) -> None:
 
 
 def _stand_by(lifeline: int, child: int, told: int) -> int:
-    """Wait for the end of all that runs inside, and end as the executor did; its status is `told` by process 1."""
+    """Wait for the end of all that runs inside, and end as the executor did.
+    Its status is `told` by process 1."""
     _wait_for_end(lifeline, child)
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)  # before its number is free for another

@@ -1,4 +1,7 @@
-"""Limits that an executor sets for itself before it runs anybody's code: death with its parent, resources, user."""
+"""Limits that an executor sets for itself before it runs anybody's code.
+
+Death with its parent, resources, user.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ _ALL_THREADS, _KEEP_SPECULATION = 1, 4
 
 
 class Sockets(Enum):
-    """The sockets that a process may make: any, in an empty network of its own; Unix sockets only; or only pairs."""
+    """The sockets that a process may make.
+    Any, in an empty network of its own; Unix sockets only; or only pairs."""
 
     OF_ITS_NETWORK = auto()
     UNIX = auto()

@@ -1,4 +1,7 @@
-"""An executor's view of the machine: a root of its own with the installation in it, read-only, and a folder."""
+"""An executor's view of the machine.
+
+A root of its own with the installation in it, read-only, and a folder.
+"""
 
 from __future__ import annotations
 

@@ -148,8 +148,8 @@ class BlobStore:
             self._drop(key)
 
     def _make_room(self, key: tuple[bytes, str], more: int) -> None:
-        """Make room for `more` bytes of an upload: drop the blobs used longest ago, then uploads of whoever has most
-        under way.
+        """Make room for `more` bytes of an upload.
+        The blobs used longest ago are dropped first, then uploads of whoever has most under way.
 
         Raises BlobError, and drops this upload, when that is its own sender, or its sender has too much under way.
         """

@@ -1,4 +1,7 @@
-"""Python processes that this one starts: how they find our packages, and one that is asked a single question."""
+"""Python processes that this one starts.
+
+How they find our packages, and one that is asked a single question.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cores that the servers of one machine have claimed, to report servers that were given the same ones."""
+"""The cores that servers of one machine have claimed, to report servers that were given the same ones."""
 
 from __future__ import annotations
 

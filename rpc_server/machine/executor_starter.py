@@ -1,4 +1,4 @@
-"""The supervisor's end of the process that executors are forked from (see `rpc_server.executor.fork_server`)."""
+"""The supervisor's end of the fork server of executors (see `rpc_server.executor.fork_server`)."""
 
 from __future__ import annotations
 
@@ -96,6 +96,7 @@ class ExecutorStarter:
 
 
 def _environment(gpu: str) -> dict[str, str]:
-    """The environment of executors: no secrets of the server's, the one GPU they see, and no threads for numpy."""
+    """The environment of executors.
+    It has none of the server's secrets, the one GPU they see, and no threads for numpy."""
     more = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", MARK: str(os.getpid())}
     return executor_environment(**more, **(visible(gpu) if gpu else {}))

@@ -1,4 +1,6 @@
-"""The facts that a box's times depend on: CPU, features, cores, memory, caches, kernel, clock governor.
+"""The facts that a box's times depend on.
+
+CPU, features, cores, memory, caches, kernel, clock governor.
 
 Records are keyed by `device_class`: boxes of one class run the same code at comparable speed.
 """

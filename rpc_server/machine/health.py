@@ -1,4 +1,4 @@
-"""A box's health check: the calibration kernels in a process of their own, and the verdict on their scores."""
+"""A box's health check: the calibration kernels in a process of their own, and the scores' verdict."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ class Hours:
 
 
 def next_opening(closed: str) -> str:
-    """Return when the box opens, from the text of `Hours.closed`; "" for a box that is closed for another reason."""
+    """Return when the box opens, from the text of `Hours.closed`.
+    "" for a box that is closed for another reason."""
     return closed.rpartition(_OPENS)[2] if _OPENS in closed else ""
 
 

@@ -1,4 +1,7 @@
-"""Executor processes as the supervisor handles them: start, watch, kill, and the report of how one ended."""
+"""Executor processes as the supervisor handles them.
+
+Start, watch, kill, and the report of how one ended.
+"""
 
 from __future__ import annotations
 
@@ -266,7 +269,8 @@ def _used(path: str) -> int:
 
 
 def _hidden_memory(pids: list[int]) -> int:
-    """Bytes in memory files that processes have open and do not map, without those shared with the box and client."""
+    """Bytes in memory files that processes have open and do not map.
+    Those shared with the box and client are left out."""
     files: dict[tuple[int, int], int] = {}
     mapped = 0
     for pid in pids:

@@ -1,4 +1,6 @@
-"""The box's end of a relay: a process that dials out, to register and whenever the relay calls for a client.
+"""The box's end of a relay.
+
+A process that dials out, to register and whenever the relay calls for a client.
 
 It copies bytes between the relay and the server's own port, which nobody else need reach. It is a process of its
 own, so that copying does not take turns with the server's loop. The server writes the valid passes to its stdin, a

@@ -1,4 +1,7 @@
-"""The server's side of its relay agent: it keeps one running, gives it the passes, and hears how its line is."""
+"""The server's side of its relay agent.
+
+It keeps one running, gives it the passes, and hears how its line is.
+"""
 
 from __future__ import annotations
 

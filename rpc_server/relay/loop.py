@@ -1,4 +1,6 @@
-"""A relay's work: boxes register on a ZeroMQ socket; clients and boxes meet on plain TCP and are spliced.
+"""A relay's work: boxes register on a ZeroMQ socket.
+
+Clients and boxes meet on plain TCP and are spliced.
 
 A client connects to the relay's port and shows its pass. The relay has the box call back, and opens a port for a
 single connection of this client. Bytes that come to that port go to the box unread. Client and box encrypt them for

@@ -183,7 +183,8 @@ class Splice:
         self._last = self._loop.after(_FLUSH_S, self.close)
 
     def _rest(self) -> None:
-        """Watch each socket only for what can go on: reading while bytes can be passed on, writing while some wait."""
+        """Watch each socket only for what can go on.
+        That is reading while bytes can be passed on, and writing while some wait."""
         if self._last is None:
             one, other = self._ways
             for way, opposite in ((one, other), (other, one)):

@@ -79,7 +79,7 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-class ErrorBody(msgspec.Struct, frozen=True):
+class ErrorData(msgspec.Struct, frozen=True):
     """An error as data; `detail` holds JSON-like values only."""
 
     kind: str
@@ -95,7 +95,7 @@ class Message(NamedTuple, Generic[T]):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_error_decoder = msgspec.msgpack.Decoder(ErrorBody)
+_error_decoder = msgspec.msgpack.Decoder(ErrorData)
 
 
 def timeout_to_ms(seconds: float | None) -> int:
@@ -232,7 +232,7 @@ def encode_error(error: BaseException, request_id: int = 0) -> list[Buffer]:
     """The frames of an ERROR message. An exception that is no TunefarmError travels as a RemoteError."""
     if not isinstance(error, TunefarmError):
         error = RemoteError(f"{type(error).__name__}: {error}")
-    body = ErrorBody(
+    body = ErrorData(
         kind=type(error).kind,
         message=_clip(error.message),
         hint=None if error.hint is None else _clip(error.hint),

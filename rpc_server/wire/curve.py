@@ -29,10 +29,9 @@ class PeerKeys:
 
 
 def keys_for(ring: KeyRing | None, address: str, server: str = "") -> PeerKeys | None:
-    """The keys to connect to "host:port" with; None for a connection without keys, because the address is not among the
-    known ones. `server` is its key where a tracker told it. Raises KeyFileError when a key is expected of it but this
-    machine has none of its own.
-    """
+    """The keys to connect to "host:port" with.
+    None for a connection without keys, because the address is not among the known ones. `server` is its key where a
+    tracker told it. Raises KeyFileError when a key is expected of it but this machine has none of its own."""
     if ring is None and not server:
         return None
     expected = server or (ring.known().get(address, "") if ring is not None else "")

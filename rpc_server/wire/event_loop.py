@@ -1,4 +1,7 @@
-"""A loop over thousands of descriptors, a few ZeroMQ sockets and timers, for processes that only pass bytes on."""
+"""A loop over thousands of descriptors, a few ZeroMQ sockets and timers.
+
+It is for processes that only pass bytes on.
+"""
 
 from __future__ import annotations
 

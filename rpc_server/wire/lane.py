@@ -1,4 +1,4 @@
-"""The lane: a session's client on the same machine talks to its executor directly, past the supervisor.
+"""The lane: a session's client on the same machine talks to its executor directly.
 
 A call through the supervisor wakes four threads each way; on the lane it wakes one. The executor listens on a Unix
 socket of a random name. Only the supervisor learns it, and tells the session's client together with a token. A

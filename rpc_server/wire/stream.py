@@ -225,7 +225,8 @@ class FrameStream:
                 return messages
 
     def _take_whole(self, count: int, messages: list[list[memoryview]]) -> int:
-        """Move messages that came whole in the chunk's first `count` bytes out of it; how many bytes that took."""
+        """Move whole messages out of the chunk's first `count` bytes.
+        Returns how many bytes they took."""
         at = 0
         while count - at >= _COUNT.size:
             (frames,) = _COUNT.unpack_from(self._chunk, at)

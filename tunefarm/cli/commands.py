@@ -92,7 +92,7 @@ COMMANDS = {name: command for commands in _GROUPS.values() for name, command in 
 
 
 class _NotForClick(Exception):
-    """Carries an error past click, which would end the process without a message or as if it had been interrupted."""
+    """Carries an error past click, which would end the process without a message or as interrupted."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

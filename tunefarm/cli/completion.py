@@ -1,4 +1,4 @@
-"""Shell completion: files where a name may also stand, and names that the record store or the web app knows.
+"""Shell completion: files where a name may also stand, and names in the record store or the web app.
 
 A store or web app that does not answer gives nothing to complete, and no error.
 """

@@ -1,4 +1,7 @@
-"""Make shared libraries with the C compiler: `module.export_library("f.so", fcompile=cc.create_shared)`."""
+"""Make shared libraries with the C compiler.
+
+`module.export_library("f.so", fcompile=cc.create_shared)`.
+"""
 
 from __future__ import annotations
 

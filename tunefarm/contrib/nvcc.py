@@ -37,7 +37,7 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
 
 
 def get_target_compute_version(target: Any = None) -> str:
-    """The compute capability of a target, else of the current one, else of this machine's first GPU, as "8.6".
+    """The compute capability of a target, else of the current one, else of the first GPU, as "8.6".
 
     Raises ComputeVersionError when none of them says one.
     """

@@ -49,7 +49,7 @@ def backend(
 
 
 def _schedule(options: Options) -> Schedule | None:
-    """Return what finds schedules for kernels: the web app's configs first, then trials of those that have none."""
+    """Return what finds schedules: the web app's configs first, then trials of kernels without any."""
     if not options.api and not options.trials:
         return None
 

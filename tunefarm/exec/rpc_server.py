@@ -1,4 +1,4 @@
-"""`python -m tunefarm.exec.rpc_server --tracker HOST:PORT --key cpu`: a device server with TVM's options."""
+"""`python -m tunefarm.exec.rpc_server --tracker HOST:PORT --key cpu`: a server with TVM's options."""
 
 from __future__ import annotations
 

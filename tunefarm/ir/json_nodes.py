@@ -1,4 +1,7 @@
-"""Tensors, operations, expressions and statements as JSON entries: a class by name, and where its fields stand."""
+"""Tensors, operations, expressions and statements as JSON entries.
+
+A class by name, and where its fields stand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Relay, Apache TVM's graphs before relax: expressions, operators and builds, translated to `tunefarm.relax`."""
+"""Relay, Apache TVM's graphs before relax.
+
+Expressions, operators and builds, translated to `tunefarm.relax`.
+"""
 
 from typing import Any, NoReturn
 

@@ -1,4 +1,7 @@
-"""Functions that tests call on servers, and in sessions without a network: importing this module registers them."""
+"""Functions that tests call on servers, and in sessions without a network.
+
+Importing this module registers them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A plugin for a `conftest.py` of tests written for Apache TVM: `pytest_plugins = ["tvm.testing.plugin"]`.
+"""A plugin for a `conftest.py` of tests written for Apache TVM.
+
+`pytest_plugins = ["tvm.testing.plugin"]`.
 
 A test that takes `target` and `dev` runs once for each target that this machine runs.
 """

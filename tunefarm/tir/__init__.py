@@ -378,6 +378,6 @@ if not TYPE_CHECKING:  # a type checker would take every name to be there
     _refuse = refusing(__name__)
 
     def __getattr__(name: str) -> Any:
-        """An operator that has no function of its own: `tir.tvm_access_ptr(…)` as a text has `T.tvm_access_ptr(…)`."""
+        """An operator without a function of its own: `tir.tvm_access_ptr(…)`, a text's `T.tvm_access_ptr(…)`."""
         found = None if name.startswith("_") else vocabulary.lookup(name)
         return _refuse(name) if not callable(found) or isinstance(found, vocabulary.TypeName) else found

@@ -1,4 +1,4 @@
-"""Find out whether a kernel on a device became slower or faster, by a fence around the end of its series.
+"""Find out whether a kernel on a device became slower or faster, by a fence around its series' end.
 
 A series is a kernel's times on one device, run after run. Fitting steps finds its steady stretches. A new time is
 suspect if it lies outside a fence around the median of the last one. The fence's width is the series' own noise (the

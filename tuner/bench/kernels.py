@@ -1,4 +1,7 @@
-"""The kernels of a suite, built for a device: with its best configs, or untuned; and the calibration kernel."""
+"""The kernels of a suite, built for a device.
+
+With its best configs, or untuned; and the calibration kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The models of a suite: built for a device with their best configs, run whole, and profiled by kernel.
+"""The models of a suite.
+
+Built for a device with their best configs, run whole, and profiled by kernel.
 
 A model's end-to-end time is one series of a device, under the model's file name. Each of its kernels has a series
 beside it, `FILE:KERNEL`, so that a slower model can be traced to the kernel that became slower.

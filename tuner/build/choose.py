@@ -20,8 +20,8 @@ def check_builders(text: str | int) -> str:
 
 
 def make_builder(text: str | int, *, import_main: bool = True, insecure: bool = False) -> Builder:
-    """The builder that "4" or "dask://host:8786" stands for; `import_main`: see `LocalBuilder`, `insecure`: see
-    `DaskBuilder`. Raises TuningError."""
+    """The builder that "4" or "dask://host:8786" stands for.
+    `import_main`: see `LocalBuilder`, `insecure`: see `DaskBuilder`. Raises TuningError."""
     written = check_builders(text)
     if written.isdecimal():
         return LocalBuilder(int(written), import_main=import_main)

@@ -1,4 +1,6 @@
-"""Imported once by the process from which build workers are forked (`build.spawning`): the compiler, ready to build.
+"""Imported once by the process from which build workers are forked (`build.spawning`).
+
+The compiler, ready to build.
 
 A worker has everything imported and set up here from its first moment. Nothing here may start a thread, because a
 fork copies none.

@@ -1,4 +1,6 @@
-"""Where measurements happen: devices leased from a tracker, named servers, or a private server on this machine.
+"""Where measurements happen.
+
+Devices leased from a tracker, named servers, or a private server on this machine.
 
 A `Fleet` opens device sessions. A `Slot` is a thread that holds one session, measures what it is given, and comes
 back for another session when its device goes away.
@@ -179,8 +181,8 @@ class Slot(threading.Thread):
             self._serve(session)
 
     def _next(self, session: DeviceSession) -> DeviceWork | None:
-        """Return what to measure next; None when the slot is to end, or when others should have a turn with the
-        device."""
+        """Return what to measure next.
+        None when the slot is to end, or when others should have a turn with the device."""
         while True:
             if isinstance(session, SharedSession) and session.is_wanted():
                 self._news(Lost(self.number, "another run has its turn", gave_way=True))

@@ -1,4 +1,6 @@
-"""The three supplies of devices: servers by address, a tracker's devices, and a private server on this machine.
+"""The three supplies of devices.
+
+Servers by address, a tracker's devices, and a private server on this machine.
 
 Times of different device classes do not compare, so the first device decides which class a fleet uses; a device
 of another class is refused by name.

@@ -32,7 +32,8 @@ class WeightedKernel:
 
 @dataclass
 class ModelCurve:
-    """How the time of a model's kernels fell: seconds of a run, each with the tuning run's trials so far, in order."""
+    """How the time of a model's kernels fell.
+    It has seconds of a run, each with the tuning run's trials so far, in order."""
 
     trials: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)

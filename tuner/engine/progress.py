@@ -47,7 +47,7 @@ class TaskProgress:
 
     @property
     def drift(self) -> float | None:
-        """The share by which the untuned function took longer at the end of the run, if that is more than noise."""
+        """The share by which the untuned function took longer at the run's end, if that is more than noise."""
         if self.baseline_cost is None or self.last_baseline_cost is None:
             return None
         return drift(self.baseline_cost, self.last_baseline_cost)
@@ -60,8 +60,8 @@ class TaskProgress:
 
     @property
     def untuned_cost(self) -> float | None:
-        """The untuned function's cost that the best is compared with, by the definition of
-        `tuner.records.lookup.result.untuned_result`."""
+        """The untuned function's cost that the best is compared with.
+        `tuner.records.lookup.result.untuned_result` defines it."""
         measured = [cost for cost in (self.baseline_cost, self.last_baseline_cost) if cost is not None]
         return self.result_baseline_cost or untuned_result([(None, cost) for cost in measured])
 
@@ -255,7 +255,8 @@ _NOISY_DRIFT = 0.1
 
 
 def drift(first: float, last: float) -> float | None:
-    """The share by which a repeated measurement took longer than `first`; None if that is no more than noise."""
+    """The share by which a repeated measurement took longer than `first`.
+    None if that is no more than noise."""
     change = last / first - 1
     return change if abs(change) > _NOISY_DRIFT else None
 
@@ -291,8 +292,8 @@ def time_left(
     options: RunOptions, tasks: Sequence[TaskProgress], rate: float, elapsed_s: float, held_s: float = 0.0,
     devices: int = 0,
 ) -> float | None:  # fmt: skip
-    """Seconds until the first limit is reached at `rate` trials a second, on so many `devices`, which were held for
-    `held_s` together so far. None while that cannot be guessed."""
+    """Seconds until the first limit is reached at `rate` trials a second.
+    So many `devices` were held for `held_s` together so far. None while that cannot be estimated."""
     guesses = [options.seconds - elapsed_s] if options.seconds else []
     if options.task_seconds:
         guesses.append(options.task_seconds * len(tasks) - elapsed_s)

@@ -1,4 +1,7 @@
-"""A run's side of the record store: it writes events as they happen, and reads what a resumed run needs."""
+"""A run's side of the record store.
+
+It writes events as they happen, and reads what a resumed run needs.
+"""
 
 from __future__ import annotations
 

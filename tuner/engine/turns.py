@@ -27,7 +27,7 @@ def cores_shared(device: Fingerprint, builders: int) -> int:
 
 
 def crowded(threads: int, builders: int, cores: int) -> bool:
-    """Return whether a kernel of so many threads and so many builds overload the `cores` that they share (0: none).
+    """Return whether a kernel's threads and so many builds overload the `cores` they share (0: none).
     A single thread keeps its core even so, because builds have the lowest priority, and no other thread waits for
     it."""
     return threads > 1 and threads + builders > cores > 0
@@ -40,7 +40,7 @@ class Turns:
         self.measuring = False
 
     def may_ask(self, jobs: Jobs, at_once: int) -> bool:
-        """Whether the search may be asked for one more candidate, when `at_once` should be built or about to be.
+        """Whether the search may be asked for one more, when `at_once` should be built or about to be.
         While nothing is built yet, it is asked for one only: its build goes on while the search thinks."""
         under_way = len(jobs.claiming) + len(jobs.building)
         begins = not jobs.building and jobs.claiming

@@ -22,7 +22,7 @@ from tuner.search.drafting import drafted_kernels
 
 
 def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
-    """The best schedule in the database or the auto_scheduler records of the `with` block around the build."""
+    """The best schedule in the database or the auto_scheduler records of the build's `with` block."""
     database = Database.current()
     if database is None:
         return recorded_schedule(func, target)

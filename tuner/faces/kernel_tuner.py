@@ -1,4 +1,7 @@
-"""The tuner's answers to passes over graphs: recorded schedules, tuning, and schedules after few trials."""
+"""The tuner's answers to passes over graphs.
+
+Recorded schedules, tuning, and schedules after few trials.
+"""
 
 from __future__ import annotations
 

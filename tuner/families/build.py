@@ -1,4 +1,7 @@
-"""A tuned family as one artifact: a kernel for each measured size, general ones for the others, and the rule."""
+"""A tuned family as one artifact.
+
+A kernel for each measured size, general ones for the others, and the rule.
+"""
 
 from __future__ import annotations
 
@@ -264,7 +267,8 @@ def _drafted_at(spec: AnySpec, symbols: tuple[str, ...], size: Size, target: Tar
 
 
 def _stand_in(record: FamilyRecord, member: int, able: Mapping[int, int]) -> int:
-    """The member of `able` that is fastest where `member` is picked; GENERAL where each is far slower or unknown."""
+    """The member of `able` that is fastest where `member` is picked.
+    GENERAL where each is far slower or unknown."""
     at = [at for at, size in enumerate(record.sizes.sizes) if member != GENERAL and record.rule.known[size] == member]
     found: dict[int, float] = {}
     for other in able:
@@ -312,7 +316,7 @@ def drafted_kernels(spec: AnySpec, target: Target, largest: SizeList | None = No
 
 
 def _slides(spec: AnySpec) -> bool:
-    """Whether the function sums windows that move along rows of varying length, as convolutions of images do."""
+    """Whether the function sums windows that move along rows of varying length, as convolutions do."""
     general = spec.general()
     shape = general.buffer_map[general.params[-1]].shape
     if not shape or as_int(shape[-1]) is not None:

@@ -1,4 +1,6 @@
-"""Configs race over the sizes of a family: one that is good at a size is tried at others, nearest first.
+"""Configs race over the sizes of a family.
+
+One that is good at a size is tried at others, nearest first.
 
 Each size has a search of its own, and all share one pool of configs. A size's asks go in turns to its search and to
 the pool; the last third of its budget is the pool's alone. A config is offered if its times at other sizes promise
@@ -161,8 +163,8 @@ class Race:
         return next((cost for cost in costs if cost is not None), None)
 
     def _expected(self) -> Costs:
-        """The logarithm of each config's time over the best at each size: measured, else estimated from other sizes.
-        Failed configs have inf."""
+        """The logarithm of each config's time over the best at each size.
+        It is measured, else estimated from other sizes. Failed configs have inf."""
         if self._guesses is not None:
             return self._guesses
         timings = self.timings()

@@ -1,4 +1,7 @@
-"""The record of a tuned family: its sizes, the portfolio's configs with their times, and the rule that picks."""
+"""The record of a tuned family.
+
+Its sizes, the portfolio's configs with their times, and the rule that picks.
+"""
 
 from __future__ import annotations
 

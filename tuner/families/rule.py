@@ -219,7 +219,8 @@ def _value(text: str, symbols: tuple[str, ...], size: Size) -> int:
 
 
 def _limits(values: Sequence[int], is_size: bool) -> list[int]:
-    """Where to split values: between two sizes at their geometric mean, between two others at the lower one."""
+    """Where to split values.
+    Two sizes are split at their geometric mean, other values at the lower one."""
     if is_size:
         return [max(low, min(high - 1, math.isqrt(low * high))) for low, high in pairwise(values)]
     return list(values[:-1])

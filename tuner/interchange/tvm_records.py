@@ -1,4 +1,4 @@
-"""Tuning logs of Apache TVM's MetaSchedule, brought into the record store where their meaning carries over.
+"""Tuning logs of Apache TVM's MetaSchedule, as far as they have a meaning in the record store.
 
 The workload and the steps of the schedule carry over. The function is read, and each trace is carried out on it by
 our engine, so what is stored is a trace that applies. The times do not (see `tuner.interchange.foreign`).

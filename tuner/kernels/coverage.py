@@ -1,4 +1,7 @@
-"""How well a model is tuned on a device class: what a build would use today, and what tuning could still save."""
+"""How well a model is tuned on a device class.
+
+What a build would use today, and what tuning could still save.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ def coverage_of(
 
 
 def _seconds_elsewhere(store: RecordStore, version: ModelVersion, device_class: str) -> dict[str, float]:
-    """The time of a call of workloads, as the newest profile of the model's other versions on the class has it."""
+    """The time of a call of workloads, by the newest profile of the model's other versions on the class."""
     found: dict[str, list[KernelShare]] = defaultdict(list)
     for share in store.models.newest_profile_of(version.model_id, device_class)[1]:
         if share.workload is not None:

@@ -1,4 +1,7 @@
-"""Kernels of your own at many sizes as one artifact: each is compiled for its size, and the rule picks."""
+"""Kernels of your own at many sizes as one artifact.
+
+Each is compiled for its size, and the rule picks.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +185,8 @@ def _extent(seen: Mapping[Size, int], symbols: Sequence[str]) -> int | str | Non
 
 
 def maker_of(text: str) -> FamilyMaker:
-    """The maker of the kernels of a family, named as "dense:M,3072,768" or as one of a file, "kernels.toml:scale".
+    """The maker of a family's kernels.
+    The family is named as "dense:M,3072,768", or in a file as "kernels.toml:scale".
 
     Raises FamilyError, WorkloadError, SpecError.
     """

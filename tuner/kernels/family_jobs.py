@@ -1,4 +1,4 @@
-"""Families as a command line, a TOML file or a Python file asks for them, and again when a run is resumed."""
+"""Families as a command line, a TOML or a Python file asks for them, and again when a run is resumed."""
 
 from __future__ import annotations
 

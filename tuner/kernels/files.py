@@ -230,8 +230,8 @@ def _kernels(path: Path) -> KernelJob:
 
 
 def _model(source: ModelSource, shapes: AskedSizes | None = None) -> KernelJob:
-    """The kernels of a model, each with the number of its calls as weight, and those of symbolic sizes as families
-    where `shapes` says for which."""
+    """The kernels of a model, each with its number of calls as weight.
+    Those of symbolic sizes are families if `shapes` gives their sizes."""
     more: dict[str, Any] = {"model": source.attribute} if source.attribute else {}
     if source.sizes:
         more["sizes"] = dict(source.sizes)
@@ -385,7 +385,7 @@ def _python(path: Path) -> KernelJob:
 
 
 def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:
-    """Return what a module says in `families`, as TOML does in its tables, and the KernelFamily objects it names."""
+    """Return a module's `families`, as TOML's tables have them, and the KernelFamily objects it names."""
     listed = vars(module).get("families")
     tables = listed if isinstance(listed, list | tuple) else ()
     items = [
@@ -400,7 +400,8 @@ def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:
 
 
 def _kernel_here(path: str, digest: str, name: str, family: KernelFamily, sizes: Mapping[str, int]) -> Kernel:
-    """A family's kernel at one size; a Python one is made in build workers, which read the file themselves."""
+    """A family's kernel at one size.
+    A Python one is made in build workers, which read the file themselves."""
     kernel = family.at(sizes)
     if isinstance(kernel, FunctionKernel):
         return replace(kernel, make=FileMake(path, digest, name, tuple(sizes.items())))
@@ -424,8 +425,8 @@ def run_file(path: Path) -> ModuleType:
 
 
 def _named(module: ModuleType) -> dict[str, Kernel | PrimFunc | HandSchedules]:
-    """The kernels of a module by their names, `name[0]` in a list, each object once; a function that is only another
-    kernel's reference, or scheduled by hand, is left out."""
+    """The kernels of a module by their names, `name[0]` in a list, each object once.
+    A function that is only another kernel's reference, or scheduled by hand, is left out."""
     found: dict[str, Kernel | PrimFunc | HandSchedules] = {}
     for name, value in vars(module).items():
         if name.startswith("_"):

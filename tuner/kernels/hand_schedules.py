@@ -1,4 +1,7 @@
-"""Schedules of a function that a person wrote, measured as candidates and recorded under the function's own key."""
+"""Schedules of a function that a person wrote.
+
+They are measured as candidates, and recorded under the function's own key.
+"""
 
 from __future__ import annotations
 

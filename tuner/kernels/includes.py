@@ -17,8 +17,7 @@ _MOST_BYTES = 4 << 20
 
 
 def local_headers(text: str, folder: Path) -> tuple[Header, ...]:
-    """Return what source `text` in `folder` includes with `#include "..."`, and what that includes, each file once, by
-    path.
+    """Return what source `text` in `folder` includes with `#include "..."`, directly or not, by path.
 
     A name is looked for beside the file that includes it. A missing one is left to the compiler, which may have it
     on its path, or never reach the line. Raises TuningError for a file that cannot be read as text, or when all are

@@ -35,7 +35,9 @@ def march_for(compiler: tuple[str, ...], target: Target) -> str | None:
 
 
 def substitute_text(compiler: tuple[str, ...], target: Target) -> str:
-    """Say that the compiler does not know the target's CPU and which one it compiles for; "" where it knows it.
+    """Say that the compiler does not know the target's CPU and which one it compiles for.
+
+    "" where it knows it.
 
     Raises OSError when the compiler can't be run.
     """

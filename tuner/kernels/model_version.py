@@ -1,4 +1,7 @@
-"""A model's file as the record store knows it: its digest, its kernels with their calls, and its graph as a picture."""
+"""A model's file as the record store knows it.
+
+Its digest, its kernels with their calls, and its graph as a picture.
+"""
 
 from __future__ import annotations
 

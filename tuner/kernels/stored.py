@@ -1,4 +1,7 @@
-"""Kernels of models that the record store knows: tuned from their functions' scripts, without the model's file."""
+"""Kernels of models that the record store knows.
+
+Tuned from their functions' scripts, without the model's file.
+"""
 
 from __future__ import annotations
 

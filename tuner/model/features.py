@@ -1,4 +1,6 @@
-"""Features of whole populations, from decision vectors alone: no candidate is scheduled, lowered or built.
+"""Features of whole populations, from decision vectors alone.
+
+No candidate is scheduled, lowered or built.
 
 The loop nest of a sketch is known (`tuner.model.nest`), so a population is an array of extents. From these follow
 the register tile, how well tails and threads are filled, and how much is copied. The bytes that each cache level has
@@ -257,7 +259,7 @@ class _Population:
         return self._product([self.extent[at] for at in loops if self._reduces(self.nest.loops[at])])
 
     def _runs(self, start: int, along: set[int | None]) -> Floats:
-        """How many separate pieces of memory one register tile's sums read of an operand that is loaded along vectors.
+        """How many separate pieces of an operand along vectors one register tile's sums read.
         It is one if it was copied for that, and a row for each step if it is read in place."""
         most = np.ones(self.count)
         for access in self._read_in_place(along):
@@ -292,9 +294,9 @@ class _Population:
         return pieces
 
     def pieces_written(self) -> Floats:
-        """Return into how many pieces of memory an operation's result is written; the first line of each is late.
-        A piece is what tiles of one row write one after another. None if the result fits the second-level cache, or
-        if what is computed from it earlier does."""
+        """Return into how many pieces of memory an operation's result is written.
+        The first line of each is late. A piece is what tiles of one row write one after another. None if the result
+        fits the second-level cache, or if what is computed from it earlier does."""
         [written] = [access.kept for access in self.nest.accesses if access.written]
         size = float(np.prod([dim.extent for dim in written.dims]))
         if not self.nest.writes_result or size * written.item_bytes <= self.machine.l2_bytes:
@@ -335,7 +337,8 @@ class _Population:
         return {"fill": fill, "vector_fill": vector_fill, "tile_fill": self._tile_fill()}
 
     def _tile_fill(self) -> Floats:
-        """The useful part of the work of all register tiles; tiles of a panel beyond the edge are not computed."""
+        """The useful part of the work of all register tiles.
+        Tiles of a panel beyond the edge are not computed."""
         filled = np.ones(self.count)
         straight = self._kinds(n.ForKind.UNROLLED, n.ForKind.VECTORIZED)
         for number, axis in enumerate(self.nest.axes):
@@ -471,8 +474,8 @@ def _walk_of(access: NestAccess, along: set[int | None]) -> str:
 
 
 def _row(access: NestAccess, along: set[int | None]) -> int:
-    """Elements from one row to the next of what runs along vectors: the axes `along` them may go through several
-    dimensions, as all pixels of an image do."""
+    """Elements from one row to the next of what runs along vectors.
+    The axes `along` them may go through several dimensions, as all pixels of an image do."""
     touched = [at for at, dim in enumerate(access.dims) if any(axis in along for axis, _ in dim.axes)]
     return math.prod(dim.extent for dim in access.dims[min(touched) :])
 

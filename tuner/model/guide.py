@@ -79,7 +79,8 @@ class Guide:
         return np.concatenate([rows, matrix], axis=1), self._prior(matrix) + late
 
     def _prior(self, matrix: Floats) -> Floats:
-        """Add the gain of sketches that need fewer operations for the same result, because speeds are of operations."""
+        """Add the gain of sketches that need fewer operations for the same result.
+        Speeds are of operations."""
         saved = self._most - matrix[:, _OPS]
         drafted: Floats = matrix[:, _DRAFT]
         if self._model is None:

@@ -1,4 +1,7 @@
-"""Where models are found: the store's newest for a target family, else the one that is shipped for it, if any."""
+"""Where models are found.
+
+The store's newest for a target family, else the one that is shipped for it, if any.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _L2_KIB = {
 
 @dataclass(frozen=True)
 class MachineModel:
-    """`lanes` of a vector of the dtype at hand; cache sizes in bytes, of one core, but `l3_bytes` of all;
+    """`lanes` of a vector of the dtype at hand; cache sizes in bytes, of one core, but `l3_bytes` of all.
     `wide`: a vector is a line of the caches. `l2_bytes` is what models were trained with, `l2_held` what a processor
     of this name has."""
 

@@ -182,7 +182,7 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
 
 
 def _allowed_point(sketch: Sketch) -> tuple[int, ...] | None:
-    """A point near the middle, or near smaller values, because the middle can be far from what a cache holds."""
+    """A point near the middle, or near smaller values. The middle can be far from what a cache holds."""
     begins = ([len(d.values) // part for d in sketch.decisions] for part in (2, 4, 8, 1 << 30))
     return next((point for begin in begins if (point := repair(sketch, begin)) is not None), None)
 
@@ -440,7 +440,8 @@ def _reads(block: n.Block, buffer: n.Buffer) -> bool:
 
 
 def _is_turned(copy: _Leaf) -> bool:
-    """Whether a block that copies at each call takes neighbours from different rows of an array, or puts them there."""
+    """Whether a block that copies at each call transposes.
+    It takes neighbours from different rows of an array, or puts them there."""
     if PREPROC in copy.block.annotations or not copy.path:
         return False
     axes = [iv.var for iv in copy.block.iter_vars]

@@ -133,7 +133,7 @@ def _relevance(costs: Floats) -> Floats:
 
 
 def _without_extras(text: str) -> str:
-    """The model without LightGBM's list of parameters, which repeats paths and thread counts of this machine."""
+    """The model without LightGBM's list of parameters, which has this machine's paths and thread counts."""
     return text.split("\nfeature_importances:")[0].rstrip("\n") + "\n"
 
 

@@ -55,7 +55,7 @@ def column_type(kind: Any) -> type:
 
 @cache
 def _converted(facts: type, out: bool) -> tuple[tuple[str, Callable[[Any], Any] | None], ...]:
-    """The facts with what makes a column's value of each (`out`: what makes the fact of the column's value)."""
+    """The facts with the function for each column's value (`out`: for the fact of a column's value)."""
     makers: dict[type, Callable[[Any], Any]] = {list: tuple} if out else {list: list, dict: dict}
     found = []
     for name, kind in types_of(facts).items():

@@ -94,8 +94,8 @@ class TargetRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDevice:
-    """`device_class` names devices with comparable times; `fingerprint`
-    is all that is known of the hardware and its system; `features` its CPU features."""
+    """`device_class` names devices with comparable times.
+    `fingerprint` is all that is known of the hardware and its system; `features` its CPU features."""
 
     name: str
     key: str
@@ -203,8 +203,8 @@ IMPORTED = "imported"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(RunFacts):
-    """`trials` and `failed` count search trials of all tasks; `updated_at` is when a trial or a change of
-    state last arrived."""
+    """`trials` and `failed` count search trials of all tasks.
+    `updated_at` is when a trial or a change of state last arrived."""
 
     id: int
     state: RunState

@@ -79,8 +79,8 @@ def _prune(folder: Path) -> None:
 
 @cache
 def _drafter() -> str:
-    """Return what drafts depend on besides kernel and target: the code that makes them, and the models that come with
-    it."""
+    """Return what drafts depend on besides kernel and target.
+    That is the code that makes them, and the models that come with it."""
     found = hashlib.sha256()
     for package in _DRAFTING:
         for folder in package.__path__:

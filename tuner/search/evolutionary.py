@@ -158,7 +158,8 @@ class EvolutionarySearch:
         return [*found.values(), *self._children(parents, self._options.children, set(found))]
 
     def _children(self, parents: Sequence[Candidate], count: int, known: set[tuple[str, Point]]) -> list[Candidate]:
-        """Children of `parents` (the first are the fittest) that are neither known nor asked for, at most `count`."""
+        """Children of `parents` that are neither known nor asked for, at most `count`.
+        The first parents are the fittest."""
         if not parents:
             return []
         ranks = np.arange(len(parents), 0, -1, dtype=float)

@@ -1,4 +1,6 @@
-"""A run's own model of its task: a Gaussian process over features, around what the prior score promises.
+"""A run's own model of its task.
+
+A Gaussian process over features, around what the prior score promises.
 
 C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. It serves a few hundred
 trials at most. For each candidate it predicts a speed and how sure that is, and takes milliseconds to fit.

@@ -75,8 +75,8 @@ class BlockInfo:
 
     @property
     def contraction(self) -> bool:
-        """Whether the block reduces a product-like body of at least two operands, which pays for a register tile and
-        packing."""
+        """Whether the block reduces a product-like body of two or more operands.
+        That pays for a register tile and packing."""
         return bool(self.reduced) and len(self.inputs) >= 2
 
 

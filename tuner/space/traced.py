@@ -1,4 +1,6 @@
-"""Any schedule trace as a sketch: the domain of each of its sampling steps is worked out from the function.
+"""Any schedule trace as a sketch.
+
+The domain of each of its sampling steps is worked out from the function.
 
 A point is finished before it is built. `finish` continues the replayed schedule (it may parallelise, vectorise,
 decompose reductions by the decisions) and says whether the point is worth building.

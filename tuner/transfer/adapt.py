@@ -82,7 +82,8 @@ class Adapter:
         return _Point(Trace.from_json(sketch.trace_json(point)), point == sketch.trace.decisions)
 
     def _most_like(self, known: Sketch, values: Values) -> Sketch:
-        """The sketch that is most like `known`, carried out with decisions near `values` where it is made for that."""
+        """The sketch that is most like `known`.
+        It is carried out with decisions near `values` if it is made for that."""
         if self._sketches is None:
             alone = generate_one(self._func, self._target, known.name, values)
             if alone is not None:

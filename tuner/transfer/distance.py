@@ -1,4 +1,6 @@
-"""How alike two functions are to a tuner: whether one schedule could serve both, and how far their shapes are apart.
+"""How alike two functions are to a tuner.
+
+Whether one schedule could serve both, and how far their shapes are apart.
 
 Functions are of one *family* when they have the same blocks in the same order. Each block has the same kinds of
 axes, the same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding

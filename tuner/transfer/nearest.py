@@ -163,7 +163,7 @@ def _fitted(trace: str, source: PrimFunc, func: PrimFunc, target: str) -> str | 
 
 @dataclass(frozen=True)
 class _Group:
-    """Configs of workloads that compare with each other, by key and cost, and the shapes of those workloads."""
+    """Configs of comparable workloads, by key and cost, and the shapes of those workloads."""
 
     configs: tuple[NearConfig, ...]
     shapes: Shapes

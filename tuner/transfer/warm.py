@@ -1,4 +1,7 @@
-"""Initial candidates of a new task: the fastest traces of the nearest workloads in the store, adapted to it."""
+"""Initial candidates of a new task.
+
+The fastest traces of the nearest workloads in the store, adapted to it.
+"""
 
 from __future__ import annotations
 

@@ -111,25 +111,18 @@ def _found(
         entry = store.releases.look_up(release, key, target, device_class).config
         if entry is None or entry.target != target:
             return None
-        record: Mapping[str, Any] = json.loads(entry.trace)
-        return FamilyReply(
-            key=key,
-            name=entry.workload_name,
-            target=entry.target,
-            device_class=entry.device_class,
-            digest=entry.digest,
-            release=release,
-            record=dict(record),
-        )
-    kept = newest_family(store, key, target, device_class)
-    if kept is None:
-        return None
+        found, name, record = entry, entry.workload_name, json.loads(entry.trace)
+    else:
+        kept = newest_family(store, key, target, device_class)
+        if kept is None:
+            return None
+        found, name, record = kept, kept.name, kept.record
     return FamilyReply(
         key=key,
-        name=kept.name,
-        target=kept.target,
-        device_class=kept.device_class,
-        digest=kept.digest,
-        release=None,
-        record=dict(kept.record),
+        name=name,
+        target=found.target,
+        device_class=found.device_class,
+        digest=found.digest,
+        release=release,
+        record=dict(record),
     )

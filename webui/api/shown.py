@@ -1,4 +1,7 @@
-"""Objects of the API that are made of the store's own: their fields and values follow those of a record's class."""
+"""Objects of the API that are made of the store's own.
+
+Their fields and values follow those of a record's class.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One device: how it is now, its checks and what became of them, its benchmarks, and what it measured last."""
+"""One device: how it is now, its checks, its benchmarks, and what it measured last."""
 
 from __future__ import annotations
 

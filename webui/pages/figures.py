@@ -325,7 +325,8 @@ def _drawn(times: Sequence[_Timed], starts: Sequence[int]) -> Series:
 
 
 def _dates(moments: Sequence[datetime]) -> list[tuple[int, str]]:
-    """The labels of some eight of these, by index: the day, or the time of the day where all are of one day."""
+    """The labels of some eight of these, by index.
+    A label is the day, or the time where all are of one day."""
     form = "%m-%d" if len({moment.date() for moment in moments}) > 1 else "%H:%M"
     return [(at, f"{moments[at]:{form}}") for at in range(0, len(moments), max(1, len(moments) // 8))]
 

@@ -1,4 +1,4 @@
-"""Models: their list, one with its times, kernels and graph, and two versions or device classes side by side."""
+"""Models: their list, one with its times, kernels and graph, and two of them side by side."""
 
 from __future__ import annotations
 

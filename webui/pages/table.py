@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Pages of one subject: the first one's `path`, its `title` in the navigation ("" for none), the router's place."""
+    """Pages of one subject: the first one's `path`, its navigation `title` ("": none), the router."""
 
     title: str
     path: str

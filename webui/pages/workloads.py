@@ -56,8 +56,8 @@ def _roofline(
     configs: Sequence[BestConfig],
     devices: Iterable[FleetDevice],
 ) -> Roofline | None:
-    """Under the ceilings that profiles of models measured, else the tracker's checks; None without operations, bytes
-    or ceilings."""
+    """Under the ceilings that profiles of models measured, else the tracker's checks.
+    None without operations, bytes or ceilings."""
     if not flops or not bytes_moved:
         return None
     classes = {config.device_class for config in configs}

@@ -1,4 +1,7 @@
-"""The checks of every request before a route sees it: host, origin, token; and the headers of every reply."""
+"""The checks of every request before a route sees it.
+
+Host, origin, token; and the headers of every reply.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +90,8 @@ class RequestGuard:
         await app(scope, body.receive, send_guarded)
 
     def _check_origin(self, method: str, headers: Headers) -> None:
-        """Raise BadRequest for another host's name, Forbidden for a change that a page of another site asks for. The
-        browser would send it with the credentials of whoever looks at that page."""
+        """Raise BadRequest for another host's name, Forbidden for a change from another site's page.
+        The browser would send it with the credentials of whoever looks at that page."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
             raise BadRequest(f"this app does not answer to the name {host!r}", hint=f"use {sorted(self._hosts)[0]}")

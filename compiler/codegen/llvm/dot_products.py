@@ -1,4 +1,6 @@
-"""Instructions that multiply groups of narrow lanes and add them to wide ones: VNNI, AVX512-BF16, and PMADDWD.
+"""Instructions that multiply groups of narrow lanes and add them to wide ones.
+
+VNNI, AVX512-BF16, and PMADDWD.
 
 `x86_dpbusd(c, a, b)`: c[i] + Σ_{j<4} a[j] * b[4 i + j], with c of int32, a of uint8 (one group for all lanes of c) and
 b of int8. `x86_dpbf16ps(c, a, b)`: the same in float32 with groups of two bfloat16. `x86_pmaddwd(c, a, b)`: in int32

@@ -156,7 +156,8 @@ def _division(g: Gen, expr: n.BinaryOp) -> str:
 
 
 def _remainder(g: Gen, dtype: str, a: str, b: str) -> str:
-    """Return the remainder of a division of floats that is rounded towards zero; of float64 by the C library."""
+    """Return the remainder of a division of floats that is rounded towards zero.
+    Of float64 by the C library."""
     wide = with_lanes("float32", lanes_of(dtype)) if bits_of(dtype) == 16 else dtype
     own = math_call(g, "fmod", wide, [convert(g, x, dtype, wide) for x in (a, b)])
     return float_op(g, "frem", dtype, a, b) if own is None else convert(g, own, wide, dtype)

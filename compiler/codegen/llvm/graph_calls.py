@@ -1,4 +1,6 @@
-"""Calls in functions made of whole graphs: kernels beside them, and the addresses of the model's constants.
+"""Calls in functions made of whole graphs.
+
+Kernels beside them, and the addresses of the model's constants.
 
 The function ends with a code from FIRST_CHECK on if a check fails, and with the kernel's code if a kernel fails.
 """

@@ -1,4 +1,4 @@
-"""Parallel loops: the body becomes a function of its own that the runtime's thread pool calls task by task.
+"""Parallel loops: the body becomes a function that the runtime's thread pool calls task by task.
 
 The pool calls `void task(i64 number, ptr context)`, which unpacks the values the body uses and calls the body's
 function with them as arguments. So the body's pointers are marked as not overlapping, as the kernel's are.

@@ -1,4 +1,7 @@
-"""Operations on LLVM values: broadcast, choice, comparison, float arithmetic, conversion between dtypes."""
+"""Operations on LLVM values.
+
+Broadcast, choice, comparison, float arithmetic, conversion between dtypes.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ _FUSED = ("fma", "avx512f")  # features of x86; other CPUs are asked nothing
 
 @dataclass(frozen=True)
 class Rounded:
-    """The integer `dtype(max(min(nearbyint(value) + shift, most), least))`; `dtype` has `least` and `most`."""
+    """The integer `dtype(max(min(nearbyint(value) + shift, most), least))`.
+    `dtype` has `least` and `most`."""
 
     value: PrimExpr
     shift: int

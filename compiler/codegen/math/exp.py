@@ -1,4 +1,7 @@
-"""exp and what is made of it: x = n ln 2 + r, a polynomial of r, times 2^n (Cody and Waite's reduction)."""
+"""exp and what is made of it.
+
+x = n ln 2 + r, a polynomial of r, times 2^n (Cody and Waite's reduction).
+"""
 
 from __future__ import annotations
 

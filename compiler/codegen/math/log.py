@@ -1,4 +1,7 @@
-"""log, log2, log10, log1p and pow: x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and a polynomial of f."""
+"""log, log2, log10, log1p and pow.
+
+x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and a polynomial of f.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,8 @@ def _extents(kernel: KernelLaunch) -> dict[str, int]:
 
 
 def _declare_dynamic(module: ModuleText, align: int) -> None:
-    """The one piece of dynamic shared memory; kernels of one module share its name, and so the largest alignment."""
+    """The one piece of dynamic shared memory.
+    Kernels of one module share its name, and so the largest alignment."""
     start = f"{ptx_threads.DYNAMIC} = external addrspace(3) global [0 x i8], align "
     known = next((i for i, line in enumerate(module.globals) if line.startswith(start)), None)
     if known is None:

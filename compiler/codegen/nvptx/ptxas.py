@@ -1,4 +1,6 @@
-"""Reports of NVIDIA's assembler about kernels, where it is installed: registers, spills, shared memory.
+"""Reports of NVIDIA's assembler about kernels, where it is installed.
+
+Registers, spills, shared memory.
 
 `ptxas` comes with the CUDA toolkit and with the wheel `nvidia-cuda-nvcc`. Nothing needs it: the driver assembles
 PTX when it loads a module.

@@ -1,4 +1,7 @@
-"""Instructions that only GPU threads have: numbers, barriers, exchange in a warp, atomics, shared memory."""
+"""Instructions that only GPU threads have.
+
+Numbers, barriers, exchange in a warp, atomics, shared memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The table of Relay's operators: each is one function, its signature Relay's, its body what it is in relax.
+"""The table of Relay's operators.
+
+Each is one function, its signature Relay's, its body what it is in relax.
 
 A parameter whose annotation is `In` is an expression, `Ins` several of them; all others are attributes.
 """

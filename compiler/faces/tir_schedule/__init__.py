@@ -1,1 +1,4 @@
-"""Schedules as programs for Apache TVM know them: traces of instructions, states, places of statements."""
+"""Schedules as programs for Apache TVM know them.
+
+Traces of instructions, states, places of statements.
+"""

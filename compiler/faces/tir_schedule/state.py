@@ -1,4 +1,7 @@
-"""A schedule's view of its module, under Apache TVM's names: places of statements, and dependences of blocks."""
+"""A schedule's view of its module, under Apache TVM's names.
+
+Places of statements, and dependences of blocks.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +222,7 @@ def _statement(path: Path) -> n.Block | n.For | None:
 
 
 def _dependencies(places: Sequence[StmtSRef], members: Sequence[Member]) -> list[Dependency]:
-    """For each block, in order: who wrote what it reads, who wrote what it writes, who read what it writes."""
+    """For each block, in order: who wrote what it reads or writes, and who read what it writes."""
     found: list[Dependency] = []
     for at, later in enumerate(members):
         reads = [r.buffer for r in later.block.reads]

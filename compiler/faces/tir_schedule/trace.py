@@ -1,4 +1,7 @@
-"""A trace as Apache TVM's programs know it: a list of instructions that grows, and decisions by instruction."""
+"""A trace as Apache TVM's programs know it.
+
+A list of instructions that grows, and decisions by instruction.
+"""
 
 from __future__ import annotations
 

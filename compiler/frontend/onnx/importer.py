@@ -234,7 +234,7 @@ def wants_of(values: Iterable[Value | None]) -> frozenset[str]:
 
 
 def _with_attributes(proto: NodeProto, known: Mapping[str, AttributeProto]) -> NodeProto:
-    """A node of a function with the attributes of the call in place of references to them, in its graphs too."""
+    """Return a function's node with the call's attributes in place of references, in its graphs too."""
     if not any(item.ref_attr_name or item.type == AttributeProto.GRAPH for item in proto.attribute):
         return proto
     made = NodeProto()

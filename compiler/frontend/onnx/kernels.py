@@ -1,4 +1,7 @@
-"""Return a node of a function with the attributes of the call put in for references to them, in its graphs too."""
+"""Return a node of a function with the attributes of a call in place of references to them.
+
+Its graphs get them, too.
+"""
 
 from __future__ import annotations
 
@@ -133,8 +136,8 @@ def deformable_taps(
     x: Tensor, offset: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
     pads: Sequence[int], groups: int, *mask: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Return what the filters of a deformable convolution see: (batch, channels, taps, height, width), read
-    bilinearly."""
+    """Return what a deformable convolution's filters see: (batch, channels, taps, height, width).
+    It is read bilinearly."""
     batch, channels, height, width = x.shape
     rows, columns = kernel
     taps = rows * columns

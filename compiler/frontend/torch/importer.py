@@ -85,8 +85,8 @@ class GraphImporter:
         return TensorStructInfo(self.dimensions.dims(fake.shape), dtype_name(fake.dtype))  # type: ignore[arg-type]
 
     def value(self, argument: Any) -> Any:
-        """Return an argument of a node: expressions for nodes, dimensions for symbolic sizes, anything else
-        unchanged."""
+        """Return an argument of a node.
+        Nodes become expressions, symbolic sizes dimensions; anything else is unchanged."""
         if hasattr(argument, "op") and hasattr(argument, "users"):
             return self.values[argument]
         if isinstance(argument, list | tuple):

@@ -54,7 +54,8 @@ def name_of(target: Any) -> str:
 
 
 def functional_name(name: str) -> str:
-    """The name of the operator that returns what `name` writes in place: "aten.add_.Tensor" gives "aten.add.Tensor"."""
+    """The name of the operator that returns what `name` writes in place.
+    "aten.add_.Tensor" gives "aten.add.Tensor"."""
     space, _, rest = name.partition(".")
     packet, _, overload = rest.partition(".")
     if not packet.endswith("_") or packet.endswith("__"):

@@ -1,4 +1,7 @@
-"""The tensors that in-place operators of a graph change: their names, and those that share their memory."""
+"""The tensors that in-place operators of a graph change.
+
+Their names, and those that share their memory.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class PassTimingInstrument(PassInstrument):
         (self._open[-1].inner if self._open else self._done).append(timing)
 
     def render(self) -> str:
-        """Return a line for each pass: microseconds in all and in itself, and its share of the surrounding pass.
+        """Return a line for each pass: microseconds in all and in itself, and its share of the outer pass.
         Inner passes are indented."""
         total = sum(timing.seconds for timing in self._done)
         lines = [line for timing in self._done for line in _lines(timing, 0, total)]

@@ -1,4 +1,4 @@
-"""Passes as objects: a function over modules or functions, with a name, a level and what it needs before it.
+"""Passes as objects: a function over modules or functions, with a name, a level and requirements.
 
     @module_pass(opt_level=1)
     def drop_helpers(mod, ctx): ...

@@ -1,4 +1,7 @@
-"""The table of the registered passes of one dialect: by title, and by the function that each was made of."""
+"""The table of the registered passes of one dialect.
+
+By title, and by the function that each was made of.
+"""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class CarriedValues:
         return of_block or all(self._is_least(ops.const(1, extent.dtype), extent) for extent in unused)
 
     def _is_start(self, condition: PrimExpr, write: _Access, within: Path) -> bool:
-        """Whether `condition` holds in the first iteration of the loops of `within` that `write` does not depend on."""
+        """Whether `condition` holds at the start of those loops of `within` that `write` does not depend on."""
         fixed = set[n.Var]().union(*(free_vars(index) for index in write.indices if index is not None))
         starts = {
             step.over[0]: step.over[1]
@@ -278,7 +278,8 @@ class CarriedValues:
 
 
 class _Collector:
-    """Collects all accesses of some buffers, in the order of the text; blocks' variables become their values."""
+    """Collects all accesses of some buffers, in the order of the text.
+    Blocks' variables become their values."""
 
     def __init__(self, by_data: Mapping[n.Var, n.Buffer], analyzer: Analyzer) -> None:
         self.accesses: dict[n.Buffer, list[_Access]] = {}

@@ -1,4 +1,6 @@
-"""Blocks dissolve into plain statements: iteration variables become their values, predicates become ifs.
+"""Blocks dissolve into plain statements.
+
+Iteration variables become their values, predicates become ifs.
 
     block C where i*4 + j < 10:              if i*4 + j < 10:
       vi = i*4 + j                   →         C[i*4 + j] = ...

@@ -186,7 +186,7 @@ def _stored(stmts: Sequence[Stmt]) -> set[n.Var]:
 
 
 def _opaque(parts: _Parts, data: n.Var) -> bool:
-    """Whether there is an effect that loads and stores do not show: an address is taken, or a function is called."""
+    """Whether there is a hidden effect: an address is taken, or a function is called."""
     inside = [x for s in parts.statements for x in walk(s)]
     calls = [x for s in parts.filling for x in walk(s) if isinstance(x, n.Evaluate | n.While)]
     return bool(calls) or any(x is data for x in inside)

@@ -1,4 +1,6 @@
-"""Reductions that still carry their init: the init gets a nest of its own before the reduction's loops.
+"""Reductions that still carry their init.
+
+The init gets a nest of its own before the reduction's loops.
 
     for i, k:                                  for i:
       block C: init C[i] = 0      →              block C_init: C[i] = 0

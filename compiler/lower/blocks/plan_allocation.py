@@ -1,5 +1,6 @@
-"""Where intermediate buffers are allocated: moved from the block that declares them to the innermost loop
-that holds all their uses.
+"""Where intermediate buffers are allocated.
+
+Moved from the block that declares them to the innermost loop that holds all their uses.
 
     block root: alloc B               block root:
       for i:                            for i:

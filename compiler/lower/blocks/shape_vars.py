@@ -1,4 +1,6 @@
-"""Variables that the shapes of a function's arguments bind: it takes them without the caller passing them.
+"""Variables that the shapes of a function's arguments bind.
+
+It takes them without the caller passing them.
 
     def f(var_A: T.handle, var_B: T.handle):
         n, m = T.int32(), T.int32()

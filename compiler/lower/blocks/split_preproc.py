@@ -106,8 +106,9 @@ def _stored(stmts: list[Stmt]) -> set[n.Buffer]:
 
 
 def _packs(stmt: Stmt, free: tuple[n.Buffer, ...]) -> tuple[n.Buffer, n.Buffer] | None:
-    """The layout-free buffer that `stmt` packs, and where to; None for a statement that does anything else. Beside the
-    block that says so there may be others, which make what it reads."""
+    """The layout-free buffer that `stmt` packs, and where to.
+    None for a statement that does anything else. Beside the block that says so there may be others, which make what
+    it reads."""
     blocks = [e for e in walk(stmt) if isinstance(e, n.Block)]
     last = [block for block in blocks if block.annotations.get(PREPROC)]
     if len(last) != 1:

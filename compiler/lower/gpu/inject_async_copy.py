@@ -1,4 +1,4 @@
-"""Replace stores that copy from global to shared memory by `cp.async`, where a pipeline lets them run asynchronously.
+"""Replace stores that copy from global to shared memory by `cp.async`, where a pipeline allows it.
 
     attr async_scope:                             for i in 4:
       for i in 4:                            →      ptx_cp_async(S, tx*4 + i*128, A, ..., 16)

@@ -1,4 +1,6 @@
-"""Put barriers where a thread needs what another thread of its block wrote, or overwrites what another still reads.
+"""Put barriers between conflicting accesses of a block's threads.
+
+One stands where a thread needs what another one wrote, or overwrites what another one still reads.
 
     for k in 16:                                   for k in 16:
       S[tx] = A[k*32 + tx]                           barrier

@@ -155,7 +155,8 @@ def _plan(func: n.PrimFunc, name: str) -> HostDevice:
 
 
 def _check_private(found: list[tuple[Stmt, tuple[n.Allocate, ...]]], name: str) -> None:
-    """Check that nothing uses memory of threads or blocks in several kernels: another kernel cannot read it."""
+    """Check that nothing uses memory of threads or blocks in several kernels.
+    Another kernel cannot read it."""
     users: dict[n.Var, int] = {}
     for body, private in found:
         used = _used(body)

@@ -69,7 +69,7 @@ class _Touched:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRanges:
-    """The threads of a block: extents by axis ("threadIdx.x"), and which axis each variable of a bound loop is."""
+    """The threads of a block: extents by axis ("threadIdx.x"), and the axis of each bound loop's variable."""
 
     extents: Mapping[str, int]
     axes: Mapping[n.Var, str]
@@ -101,7 +101,8 @@ class ThreadRanges:
         return threads | ({loop.loop_var for loop in access.loops} - common)
 
     def _split(self, index: PrimExpr, moving: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
-        """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
+        """`index` as terms of what is the same in both accesses, and the rest.
+        None where it cannot be taken apart."""
         base, lanes = (index.base, index) if isinstance(index, n.Ramp) else (index, None)
         form = LinearForms().form(base)
         kept: list[tuple[PrimExpr, int]] = []

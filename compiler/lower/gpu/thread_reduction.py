@@ -1,4 +1,6 @@
-"""Reductions along a loop bound to threadIdx: each thread reduces its part, then the threads of a block combine theirs.
+"""Reductions along a loop bound to threadIdx.
+
+Each thread reduces its part, then the threads of a block combine theirs.
 
     for ko in 4:                                        for tx: part = 0
       for tx in thread_binding(64, "threadIdx.x"):      for ko in 4:
@@ -89,7 +91,8 @@ def _reducing_threads(path: Path, realize: n.BlockRealize) -> list[n.For]:
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """target[point] = combine(target[point], source), starting from `start`; `unit` does not change a result."""
+    """target[point] = combine(target[point], source), starting from `start`.
+    `unit` does not change a result."""
 
     target: n.Buffer
     point: tuple[PrimExpr, ...]
@@ -250,8 +253,8 @@ class _Rewriter:
         return steps if count == width else [*steps, *self._between_warps(count // WARP)]
 
     def _by_shuffles(self, count: int) -> bool:
-        """Whether threads that reduce together are neighbours and fill warps, or even parts of a warp whose other
-        threads come along."""
+        """Whether the threads that reduce together are neighbours and fill warps.
+        They may also fill even parts of a warp whose other threads come along."""
         if [_tag(loop) for loop in self._reducing] != ["threadIdx.x"] or self._extents["threadIdx.x"] != count:
             return False
         if count >= WARP:
@@ -366,7 +369,8 @@ def _is_own(expr: Node, store: n.BufferStore) -> bool:
 
 
 def _sources(value: PrimExpr, store: n.BufferStore) -> list[PrimExpr]:
-    """The largest parts of a stored value that do not read the stored element: the values it is combined with."""
+    """The largest parts of a stored value that do not read the stored element.
+    They are the values it is combined with."""
     if _is_own(value, store):
         return []
     if not any(_is_own(node, store) for node in walk(value)):

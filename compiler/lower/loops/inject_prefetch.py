@@ -128,8 +128,8 @@ def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
 
 
 def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
-    """Return the reads of `loop` from the buffers behind `given` whose place moves with each iteration and is known
-    before."""
+    """Return the reads of `loop` from the buffers behind `given` whose place moves with each iteration.
+    The place must be known before."""
     inner = {node.loop_var: node for node in walk(loop.body) if isinstance(node, n.For)}
 
     def moving(place: PrimExpr) -> tuple[n.Var, ...]:

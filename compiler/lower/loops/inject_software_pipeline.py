@@ -1,4 +1,4 @@
-"""Loops whose statements work on different iterations at a time, so that early parts run ahead of the rest.
+"""Loops whose statements work on different iterations at a time, so that early parts run ahead.
 
     for k in 8:          stage                  fill B[0] for k = 0
       fill B for k       0                      for k in 7:
@@ -274,7 +274,8 @@ class _Pipeline:
         return replace(self.loop, extent=ops.cast(self.extent.dtype, extent), body=body, annotations=annotations)
 
     def _step(self, start: PrimExpr, after: int, runs: Callable[[_Part], PrimExpr | None]) -> Stmt:
-        """Return the work at time `start + after`, counted from 0: each part with the iteration it has reached."""
+        """Return the work at time `start + after`, counted from 0.
+        Each part comes with the iteration it has reached."""
         found: list[Stmt] = []
         committed = 0  # of the groups of this step
         waited = -(self.last + 1) * (self.groups + 1)  # where those begin that may not have arrived; 0: of this step

@@ -61,8 +61,8 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
 
 @dataclass(frozen=True)
 class _Group:
-    """An iteration of `parallel`: the loops in it down to the annotated one, whose iterations are `steps`, and the
-    loops `inside` a step."""
+    """An iteration of `parallel`.
+    It has the loops down to the annotated one, whose iterations are `steps`, and the loops `inside` a step."""
 
     parallel: n.For
     stepped: tuple[n.For, ...]

@@ -32,9 +32,8 @@ UNROLL = "pragma_unroll"
 
 @dataclass(frozen=True, slots=True)
 class UnrollConfig:
-    """The limits up to which loops are unrolled without being asked for: `auto_max_step` statements, or
-    `auto_max_extent` iterations.
-    """
+    """The limits up to which loops are unrolled by default.
+    They are `auto_max_step` statements, or `auto_max_extent` iterations."""
 
     auto_max_step: int = 0
     auto_max_extent: int = 0

@@ -145,8 +145,8 @@ def _piece(loop: n.For, base: PrimExpr, lanes: int, first: bool) -> Stmt:
 
 
 def _masked_piece(loop: n.For, done: int, left: int, first: bool) -> Stmt | None:
-    """Return the last `left` iterations as the first lanes of one vector; None if its other lanes cannot be
-    disabled."""
+    """Return the last `left` iterations as the first lanes of one vector.
+    None if its other lanes cannot be disabled."""
     lanes = 1 << left.bit_length()
     base = ops.add(loop.min, done)
     zero, one, count = (ops.const(value, base.dtype) for value in (0, 1, left))

@@ -1,4 +1,4 @@
-"""Rewriters: patterns and what stands in their place, as objects that are applied to functions and modules."""
+"""Rewriters: patterns and their replacements, as objects that are applied to functions and modules."""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ class _Named(DFPattern):
 
 
 class VarPattern(_Named):
-    """Matches variables that are not looked through: parameters, and all variables where no values are known."""
+    """Matches variables that are not looked through.
+    They are parameters, and all variables where no values are known."""
 
     __slots__ = ()
 
@@ -150,7 +151,7 @@ class PrimArrPattern(DFPattern):
 
 
 class FunctionPattern(DFPattern):
-    """Matches functions by their parameters and by what they return, which is looked for in their bindings."""
+    """Matches functions by their parameters and by their result, which is looked for in their bindings."""
 
     __slots__ = ("body", "params")
 

@@ -40,7 +40,8 @@ from compiler.tir.visit import seq
 
 
 def joined(func: n.PrimFunc) -> n.PrimFunc:
-    """Return `func` with element-wise blocks joined; itself if there are none, or its body is no list of blocks."""
+    """Return `func` with element-wise blocks joined.
+    It stays if there are none, or its body is no list of blocks."""
     nests = nests_of(func)
     body = func.body
     if nests is None or len(nests) < 2 or not isinstance(body, n.BlockRealize):
@@ -140,7 +141,8 @@ def _loads(*parts: Node) -> dict[n.Buffer, list[n.BufferLoad]]:
 
 
 def _values_at(block: n.Block, store: n.BufferStore, indices: Sequence[PrimExpr]) -> dict[n.Var, PrimExpr] | None:
-    """Return what the axes of a block are at a place of its result; None where that is not an axis an index."""
+    """Return what the axes of a block are at a place of its result.
+    None where that is not an axis an index."""
     found: dict[n.Var, PrimExpr] = {}
     for axis, index in zip(store.indices, indices):
         if isinstance(axis, n.Var):

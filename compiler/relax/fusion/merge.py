@@ -1,4 +1,6 @@
-"""Merge several kernels into one: each writes its result into an array of the new kernel, which the next one reads.
+"""Merge several kernels into one.
+
+Each writes its result into an array of the new kernel, which the next one reads.
 
     y = exp(x)             fused(x, z):
     z = y * 2.0    →         alloc y

@@ -301,7 +301,8 @@ class ExternFunc(Expr):
     span: Span | None
 
     def __init__(self, global_symbol: str, struct_info: StructInfo | None = None, span: Span | None = None) -> None:
-        """The function registered as `global_symbol`; without `struct_info`, one that returns its call's sinfo_args."""
+        """The function registered as `global_symbol`.
+        Without `struct_info`, one that returns its call's sinfo_args."""
         if not isinstance(global_symbol, str) or not global_symbol:
             raise IRError(f"an external function's name is text, not {global_symbol!r}")
         if struct_info is not None and not isinstance(struct_info, FuncStructInfo):

@@ -37,7 +37,7 @@ DeriveFunc = Callable[[Any, Any], StructInfo]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TensorStructInfo(StructInfo):
-    """A tensor: its shape (an expression) or number of dimensions, element type ("" when unknown) and device."""
+    """A tensor: its shape (an expression) or number of dimensions, dtype ("" if unknown) and device."""
 
     CHILDREN = ("shape",)
 
@@ -191,7 +191,8 @@ class FuncStructInfo(StructInfo):
     def __init__(
         self, params: Sequence[StructInfo], ret: StructInfo, purity: bool = True, span: Span | None = None
     ) -> None:
-        """`params` and `ret` say what the function takes and returns; `purity`, that calls have no side effect."""
+        """`params` and `ret` say what the function takes and returns.
+        `purity`, that calls have no side effect."""
         (checked,) = as_struct_infos((ret,), "the result of FuncStructInfo")
         own = as_struct_infos(params, "FuncStructInfo")
         set_fields(self, params=own, ret=checked, purity=bool(purity), span=span, derive_func=None)
@@ -283,7 +284,7 @@ def as_struct_infos(values: Any, what: str) -> tuple[StructInfo, ...]:
 
 
 def _same_signature(a: FuncStructInfo, b: FuncStructInfo) -> bool:
-    """Whether both take and return the same, up to the names of the dimensions that their parameters define."""
+    """Whether both take and return the same, up to the names of their parameters' dimensions."""
     if a.params is None or b.params is None:
         return a.params is b.params and a.ret == b.ret
     return _Alike().all((*a.params, a.ret), (*b.params, b.ret))

@@ -1,4 +1,7 @@
-"""The variables that stand for dimensions in StructInfo: which it mentions, and which it gives a value to."""
+"""The variables that stand for dimensions in StructInfo.
+
+Which it mentions, and which it gives a value to.
+"""
 
 from __future__ import annotations
 

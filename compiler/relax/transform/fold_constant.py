@@ -47,7 +47,8 @@ def use_evaluator(evaluate: Evaluate) -> None:
 
 
 def is_left_unfolded(size: int, constants: Sequence[Constant]) -> bool:
-    """Return whether a result of `size` bytes is so large, compared with its `constants`, that each run computes it."""
+    """Return whether each run computes a result, because its `size` in bytes is large.
+    It is compared with its `constants`."""
     return size > max(SMALL_BYTES, MOST_GROWTH * sum(item.array.nbytes for item in constants))
 
 

@@ -240,7 +240,7 @@ PIPELINES: dict[str, tuple[PassFunction, ...]] = {
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
-    """The passes of a pipeline: "zero" makes kernels, "default" and "default_build" all that a build needs.
+    """The passes of a pipeline: "zero" makes kernels; "default" and "default_build" do a whole build.
 
     "fused" ends where kernels can be scheduled; "scheduled" goes on from scheduled kernels.
 

@@ -1,4 +1,7 @@
-"""The interface of every module: functions that can be called and timed, imports, source, a place in a library."""
+"""The interface of every module.
+
+Functions that can be called and timed, imports, source, a place in a library.
+"""
 
 from __future__ import annotations
 

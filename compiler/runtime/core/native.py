@@ -179,7 +179,8 @@ def _pin(pool: NativeLibrary | Pool) -> None:
 
 
 def _after_fork() -> None:
-    """Replace the pools in a forked child: it has none of their threads, and nobody who would release the lock."""
+    """Replace the pools in a forked child.
+    It has none of their threads, and nobody who would release the lock."""
     global _lock
     _lock = threading.Lock()
     for pool in _pools:

@@ -27,7 +27,7 @@ def register_func(func_name: str, f: AnyFunction, override: bool = False) -> Pac
 @overload
 def register_func(func_name: str, f: None = None, override: bool = False) -> Callable[[AnyFunction], PackedFunc]: ...
 def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
-    """Register a global function: `@register_func`, `@register_func("name")` or `register_func("name", f)`.
+    """Register a global function: `@register_func`, `@register_func("name")`, `register_func("name", f)`.
 
     Returns it as a packed function. Raises RegistryError (a ValueError) if the name is taken and `override` is false.
     """

@@ -1,4 +1,7 @@
-"""The driver of the CUDA runtime: the interface between code that is tested anywhere and calls that need a GPU."""
+"""The driver of the CUDA runtime.
+
+The interface between code that is tested anywhere and calls that need a GPU.
+"""
 
 from __future__ import annotations
 

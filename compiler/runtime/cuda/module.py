@@ -1,4 +1,7 @@
-"""Modules for NVIDIA GPUs: the host's part, which checks arguments and starts kernels, and the kernels as PTX."""
+"""Modules for NVIDIA GPUs.
+
+The host's part, which checks arguments and starts kernels, and the kernels as PTX.
+"""
 
 from __future__ import annotations
 
@@ -315,7 +318,8 @@ class CUDAHostModule(ArtifactModule[CUDAFunction]):
         return self.get_source("ll")
 
     def save(self, file_name: str, fmt: str = "") -> None:
-        """Write the module: "tunefarm" (also without a suffix) for `load_module`; "ptx", "tir", "ll" are its texts."""
+        """Write the module: "tunefarm" (also without a suffix) for `load_module`.
+        "ptx", "tir", "ll" are its texts."""
         path = Path(file_name)
         wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
         if wanted == "tunefarm":

@@ -1,1 +1,4 @@
-"""Several workers that run the same program on parts of its data: threads or processes of this machine."""
+"""Several workers that run the same program on parts of its data.
+
+Threads or processes of this machine.
+"""

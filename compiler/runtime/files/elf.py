@@ -1,4 +1,6 @@
-"""Just enough ELF to look before loading: is this an object for this CPU, what does it define and need?
+"""Just enough ELF to look before loading.
+
+Is this an object for this CPU, what does it define and need?
 
 The JIT linker ends the process when a symbol cannot be resolved, so this is checked first.
 """

@@ -1,4 +1,6 @@
-"""A section of our own in an ELF file: put into an object, read back from an object or the library linked from it.
+"""A section of our own in an ELF file.
+
+Put into an object, read back from an object or the library linked from it.
 
 Loaders skip the section. Linkers keep it and join those of several objects. It can be read without running any of the
 file's code.

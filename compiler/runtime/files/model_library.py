@@ -1,4 +1,6 @@
-"""Whole models as shared libraries, for any program: kernels, the runtime's native part, and the model's file.
+"""Whole models as shared libraries, for any program.
+
+Kernels, the runtime's native part, and the model's file.
 
 The model's file is a section of the library that is mapped with it, so constants are read when first used. When the
 library is loaded, it fills in the table of the constants' addresses. `load_module` finds the file in the section.

@@ -202,7 +202,8 @@ def _text(data: memoryview) -> str:
 
 
 def _read_old(view: memoryview) -> list[tuple[str, NDArray]]:
-    """Read magic, version, how many, length of the rest and its CRC-32; then each array's name, dtype and elements."""
+    """Read magic, version, how many, length of the rest and its CRC-32.
+    Then each array's name, dtype and elements."""
     if len(view) < _OLD_HEADER.size:
         raise ParamsError(f"{len(view)} bytes are too few for saved parameters")
     _, version, count, length, checksum = _OLD_HEADER.unpack_from(view)

@@ -164,7 +164,8 @@ def temperature() -> float | None:
 
 @lru_cache(maxsize=1)
 def _sensors(root: str) -> tuple[str, ...]:
-    """The files of the processor's temperatures, in thousandths: those of its driver, else of its thermal zones."""
+    """The files of the processor's temperatures, in thousandths.
+    They are its driver's, else its thermal zones'."""
     found = [
         path
         for folder in Path(root, "hwmon").glob("hwmon*")

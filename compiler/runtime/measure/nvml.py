@@ -1,4 +1,6 @@
-"""The state of NVIDIA GPUs while they are measured: clocks, temperature, power, and what slowed them down.
+"""The state of NVIDIA GPUs while they are measured.
+
+Clocks, temperature, power, and what slowed them down.
 
 Read through NVML (`nvidia-ml-py`); without it, nothing is told.
 """

@@ -85,7 +85,8 @@ def _compiled(lanes: int) -> llvm.ExecutionEngine:
 
 
 def _text(lanes: int) -> str:
-    """Two loops as tasks of the thread pool: one of fused multiplications and additions, one that adds up memory."""
+    """Two loops as tasks of the thread pool.
+    One has fused multiplications and additions, the other adds up memory."""
     vector = f"<{lanes} x float>"
     sums = range(_ACCUMULATORS)
     phis = "\n".join(f"  %a{i} = phi {vector} [ splat (float {float(i)}), %entry ], [ %n{i}, %loop ]" for i in sums)

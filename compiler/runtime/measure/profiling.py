@@ -56,7 +56,7 @@ class HardwareCounters:
 
 
 class Profiler:
-    """Gathers a report: `with Profiler([cpu()]) as p: p.call(f, a, b)`, or `with p.measure("step", cpu()): …`.
+    """Gathers a report: `with Profiler([cpu()]) as p: p.call(f, a, b)`, or `p.measure("step", cpu())`.
 
     Each call is waited for (`device.sync`), so asynchronous work counts where it was started. The report covers the
     calls between entering and leaving.

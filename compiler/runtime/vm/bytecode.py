@@ -90,14 +90,14 @@ class Goto(msgspec.Struct, frozen=True, tag="goto", array_like=True):
     offset: int
 
 
-class If(msgspec.Struct, frozen=True, tag="if", array_like=True):
+class GotoUnless(msgspec.Struct, frozen=True, tag="if", array_like=True):
     """Go on with the next instruction if the register is not 0, else `false_offset` from here."""
 
     condition: Register
     false_offset: int
 
 
-Instruction = CallInstruction | Ret | Goto | If
+Instruction = CallInstruction | Ret | Goto | GotoUnless
 
 
 class FunctionKind(IntEnum):
@@ -175,7 +175,7 @@ def check_function(function: VMFunction, functions: int, constants: int) -> None
                     raise wrong(at, f"there is no function {callee}")
                 if len(args) > MAX_OPERANDS:
                     raise wrong(at, f"{len(args)} operands")
-            case Goto(offset) | If(_, offset):
+            case Goto(offset) | GotoUnless(_, offset):
                 if not 0 <= at + offset < len(function.code):
                     raise wrong(at, f"a jump by {offset} leaves the function")
             case Ret():
@@ -192,7 +192,7 @@ def operands(instruction: Instruction) -> Iterator[Operand]:
         case CallInstruction(_, args, dst):
             yield from args
             yield dst
-        case Ret(register) | If(register, _):
+        case Ret(register) | GotoUnless(register, _):
             yield register
         case Goto():
             return

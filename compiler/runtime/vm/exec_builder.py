@@ -21,7 +21,7 @@ from compiler.runtime.vm.bytecode import (
     FunctionKind,
     FunctionRef,
     Goto,
-    If,
+    GotoUnless,
     Immediate,
     Instruction,
     Native,
@@ -187,7 +187,7 @@ class ExecBuilder:
 
     def emit_if(self, cond: Register, false_offset: int) -> None:
         """Go on with the next instruction where `cond` is not 0, else `false_offset` from this one."""
-        self._emit(If(cond, false_offset), cond)
+        self._emit(GotoUnless(cond, false_offset), cond)
 
     # -- the result ------------------------------------------------------------------------------
     def get(self) -> VMExecutable:

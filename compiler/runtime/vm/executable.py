@@ -1,4 +1,7 @@
-"""An executable of the virtual machine: functions, constants and kernels, ready to be run, saved or read."""
+"""An executable of the virtual machine.
+
+Functions, constants and kernels, ready to be run, saved or read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from compiler.runtime.vm.bytecode import (
     FunctionKind,
     FunctionRef,
     Goto,
-    If,
+    GotoUnless,
     Immediate,
     Native,
     Operand,
@@ -115,7 +118,7 @@ def as_text(program: Program) -> str:
                     lines.append(f"  ret   {result}")
                 case Goto(offset):
                     lines.append(f"  goto  {offset}")
-                case If(condition, offset):
+                case GotoUnless(condition, offset):
                     lines.append(f"  if    {condition}, else {offset}")
                 case _:
                     assert_never(instruction)
@@ -143,7 +146,7 @@ def as_python(program: Program) -> str:
                     lines.append(f"    ib.emit_ret({_python_operand(result, program)})")
                 case Goto(offset):
                     lines.append(f"    ib.emit_goto({offset})")
-                case If(condition, offset):
+                case GotoUnless(condition, offset):
                     lines.append(f"    ib.emit_if({_python_operand(condition, program)}, {offset})")
                 case _:
                     assert_never(instruction)

@@ -24,7 +24,7 @@ from compiler.runtime.vm.bytecode import (
     ConstantRef,
     FunctionRef,
     Goto,
-    If,
+    GotoUnless,
     Immediate,
     Instruction,
     Operand,
@@ -218,7 +218,7 @@ def _step(instruction: Instruction, place: Callable[..., int], resolver: Resolve
             return _RET, None, None, place(result)
         case Goto(offset):
             return _GOTO, None, None, offset
-        case If(condition, offset):
+        case GotoUnless(condition, offset):
             return _IF, None, offset, place(condition)
         case _:
             assert_never(instruction)

@@ -216,8 +216,8 @@ class VirtualMachine:
         return NativeFunction(function.name, function.native, code, result, self._results)
 
     def _find(self, name: str) -> Callable[..., Any]:
-        """Return what a name in the executable stands for: a function of it, a kernel, one of the machine's, a global
-        one."""
+        """Return what a name in the executable stands for.
+        It is a function of it, a kernel, one of the machine's, or a global one."""
         if (of_graph := self._own.get(name)) is not None:
             return of_graph
         for kernels in self._kernels:

@@ -1,4 +1,6 @@
-"""Signatures of a virtual machine's functions, as data: the runtime's counterpart of a graph's StructInfo.
+"""Signatures of a virtual machine's functions, as data.
+
+The runtime's counterpart of a graph's StructInfo.
 
 Every executable has them. Callers are told which argument does not fit, and tools can make inputs.
 """

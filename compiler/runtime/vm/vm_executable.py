@@ -82,8 +82,9 @@ class VMModule(Module):
     is_binary = is_binary_serializable
 
     def get_source(self, fmt: str = "") -> str:
-        """The instructions as text; "python" gives them as calls of `ExecBuilder`, "h" a C header of the functions that
-        are machine code. Raises ArtifactError for others."""
+        """The instructions as text.
+        "python" gives them as calls of `ExecBuilder`, "h" a C header of the functions that are machine code. Raises
+        ArtifactError for others."""
         match fmt.lower():
             case "h":
                 return header(self._machine_code())

@@ -1,4 +1,6 @@
-"""Traces in the JSON of Apache TVM: instructions by its names, results numbered over all kinds, and decisions apart.
+"""Traces in the JSON of Apache TVM.
+
+Instructions by its names, results numbered over all kinds, and decisions apart.
 
 [[["GetBlock", [], ["C", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2"]], ...], [[3, [8, 8]]]]
 """

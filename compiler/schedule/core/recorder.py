@@ -1,4 +1,6 @@
-"""The state of a schedule: functions, the values of names, the steps so far, and how to take one more step.
+"""The state of a schedule.
+
+Functions, the values of names, the steps so far, and how to take one more step.
 
 `Recorder.take` applies a primitive by its name and records the step; `replay` takes the steps of a trace.
 """

@@ -290,8 +290,8 @@ class Schedule:
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        """`n` factors whose product is the extent of `loop`, those from `partition_pos` on a multiple of
-        `innerpart_factor`; `decision` gives them."""
+        """Sample `n` factors whose product is the extent of `loop`; `decision` gives them.
+        Those from `partition_pos` on multiply to a multiple of `innerpart_factor`."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "partition_pos": partition_pos, "innerpart_factor": innerpart_factor}
         return all_of(ExprRV, self.take("sample_partitioned_tile", (loop,), factors, **attrs))

@@ -163,7 +163,8 @@ def _divided(
 
 
 def _tiles(analyzer: Analyzer, dom: n.Range, stride: int, visited: PrimExpr) -> n.Range:
-    """The domain of an axis of tiles of `stride` iterations: up to the end of `dom`, or of what the loops visit."""
+    """The domain of an axis of tiles of `stride` iterations.
+    It goes to the end of `dom`, or of what the loops visit."""
     count = ops.floordiv(ops.add(ops.add(dom.min, dom.extent), stride - 1), stride)
     last = analyzer.const_int_bound(visited)[1]
     if last is not None and last >= 0 and analyzer.can_prove(ops.less(last, count)):
@@ -235,8 +236,8 @@ def _parted_predicate(
 
 
 def _in_axes(condition: PrimExpr, axes: list[_Axis], moving: set[n.Var]) -> PrimExpr | None:
-    """Express `condition`, a comparison of a sum, with an axis in place of its outer loops; None if no axis equals that
-    part."""
+    """Express `condition`, a comparison of a sum, with an axis in place of its outer loops.
+    None if no axis equals that part."""
     if not variables(condition) - moving:
         return condition
     if not isinstance(condition, n.CmpOp) or variables(condition.b):

@@ -70,7 +70,7 @@ def cache_index(func: n.PrimFunc, block: str, storage_scope: str, cse_thresh: in
 
 
 def _indices(me: Member) -> dict[Hashable, tuple[PrimExpr, int]]:
-    """The indices of what the block only reads, computed from its axes, in order; each with how often it occurs."""
+    """The indices of what the block only reads, from its axes, in order; each with its number of uses."""
     own = {iv.var for iv in me.block.iter_vars}
     found: dict[Hashable, tuple[PrimExpr, int]] = {}
     for stmt in (me.block.init, me.block.body):

@@ -175,8 +175,9 @@ def _makers(me: Member, scope: BlockDataflow) -> list[Member]:
 
 
 def _relaxed_threads(path: Path, outputs: Iterable[n.Buffer]) -> list[n.For]:
-    """Loops around the place that share the buffers: threads of a block share "shared" memory, all threads
-    share "global" memory. Each of them needs what any of them needs."""
+    """The loops around the place that share the buffers.
+    Threads of a block share "shared" memory, all threads share "global" memory. Each of them needs what any of them
+    needs."""
     shared: tuple[str, ...] = ("blockIdx", "threadIdx", "vthread")
     for buffer in outputs:
         memory = buffer.scope.partition(".")[0]
@@ -192,7 +193,7 @@ def _relaxed_threads(path: Path, outputs: Iterable[n.Buffer]) -> list[n.For]:
 
 
 def _place(path: Path, before: list[Member], after: list[Member], index: int, prim: str) -> int:
-    """The position among the statements of the loop: behind the blocks `before`, in front of those `after`."""
+    """The position among the loop's statements: behind the blocks `before`, in front of those `after`."""
     loop = loop_at(path)
     stmts = loop.body.seq if isinstance(loop.body, n.SeqStmt) else (loop.body,)
     depth = len(path) + isinstance(loop.body, n.SeqStmt)
@@ -280,7 +281,8 @@ def _check_finished(maker: Member, path: Path) -> None:
 
 
 def _check_nothing_beside(me: Member, outside: Member, inside: list[Member], loop: n.Var) -> None:
-    """Check that a block inside writes all that a block outside the loop writes: else `me` would miss a part."""
+    """Check that blocks inside write all that a block outside the loop writes.
+    Otherwise `me` would miss a part."""
     for begun in outside.block.writes:
         again = [(m, w) for m in inside for w in m.block.writes if w.buffer is begun.buffer]
         if not again or not me.reads(begun.buffer):

@@ -77,7 +77,7 @@ def write_at(func: n.PrimFunc, loop: n.Var, block: str, write_buffer_index: int,
 def _used(
     func: n.PrimFunc, loop: n.Var, block: str, index: int, storage_scope: str, verb: str
 ) -> tuple[CachePlace, Member, list[Member], n.Buffer]:
-    """The loop's statements, the block, the blocks in the loop that use its buffer likewise, and that buffer."""
+    """The loop's statements, the block, the blocks in the loop that use its buffer alike, and that buffer."""
     path = loop_path(func, loop)
     me, _ = scope_around(func, block)
     check_scope(storage_scope, block)
@@ -114,7 +114,7 @@ def _copied(
     position: int,
     reads: bool,
 ) -> StepEffect:
-    """The function with a copy of `box` from the first buffer to the second as statement `position` of the loop."""
+    """The function with a copy of `box` between the buffers as statement `position` of the loop."""
     source, target = buffers
     own, cached = buffers if reads else (target, source)
     for (low, extent), size in zip(box, own.shape):

@@ -155,8 +155,8 @@ def _bound(condition: PrimExpr, domains: Mapping[n.Var, n.Range]) -> tuple[n.Var
 def _narrowed(
     realize: n.BlockRealize, around: Iterable[n.For], bounds: Bounds, shrinking: set[n.Var]
 ) -> tuple[n.BlockRealize, dict[n.Var, PrimExpr]]:
-    """The block with its axes from 0 over what is inside; and the new extents of loops of `shrinking`, which run over
-    just that. Where a loop runs over more, the block gets a condition."""
+    """The block with its axes from 0 over the inside, and the new extents of loops of `shrinking`.
+    These run over just that. If a loop runs over more, the block gets a condition."""
     loops = {f.loop_var: f for f in around}
     shifted: dict[n.Var, PrimExpr] = {}  # what a loop variable that now starts at 0 was
     extents: dict[n.Var, PrimExpr] = {}

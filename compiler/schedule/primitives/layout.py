@@ -176,7 +176,7 @@ def _padded(func: n.PrimFunc, old: n.Buffer, new: n.Buffer, index_map: IndexMap,
 
 
 def _plain_writer(func: n.PrimFunc, buffer: n.Buffer, name: str) -> Member | None:
-    """The block called `name` if it is one store to each element of `buffer`, in loops of its own and no other."""
+    """The block called `name` if it is one store to each element of `buffer`, in loops of its own alone."""
     me, _ = scope_around(func, name)
     block, store = me.block, me.block.body
     if not isinstance(store, n.BufferStore) or store.predicate is not None or block.init is not None:

@@ -144,8 +144,8 @@ def _check_independent(func: n.PrimFunc, path: Path, how: str, reduces: bool = F
 
 
 def _check_shared_reduction(path: Path, realize: n.BlockRealize, func: n.PrimFunc, how: str) -> None:
-    """Iterations that add to the same elements (the overlap of two windows) may run at once only where each has a
-    buffer of its own. That is so where nothing outside the loop uses it."""
+    """Check that iterations which add to the same elements each have a buffer of their own.
+    Such elements are the overlap of two windows. They have one if nothing outside the loop uses it."""
     loop, block = loop_at(path), realize.block
     data = [v for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is IterType.DATA_PAR]
     around = [node for node in path[:-1] if isinstance(node, n.For)]

@@ -180,8 +180,8 @@ Nested = tuple[n.BlockRealize, list[n.For]]
 
 
 def _check_independent(around: list[n.For], earlier: list[n.For], later: list[n.For]) -> None:
-    """Iterations t and t' of the two nests, t not t', touch different parts of whatever one of them writes. This is
-    shown for each loop that t and t' may first differ in, with either one ahead."""
+    """Check that different iterations of the two nests touch different parts of what either writes.
+    This is shown for each loop in which they may first differ, with either one ahead."""
     for a in tree.realizes(earlier[-1].body):
         for b in tree.realizes(later[-1].body):
             for level, loop in enumerate(earlier):
@@ -191,7 +191,8 @@ def _check_independent(around: list[n.For], earlier: list[n.For], later: list[n.
 
 
 def _check_apart(around: list[n.For], earlier: Nested, later: Nested, level: int, ahead: n.Range) -> None:
-    """The nests touch different parts while the loops at `level` are `ahead` apart, and those around them the same."""
+    """Check that the nests touch different parts while the loops at `level` are `ahead` apart.
+    The loops around those are the same."""
     (a, a_nest), (b, b_nest) = earlier, later
     analyzer = analyzer_of((*around, *b_nest[: level + 1]))
     distance = n.Var("distance", a_nest[level].loop_var.dtype)
@@ -215,8 +216,8 @@ def _check_apart(around: list[n.For], earlier: Nested, later: Nested, level: int
 def _touched(
     analyzer: Analyzer, region: n.BufferRegion, realize: n.BlockRealize, nest: list[n.For], level: int, values: Mapped
 ) -> Box:
-    """Return what the block touches of a buffer while the loops below `level` run, `values` being those of the
-    others."""
+    """Return what the block touches of a buffer while the loops below `level` run.
+    `values` are those of the others."""
     moving = [*nest[level + 1 :], *tree.loops_around(nest[-1].body, realize)]
     box = hull(analyzer, [access(region, realize, moving)], region.buffer)
     return tuple((analyzer.simplify(subst(low, values)), subst(extent, values)) for low, extent in box)

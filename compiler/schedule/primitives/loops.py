@@ -74,7 +74,7 @@ def split(
 
 
 def _counted(loops: list[tuple[n.Var, PrimExpr]], dtype: str) -> PrimExpr:
-    """The iteration that nested loops with these sizes are in, counted from the outermost: (a * E1 + b) * E2 + c."""
+    """The iteration of nested loops with these sizes, counted from the outermost: (a * E1 + b) * E2 + c."""
     total: PrimExpr = ops.const(0, dtype)
     for var, size in loops:
         total = ops.add(ops.mul(total, size), var)

@@ -80,7 +80,8 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> StepEffect
 
 
 def _check_alone(realize: n.BlockRealize, loop: n.For) -> None:
-    """No other block in the loop writes what the reduction does, or reads it before: the init would be in its way."""
+    """Check that no other block in the loop writes what the reduction does, or reads it before.
+    The init would be in its way."""
     own = {w.buffer for w in realize.block.writes}
     behind = False
     for other in tree.realizes(loop):

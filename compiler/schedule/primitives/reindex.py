@@ -187,7 +187,8 @@ def only_place(me: Member, buffer: n.Buffer) -> Indices:
 
 
 def _check_inside(me: Member, buffer: n.Buffer, indices: Indices) -> None:
-    """Every point of the axes is inside the buffer: the copy visits all of them, without the block's conditions."""
+    """Check that every point of the axes is inside the buffer.
+    The copy visits all of them, without the block's conditions."""
     analyzer = Analyzer()
     for iv in me.block.iter_vars:
         if iv.dom is not None:

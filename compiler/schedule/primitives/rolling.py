@@ -132,8 +132,8 @@ def _roll(me: Member, scope: BlockDataflow, readers: Sequence[Member], buffer: n
 
 
 def _rolling_dim(loop: n.For, inside: Sequence[n.For], box: Box) -> tuple[int, int, int] | None:
-    """(dimension, step, size) when the iterations of `loop` touch windows of `size` elements, each `step` further, in
-    just one dimension. The loops `inside` of it do not move the window."""
+    """Return (dimension, step, size) if iterations of `loop` touch windows that move in one dimension.
+    A window has `size` elements, each `step` further. The loops `inside` do not move it."""
     moved = [d for d, (low, _) in enumerate(box) if loop.loop_var in variables(low)]
     if len(moved) != 1:
         return None

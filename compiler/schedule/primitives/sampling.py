@@ -109,8 +109,9 @@ def sample_perfect_tile(
 def draw_partitioned_tile(
     rng: np.random.Generator, func: n.PrimFunc, loop: n.Var, n: int, partition_pos: int, innerpart_factor: int
 ) -> Decision:
-    """`n` factors whose product is the extent; that of those from `partition_pos` on is a multiple of
-    `innerpart_factor`, where the extent is one. Elsewhere all iterations are in the first factor."""
+    """Draw `n` factors whose product is the extent.
+    Those from `partition_pos` on multiply to a multiple of `innerpart_factor`, if the extent is one. Otherwise all
+    iterations are in the first factor."""
     extent = _extent(func, loop)
     _check_partition(loop, n, partition_pos, innerpart_factor)
     if extent % innerpart_factor:

@@ -17,7 +17,8 @@ BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute
 
 
 def check_scope(scope: str, name: str) -> None:
-    """Raise Illegal when there is no such memory; a tag may follow a dot ("shared.dyn", "wmma.accumulator")."""
+    """Raise Illegal when there is no such memory.
+    A tag may follow a dot ("shared.dyn", "wmma.accumulator")."""
     if scope.partition(".")[0] not in ("global", "local", "shared", "warp", "wmma", "m16n8k8"):
         raise Illegal(f"there is no memory {scope!r}", name, hint="use global, local, shared or warp")
 
@@ -124,8 +125,8 @@ def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
 def unsafe_hide_buffer_access(
     func: n.PrimFunc, block: str, buf_type: str, buf_index_array: tuple[int, ...]
 ) -> StepEffect:
-    """Remove buffers from a block's list of reads (`buf_type` "read") or writes ("write"), by their positions. Unsafe:
-    later steps trust these lists, and do not see that the block uses the buffers.
+    """Remove buffers, by their positions, from a block's list of reads ("read") or writes ("write").
+    `buf_type` says which. Unsafe: later steps trust these lists, and do not see that the block uses the buffers.
 
         block C: reads A[vi], B[vi]       →   block C: reads A[vi]      ("read", [1])
     """

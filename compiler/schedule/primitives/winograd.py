@@ -69,8 +69,8 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """out[…, y, x, …] += data[…, y + r, x + s, …] * taps[…]; `at`: where y stands in the indices of data and out. The
-    other indices are axes by themselves."""
+    """out[…, y, x, …] += data[…, y + r, x + s, …] * taps[…].
+    `at`: where y stands in the indices of data and out. The other indices are axes by themselves."""
 
     out: n.Buffer
     data: n.Buffer

@@ -249,9 +249,9 @@ class LoopRecord:
         self.prefetches.append(Prefetch(tensor, leaf, ahead, caller_span()))
 
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
-        """Compute all that is inside the loop of `var`, itself included, with `tensor_intrin`, made by
-        `te.decl_tensor_intrin`. What is there must be what the intrinsic computes. Raises ScheduleArgumentError (a
-        ValueError) for anything else than such an intrinsic."""
+        """Compute the loop of `var` and all inside it with `tensor_intrin`, made by `te.decl_tensor_intrin`.
+        The loop must do what the intrinsic computes. Raises ScheduleArgumentError (a ValueError) for anything else
+        than such an intrinsic."""
         if not isinstance(tensor_intrin, TensorIntrin):
             raise ScheduleArgumentError(
                 f"tensorize: stage {self.name!r} needs an intrinsic made by te.decl_tensor_intrin, got "

@@ -103,7 +103,7 @@ def schedule_to_func(
 def _naming(
     current: Callable[[], tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]], stage: Stage, span: Span | None = None
 ) -> Iterator[None]:
-    """Turns errors into ones that name the stage, the user's line that asked for the step, and loops by their axes.
+    """Turns errors into ones that name the stage, the user's line, and loops by their axes.
     `current` gives the present function and the axis of each of its loops."""
     try:
         yield

@@ -20,9 +20,9 @@ __all__ = ["Schedule", "Stage", "create_schedule"]
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """The schedule of the computation of `ops` (an operation or tensor, or a list of them) as written:
-    every operation computed in full, one after the other. Raises ScheduleError when `ops` is none of these.
-    """
+    """Make the schedule of the computation of `ops` as written.
+    `ops` is an operation or tensor, or a list of them. Every operation is computed in full, one after the other.
+    Raises ScheduleError when `ops` is none of these."""
     items = list(ops) if isinstance(ops, tuple | list) else [ops]
     outputs: list[Operation] = []
     for item in items:
@@ -155,8 +155,9 @@ class Schedule:
         return cached if several else cached[0]
 
     def rfactor(self, tensor: Any, axis: IterVar, factor_axis: int = 0) -> Any:
-        """Reduce over all other reduction loops first, into a tensor that has the iterations of `axis` as its
-        dimension `factor_axis`; `tensor` then reduces that over `axis`.
+        """Reduce over all other reduction loops first, into a tensor; `tensor` then reduces that over `axis`.
+
+        The iterations of `axis` are its dimension `factor_axis`.
 
         `axis` is a reduction leaf of `tensor`'s stage. Returns the new tensor, named `<tensor>.rf`; of an operation
         with several outputs the list of them, in order. Raises ScheduleError when `axis` is no such leaf, or loops

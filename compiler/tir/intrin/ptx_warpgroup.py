@@ -134,8 +134,9 @@ def ptx_wgmma_mma_async(
     accumulator: n.Var,
     c_offset: Any,
 ) -> PrimExpr:
-    """Begin accumulator += a @ b, of 64 x 16 by 16 x `columns` elements of `dtype` ("float16" or "bfloat16"), sums in
-    float32. All threads of a warpgroup call it at once; nobody reads the sums before `ptx_wgmma_wait_group`.
+    """Begin accumulator += a @ b, of 64 x 16 by 16 x `columns` elements, with sums in float32.
+    The elements are of `dtype` ("float16" or "bfloat16"). All threads of a warpgroup call it at once; nobody reads
+    the sums before `ptx_wgmma_wait_group`.
 
     a: rows along k, 64 swizzled rows from `a_offset`. b: likewise rows of columns of b, or, `b_transposed`, rows along
     its columns: row k of the 64 columns from 64 i on is at b_offset + i * b_leading + 64 k. A thread holds columns / 2

@@ -127,7 +127,8 @@ class Buffer(Printed, Symbol):
         return tuple(reversed(found))
 
     def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
-        """The position of an element behind `data`, counted in elements: one number, because memory here is flat."""
+        """The position of an element behind `data`, counted in elements.
+        It is one number, because memory here is flat."""
         items = as_exprs(indices)
         self.check_rank(items)
         total = as_expr(0) if self.elem_offset is None else self.elem_offset

@@ -233,7 +233,7 @@ def _annotated(p: TirParser, node: ast.AnnAssign) -> Item | list[Item]:
 
 
 def _scalar(p: TirParser, node: ast.stmt, target: ast.Name, dtype: str, value: Any) -> list[Item]:
-    """x: T.int32 = value in a text of newer versions: memory of one element, which `x = value` writes again."""
+    """Read x: T.int32 = value of newer texts: memory of one element, which `x = value` writes again."""
     buffer, span = n.decl_buffer((1,), dtype, target.id), p.span(node)
     found: list[Item] = [
         lambda rest: n.Allocate(buffer.data, dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, span)

@@ -188,7 +188,8 @@ def _call(dtype: str, op: Any, *args: Any) -> PrimExpr:
 
 
 def _intrinsic(name: str, *args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
-    """A call of the operator tir.`name`, whose dtype follows from its arguments; older texts give it as well."""
+    """A call of the operator tir.`name`, whose dtype follows from its arguments.
+    Older texts give it as well."""
     if dtype is not None:
         return _of_dtype(name, args, dtype)
     full = f"tir.{name}"
@@ -221,7 +222,7 @@ def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimEx
 
 
 def _dtype_named(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    """Let `function` also take its first argument, a dtype, as `dtype=` after the operands, as in older texts."""
+    """Let `function` also take its first argument, a dtype, as `dtype=` last, as in older texts."""
 
     def call(*args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
         typed, *rest = args if dtype is None else (dtype, *args)

@@ -167,7 +167,9 @@ def conv(
     inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, data_layout: str,
     kernel_layout: str = "", out_dtype: str | None = None, out_layout: str = "",
 ) -> Tensor:  # fmt: skip
-    """Convolution of 1 to 3 dimensions in any layout of the letters N, C, D, H, W; kernels of O, I, D, H, W.
+    """Convolution of 1 to 3 dimensions in any layout of the letters N, C, D, H, W.
+
+    Kernels of O, I, D, H, W.
 
     The result lies as the data does, unless `out_layout` says otherwise.
     """

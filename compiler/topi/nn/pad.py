@@ -59,7 +59,7 @@ def mirror_pad(
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
 ) -> Tensor:
-    """`data` with its own elements around it, mirrored at the edge: with it ("SYMMETRIC") or without ("REFLECT").
+    """`data` with its own elements around it, mirrored with the edge ("SYMMETRIC") or without ("REFLECT").
 
     Padding is at most the size (less one for "REFLECT"). Raises IRError when it is known to be more.
     """

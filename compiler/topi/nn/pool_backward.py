@@ -70,7 +70,8 @@ def max_pool_backward(
     grad: Tensor, data: Tensor, kernel: Any, stride: Any, dilation: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     layout: str = "NCHW",
 ) -> Tensor:  # fmt: skip
-    """The gradient of the data of a largest-element pool: it goes to the first of a window's largest elements."""
+    """The gradient of the data of a largest-element pool.
+    It goes to the first of a window's largest elements."""
     dims = spatial_dims("max_pool_backward", data, "max", layout)
     windows = _Windows(data, grad, dims, kernel, stride, dilation, padding)
     largest = pool("max_pool_backward", data, kernel, (stride, padding, dilation), "max", ceil_mode, layout, True)

@@ -113,8 +113,9 @@ def _bind_reduced(stage: Stage, op: ComputeOp, threads: int) -> None:
 
 
 def rows(schedule: Schedule, out: Tensor, target: Target) -> bool:
-    """Schedule operators that normalise the last dimension: a block a row, sums and maxima in shared memory.
-    False, with nothing done, for reductions of another shape."""
+    """Schedule operators that normalise the last dimension.
+    Each block has a row, with sums and maxima in shared memory. False, with nothing done, for reductions of another
+    shape."""
     ops = computed(schedule)
     reduced = [op for op in ops if op.reduction is not None]
     main = out.op

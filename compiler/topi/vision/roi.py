@@ -41,7 +41,8 @@ def roi_align_nhwc(
 def roi_align_largest_corner(
     data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, sample_ratio: int = -1, aligned: bool = False
 ) -> Tensor:
-    """`roi_align_nchw` by ONNX's rule for "max": the largest of the four pixels around each place, times its weight."""
+    """`roi_align_nchw` by ONNX's rule for "max".
+    It takes the largest of the four pixels around each place, times its weight."""
     return _roi_align(
         "roi_align_largest_corner", "NCHW", data, rois, pooled_size, spatial_scale, "max", sample_ratio, aligned,
         largest_corner,

@@ -1,4 +1,6 @@
-"""Have the kernel drop packets of a socket before they are taken in: classic BPF programs (SO_ATTACH_FILTER).
+"""Have the kernel drop packets of a socket before they are taken in.
+
+Classic BPF programs (SO_ATTACH_FILTER).
 
 ZeroMQ accepts and reads in a thread of its own, as fast as bytes come. It has no option to refuse an address or to
 end a message that never ends. A filter needs no privilege and holds however busy this process is. A sender whose

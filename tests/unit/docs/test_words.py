@@ -21,6 +21,8 @@ SCRIPTS = (".ci", "benchmarks", "examples", "migrations", "deploy", "tests")
 """Folders of scripts and tests, whose docstrings open as those of the packages do."""
 LONGEST = 30
 """Words of a sentence."""
+FIRST = 100
+"""Characters of a docstring's first sentence."""
 TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 """Pages that are generated."""
 CODE = re.compile(r"^(?: {3,}.*|.*→.*|\w+ = .*)$", re.MULTILINE)
@@ -110,6 +112,15 @@ def test_sentences_of_docstrings_are_short() -> None:
         for where, text in docstrings()
         for sentence in sentences(CODE.sub("", text))
         if words(sentence) > LONGEST
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_docstrings_begin_with_a_short_sentence() -> None:
+    found = [
+        f"{where}: {first}"
+        for where, text in docstrings()
+        if len(first := re.split(r"(?<=[.!?])\s", text.partition("\n\n")[0].replace("\n", " "))[0]) > FIRST
     ]
     assert not found, "\n".join(found)
 

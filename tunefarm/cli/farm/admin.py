@@ -1,4 +1,7 @@
-"""`tunefarm drain`, `undrain`, `quarantine`, `unquarantine` and `check`: what an admin does to devices."""
+"""`tunefarm drain`, `undrain`, `quarantine`, `unquarantine` and `check`.
+
+What an admin does to devices.
+"""
 
 from __future__ import annotations
 

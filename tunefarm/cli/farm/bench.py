@@ -210,7 +210,7 @@ def _retune(
     given: dict[str, Any],
     files: Mapping[str, str],
 ) -> None:
-    """Start a tuning run for each device on which tuned kernels or models became slower, one after the other."""
+    """Start a tuning run for each device on which tuned kernels or models became slower, in turn."""
     by_device: dict[str, list[str]] = {}
     for entry in slower:
         name = entry.result.kernel

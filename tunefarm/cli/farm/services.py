@@ -1,4 +1,7 @@
-"""`tunefarm tracker`, `tunefarm server` and `tunefarm devices`: the farm's processes and what they are doing."""
+"""`tunefarm tracker`, `tunefarm server` and `tunefarm devices`.
+
+The farm's processes and what they are doing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The parts of a new farm, made if they are missing: keys, an admin, a database, a token, systemd units."""
+"""The parts of a new farm, made if they are missing.
+
+Keys, an admin, a database, a token, systemd units.
+"""
 
 from __future__ import annotations
 

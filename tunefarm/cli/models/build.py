@@ -1,4 +1,7 @@
-"""`tunefarm build` of whole models: configs for all kernels in one request, and the share of the time they cover."""
+"""`tunefarm build` of whole models.
+
+Configs for all kernels in one request, and the share of the time they cover.
+"""
 
 from __future__ import annotations
 
@@ -147,8 +150,7 @@ def _record(client: Client, family: ModelFamily, target: Target, given: Mapping[
 
 
 def _origin(file: str, sizes: Mapping[str, int], release: str | None) -> dict[str, str]:
-    """The origin that the artifact names: the model's name, its version as the record store knows it, and the
-    release."""
+    """The origin in the artifact: the model's name, its version in the record store, and the release."""
     named = model_source(file, sizes)
     return {"model": named.name, "version": named.digest, "release": release or ""}
 

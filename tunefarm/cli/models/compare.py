@@ -19,7 +19,8 @@ PEERS = ("onnxruntime", "reference")
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one tensor is from the expected one: the largest difference, also relative to the largest value."""
+    """How far one tensor is from the expected one.
+    It is the largest difference, also relative to the largest value."""
 
     name: str
     absolute: float

@@ -62,7 +62,8 @@ def _reply(found: BestLookup | Choice[ReleaseEntry]) -> BestReply:
 
 
 def kernel_of(call: Mapping[str, Any]) -> str:
-    """Return the name of the kernel that a profile's call is of, also if its weights are packed ahead of time."""
+    """Return the name of the kernel that a profile's call is of.
+    Its weights may be packed ahead of time."""
     return str(call["Name"]).removesuffix(PREPACKED)
 
 

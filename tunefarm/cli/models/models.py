@@ -90,7 +90,7 @@ def show(
     settings: Settings, which: str, db: str | None, digest: str, target: str | None, device_class: str | None,
     as_json: bool, number: int | None,
 ) -> None:  # fmt: skip
-    """Show a model: its versions, how well its kernels are tuned on a device class, and its end-to-end times."""
+    """Show a model: its versions, how well its kernels are tuned, and its end-to-end times."""
     from compiler.runtime.measure.peaks import measured_peaks
     from tuner.kernels.coverage import coverage_of
 

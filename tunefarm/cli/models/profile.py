@@ -50,7 +50,7 @@ def profile(
     ctx: click.Context, which: str, digest: str, repeat: int, target: str | None, key: str | None, tracker: str | None,
     device: str | None, release: str | None, job: int | None, db: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Time and profile a model whose ONNX file the store holds, with the best configs, and keep what was found."""
+    """Time and profile a model whose ONNX file is in the store, with the best configs, and keep it."""
     address = db or ctx.obj.db
     with tempfile.TemporaryDirectory() as folder, _working(address, job):
         path = Path(folder, "model.onnx")

@@ -1,4 +1,7 @@
-"""Records of `tunefarm run` for a model in the record store: its version, end-to-end times and profiles."""
+"""Records of `tunefarm run` for a model in the record store.
+
+Its version, end-to-end times and profiles.
+"""
 
 from __future__ import annotations
 

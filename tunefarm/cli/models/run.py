@@ -176,7 +176,8 @@ def _outcome(
 def _configs(
     store: RecordStore | None, named: ModelSource | None, place: ModelPlace, release: str, goal: Goal
 ) -> tuple[tuple[ModelKernel, ...], dict[str, BestReply]]:
-    """The kernels of the model on the place's target, and the stored configs by workload; none without a store."""
+    """The kernels of the model on the place's target, and the stored configs by workload.
+    None without a store."""
     from compiler.target.target import Target
     from tunefarm.cli.models.configs import stored_configs
     from tuner.kernels.model_version import plan_of

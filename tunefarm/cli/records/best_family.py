@@ -1,4 +1,7 @@
-"""`tunefarm best` of families: the configs that were chosen for all sizes, and what is run at any of them."""
+"""`tunefarm best` of families.
+
+The configs that were chosen for all sizes, and what is run at any of them.
+"""
 
 from __future__ import annotations
 

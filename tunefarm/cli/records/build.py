@@ -302,7 +302,8 @@ def _own(item: Item, reply: BestReply) -> BestReply:
 
 
 def _require(kernels: Sequence[Planned], given: Mapping[str, Any]) -> None:
-    """Raise NotTunedError where --require-tuned is given and a kernel is not tuned; adapted configs don't count."""
+    """Raise NotTunedError where --require-tuned is given and a kernel is not tuned.
+    Adapted configs don't count."""
     missing = [k for k in kernels if not k.reply.tuned]
     if not given["require_tuned"] or not missing:
         return

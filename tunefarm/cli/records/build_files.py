@@ -1,4 +1,4 @@
-"""Files of a build: artifacts, shared libraries, tar files of objects and headers, of each kernel or of all."""
+"""Files of a build: artifacts, shared libraries, tar files of objects and headers, each or together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tunefarm build --tune-missing`: the web app tunes kernels that have no config, and the build goes on with them."""
+"""`tunefarm build --tune-missing`: the web app tunes kernels without a config, and the build goes on."""
 
 from __future__ import annotations
 

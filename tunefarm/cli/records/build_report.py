@@ -37,8 +37,9 @@ class BuiltItem:
 
     @property
     def how(self) -> str:
-        """hit: tuned for exactly this; near: a compatible config, or a nearby workload's that was adapted, as
-        `reply.explain` says; as written: tuned, and nothing faster found; untuned."""
+        """hit: tuned for exactly this.
+        Near: a compatible config, or a nearby workload's that was adapted, as `reply.explain` says; as written:
+        tuned, and nothing faster found; untuned."""
         return "as written" if self.reply.as_written else _HOW[self.reply.match]
 
     @property

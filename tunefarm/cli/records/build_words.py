@@ -1,4 +1,7 @@
-"""The kernels that the words of `tunefarm build` mean: workloads, files, and what the web app's store knows."""
+"""The kernels that the words of `tunefarm build` mean.
+
+Workloads, files, and what the web app's store knows.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _checks(
     maker: FamilyMaker, record: FamilyRecord | None, artifact: Artifact, target: Target, session: DeviceSession,
     more: Sequence[Size],
 ) -> tuple[CheckedSize, ...]:  # fmt: skip
-    """Run the artifact at the measured sizes, at one that was not, and at `more`, against the function as written."""
+    """Run the artifact at the measured sizes, at another one, and at `more`, against the plain function."""
     own = dict(zip(symbols_of(maker, record), maker.symbols))  # a record's names may be others
     listed = maker.examples(record)
     found = []

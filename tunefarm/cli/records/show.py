@@ -1,4 +1,7 @@
-"""`tunefarm show` and `tunefarm compare`: what the best config of a kernel is, and two runs side by side."""
+"""`tunefarm show` and `tunefarm compare`.
+
+What the best config of a kernel is, and two runs side by side.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`tunefarm demo`: a whole farm on this machine, with real processes, from tuning to a downstream build."""
+"""`tunefarm demo`: a whole farm on this machine, from tuning to a downstream build.
+
+Its processes are real ones.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +206,8 @@ def _downstream(farm: DemoFarm, model: Path, console: Console) -> dict[str, Any]
 
 
 def _in_turns(farm: DemoFarm, model: Path, artifact: str) -> dict[str, float]:
-    """Seconds of a run of the tuned model, of the untuned one and in ONNX Runtime: in one process, on one core."""
+    """Seconds of a run of the tuned model, of the untuned one and in ONNX Runtime.
+    They are of one process, on one core."""
     core = str(farm.cores[0])
     command = [*PYTHON, "-m", "tunefarm.cli.tuning.model_turns", str(model), artifact, "--core", core]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)

@@ -109,8 +109,8 @@ def summary_table(snapshot: Snapshot) -> Fitted:
 
 
 def _untuned(task: TaskProgress) -> Text:
-    """The untuned kernel's speed at the start, and at the end where it was measured again: if they differ, the run is
-    noisy."""
+    """The untuned kernel's speed at the start, and at the end if it was measured again.
+    If they differ, the run is noisy."""
     first, last = speed(task, task.baseline_cost), task.last_baseline_cost
     if last is None:
         return Text(first)

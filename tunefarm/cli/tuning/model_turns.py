@@ -46,7 +46,8 @@ def main() -> None:
 
 
 def compare(model: str, artifact: Path) -> dict[str, float]:
-    """Median seconds of a run over interleaved rounds: "tuned", "untuned", and "onnxruntime" where it is installed."""
+    """Median seconds of a run over interleaved rounds, of "tuned" and "untuned".
+    "onnxruntime" is added where it is installed."""
     source = read_model_file(model)
     tuned = VirtualMachine(load_module(str(artifact)), cpu(0))
     untuned = VirtualMachine(relax.build(source.module, local_target(), exec_mode="compiled"), cpu(0))

@@ -109,7 +109,8 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
 
 @contextmanager
 def _started(given: dict[str, Any]) -> Iterator[PrivateServer | None]:
-    """The process that build workers are forked from, and the private server if one will measure; it ends with this."""
+    """The process that build workers are forked from, and the private server if one will measure.
+    It ends with this."""
     if not (given["builders"] or "").startswith("dask"):
         start_fork_server()
     if given["devices"] or given["key"] or given["tracker"]:

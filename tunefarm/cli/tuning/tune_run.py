@@ -215,8 +215,8 @@ def _run(
 
 @contextmanager
 def _stop_on_signals(run: EngineRun) -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM end the run between two trials, so that none is lost; a second one ends it at
-    once."""
+    """Let the first SIGINT or SIGTERM end the run between two trials, so that none is lost.
+    A second one ends it at once."""
 
     def stop(_number: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)

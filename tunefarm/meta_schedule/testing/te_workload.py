@@ -1,4 +1,6 @@
-"""Operators of known networks as te tensors, the inputs and the result of each; `create_te_workload` by short names.
+"""Operators of known networks as te tensors, the inputs and the result of each.
+
+`create_te_workload` by short names.
 
 Channels are last unless a name says otherwise.
 """

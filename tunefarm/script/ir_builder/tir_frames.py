@@ -1,4 +1,7 @@
-"""Frames of TensorIR functions: what is collected while a `with` block runs, and what it becomes at the end."""
+"""Frames of TensorIR functions.
+
+What is collected while a `with` block runs, and what it becomes at the end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A computation's stages and their loops, changed by hand: the states that programs schedule step by step.
+"""A computation's stages and their loops, changed by hand.
+
+The states that programs schedule step by step.
 
 A state that the search found is a trace (`state`). A state of this kind is a list of steps, as in other programs'
 logs.
@@ -212,7 +214,8 @@ class LoopState(State):
     # ------------------------------------------------------------------------------ steps
 
     def bind(self, stage: Any, iterator: Iterator, thread_name: str) -> Iterator:
-        """Run an iterator on threads: "blockIdx.x", "threadIdx.y", "vthread", … Raises SchedulerError for another."""
+        """Run an iterator on threads: "blockIdx.x", "threadIdx.y", "vthread" and so on.
+        Raises SchedulerError for another."""
         if ANNOTATIONS.get(thread_name, 0) not in THREADS:
             raise SchedulerError(f"there is no thread {thread_name!r}", hint=", ".join(THREADS.values()))
         return self._annotated(stage, iterator, thread_name)

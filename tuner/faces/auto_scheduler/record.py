@@ -110,7 +110,9 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
 
 
 def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, MeasureResult]:
-    """`tasks` holds the tasks met before, by what the lines say of them: making one runs the workload's function."""
+    """Read a line.
+    `tasks` holds the tasks met before, by the lines' words for them, because making one runs the workload's
+    function."""
     try:
         row = json.loads(line)
         version = row["v"]

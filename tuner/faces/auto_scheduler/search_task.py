@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 
 class SearchTask:
-    """The computation is given one of three ways: a workload function (registered or not) with `args`, a
-    `workload_key`, or a `compute_dag`. `target` defaults to the current one, else this machine.
+    """A computation to tune, given in one of three ways.
+
+    It is a workload function (registered or not) with `args`, a `workload_key`, or a `compute_dag`. `target`
+    defaults to the current one, else this machine.
 
     Raises SchedulerError for none or several of these, and for options that there are not: layout rewriting and
     inputs of one's own (`task_inputs`); TargetError.

@@ -1,4 +1,7 @@
-"""Templates on the engine: a tuner as its search strategy, configs as its candidates, trials as tuning records."""
+"""Templates on the engine.
+
+A tuner as its search strategy, configs as its candidates, trials as tuning records.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How configs are built and measured: the builder, the runners, and measuring a list of configs at once."""
+"""How configs are built and measured.
+
+The builder, the runners, and measuring a list of configs at once.
+"""
 
 from __future__ import annotations
 

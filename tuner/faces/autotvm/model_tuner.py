@@ -1,4 +1,6 @@
-"""The tuner with a cost model: boosted trees on the knobs' values, asked for the best of many configs at once.
+"""The tuner with a cost model.
+
+Boosted trees on the knobs' values, asked for the best of many configs at once.
 
 Named as in TVM after the library that it uses; the trees are our own (`tuner.faces.common.boosted_trees`).
 """
@@ -151,7 +153,8 @@ class XGBTuner(RandomTuner):
 
 
 def _relative(speeds: Sequence[float]) -> list[float]:
-    """Logarithms of speeds relative to the fastest; a failed trial counts as a little slower than the slowest."""
+    """Logarithms of speeds relative to the fastest.
+    A failed trial counts as a little slower than the slowest."""
     known = [s for s in speeds if np.isfinite(s)]
     if not known:
         return [-1.0] * len(speeds)

@@ -1,4 +1,7 @@
-"""Builders and runners that a program writes itself; their `build` and `run` are called a round at a time."""
+"""Builders and runners that a program writes itself.
+
+Their `build` and `run` are called a round at a time.
+"""
 
 from __future__ import annotations
 

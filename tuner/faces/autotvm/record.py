@@ -1,4 +1,6 @@
-"""Tuning records as lines of JSON, in the format that autotvm logs have (version 0.2), so that logs move both ways.
+"""Tuning records as lines of JSON, in the format of autotvm's logs (version 0.2).
+
+So logs move both ways.
 
 A line is `{"input": [target, task, args, kwargs], "config": {…}, "result": [costs, error_no, all_cost, timestamp],
 "version": 0.2, "tvm_version": …}`.

@@ -273,8 +273,9 @@ class ConfigEntity(Config):
 
 
 class FallbackConfigEntity(ConfigEntity):
-    """The config of a template that was not tuned: each knob's first choice, unless the template sets another.
-    It does so by `cfg[name] = …`, or asks for one within bounds (`fallback_split`)."""
+    """The config of a template that was not tuned.
+    It has each knob's first choice, unless the template sets another by `cfg[name] = …`, or asks for one within
+    bounds (`fallback_split`)."""
 
     is_fallback = True
 
@@ -293,8 +294,8 @@ class FallbackConfigEntity(ConfigEntity):
         return space.axes
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Choose the split whose lengths are the largest that keep within `constraints` (-1: no bound), the
-        innermost counting most. Raises InstantiationError when there is none."""
+        """Choose the split with the largest lengths within `constraints` (-1: no bound).
+        The innermost counts most. Raises InstantiationError when there is none."""
         space = self.space_map.get(name)
         if not isinstance(space, SplitSpace):
             raise ConfigError(f"{name!r} is no split of this template", hint="define it first")

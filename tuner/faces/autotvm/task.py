@@ -1,5 +1,8 @@
-"""Templates and tasks: a template is a function from sizes to a te schedule that reads its decisions from a config. A
-task is a template with its arguments, for a target."""
+"""Templates and tasks of autotvm.
+
+A template is a function from sizes to a te schedule that reads its decisions from a config. A task is a template
+with its arguments, for a target.
+"""
 
 from __future__ import annotations
 

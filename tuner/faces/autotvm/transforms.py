@@ -1,4 +1,6 @@
-"""The choices of one knob: how an axis may be split, axes ordered or annotated, or which values an option may take.
+"""The choices of one knob.
+
+How an axis may be split, axes ordered or annotated, or which values an option may take.
 
 The order of the choices is part of the format: a config's index counts through them.
 """
@@ -103,7 +105,8 @@ def split_lengths(length: int, policy: str) -> list[int]:
 
 
 def _fitting(factors: list[int], count: int, length: int, whole: bool) -> Iterator[tuple[int, ...]]:
-    """Tuples of `count` factors, the innermost loop's first, whose product fits in (or, `whole`, divides) `length`."""
+    """Tuples of `count` factors whose product fits in (or, `whole`, divides) `length`.
+    The innermost loop's comes first."""
     if count == 0:
         yield ()
         return

@@ -1,4 +1,6 @@
-"""The stores of a scheduled function: their operations, their loops, and the memory that their buffers touch.
+"""The stores of a scheduled function.
+
+Their operations, their loops, and the memory that their buffers touch.
 
 The features are those of the Ansor paper (L. Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep
 Learning", 2020, appendix). Shapes are those that lowering leaves: temporaries count as far as they are used at a time.

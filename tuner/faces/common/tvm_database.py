@@ -1,4 +1,6 @@
-"""Lines of the two files that Apache TVM's `JSONDatabase` keeps: workloads, and records that name one by its number.
+"""Lines of the two files that Apache TVM's `JSONDatabase` keeps.
+
+Workloads, and records that name one by its number.
 
 A workload is a pair of a hash and a module, which is JSON behind its length, in base64. A record is a trace, seconds,
 a target's options and the arguments.

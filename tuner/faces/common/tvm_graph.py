@@ -1,4 +1,6 @@
-"""Functions out of the JSON that Apache TVM's `save_json` writes (0.8 to 0.20): a list of nodes that name each other.
+"""Functions out of the JSON that Apache TVM's `save_json` writes (0.8 to 0.20).
+
+A list of nodes that name each other.
 
 Only nodes of unscheduled functions are read; anything else is refused by its name. The text comes from elsewhere, so
 nothing in it is trusted: references are checked, and depth is limited.

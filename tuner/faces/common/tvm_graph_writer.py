@@ -1,4 +1,6 @@
-"""Functions as the JSON that Apache TVM's `load_json` reads (0.8 to 0.20): what `tvm_graph` reads, written.
+"""Functions as the JSON that Apache TVM's `load_json` reads (0.8 to 0.20).
+
+What `tvm_graph` reads, written.
 
 Nodes are numbered in the order that they are met. A variable or a buffer is one node however often it is used.
 """

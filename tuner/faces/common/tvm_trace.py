@@ -1,4 +1,6 @@
-"""Replay traces of Apache TVM's schedules on ours: the same steps by the same names, the same decisions.
+"""Replay traces of Apache TVM's schedules on ours.
+
+The same steps by the same names, the same decisions.
 
 The result is a trace of our own. A step without a counterpart ends the replay with a ForeignError that names the
 step.

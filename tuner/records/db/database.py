@@ -97,7 +97,7 @@ def connect(url: URL, *, create: bool = False) -> Engine:
 
 
 def _check_idle_connections(engine: Engine) -> None:
-    """Ask a server whether it is still there when a connection has lain idle, rather than before every transaction."""
+    """Ask a server whether an idle connection is still good, instead of before every transaction."""
 
     def given_back(_connection: Any, record: Any) -> None:
         record.info["idle_since"] = time.monotonic()

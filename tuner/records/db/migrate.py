@@ -25,8 +25,8 @@ _UPGRADE_LOCK = 7_260_219_411_530_771  # any number, as long as every tunefarm u
 
 
 class SchemaVersion(StrEnum):
-    """EMPTY has no tables; BEHIND an earlier schema; NEWER a revision this tunefarm does not know; FOREIGN
-    tables that are not ours."""
+    """EMPTY has no tables; BEHIND an earlier schema; NEWER a revision this tunefarm does not know.
+    FOREIGN tables that are not ours."""
 
     CURRENT = "current"
     BEHIND = "behind"

@@ -1,4 +1,6 @@
-"""The tables around tuning: what happened to devices, who may ask, what is released, benchmarks, cost models.
+"""The tables around tuning.
+
+What happened to devices, who may ask, what is released, benchmarks, cost models.
 
 ```
 devices ── device_events          releases ── release_entries (frozen copies, which refer to nothing)

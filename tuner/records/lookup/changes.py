@@ -1,4 +1,6 @@
-"""Whether anything that lookups rest on has changed, for next to no cost; until then, answers stay true.
+"""Whether anything that lookups rest on has changed, for next to no cost.
+
+Until then, answers stay true.
 
 The database counts such changes in the transactions that make them, see the migration 0004. A SQLite file tells its
 count in microseconds; a PostgreSQL server tells whoever listens of each change, see `tuner.records.db.listening`.

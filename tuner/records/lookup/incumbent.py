@@ -102,7 +102,9 @@ def elect_again(connection: Connection, key_id: int) -> None:
 def give_back(
     connection: Connection, workload_key: str, target: str, device_class: str, keep: Collection[str]
 ) -> int:  # fmt: skip
-    """Take the trials of a workload there out of elections, but for the candidates `keep`; returns their number.
+    """Take the trials of a workload there out of elections, but for the candidates `keep`.
+
+    Returns their number.
 
     The best configs and the results of runs follow.
     """

@@ -45,7 +45,7 @@ _BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
 
 
 def _of_the_same_task() -> ColumnElement[bool]:
-    """The condition that the baseline began the task whose trial it is joined to, on a device of the same class.
+    """The condition that the joined trial's task began with the baseline, on a device of the same class.
 
     Its time is the task's (`tuner.records.lookup.result.untuned_result`), which may change when the run ends.
     """

@@ -66,8 +66,9 @@ class Choice(Generic[C]):
 def choose(
     offers: Sequence[C], target: str, device_class: str | None, toolchain: str | None, served: Set[str]
 ) -> Choice[C]:
-    """Choose from `offers`, all for one workload and in order of preference, what to give on `target` and
-    `device_class`. `served`: the classes whose configs that class may be given."""
+    """Choose what to give on `target` and `device_class`.
+    All `offers` are for one workload, in order of preference. `served`: the classes whose configs that class may be
+    given."""
     wanted = parse_target(target)
     here = [o for o in offers if o.target == str(wanted) and device_class in (None, o.device_class)]
     if here:
@@ -162,7 +163,7 @@ def obstacles(config: Placed, wanted: Target, device_class: str | None, served: 
 
 
 def _distance(config: Offer, wanted: Target, device_class: str | None) -> tuple[bool, bool, int]:
-    """Sort the nearest first: the same device class, then the same target, then the fewest unused features."""
+    """Sort the nearest first: the same device class, then the same target, then fewest unused features."""
     has = parse_target(config.target)
     unused = len(wanted.features - has.features)
     return config.device_class != device_class, config.target != str(wanted), unused

@@ -1,4 +1,6 @@
-"""The workloads of a family with configs that may be given in a place, in the few columns for choosing one.
+"""The workloads of a family with configs that may be given in a place.
+
+They come in the few columns for choosing one.
 
 A frequent caller remembers the answer, and says which one it has. While nothing changed that it rests on, asking
 costs one short query.

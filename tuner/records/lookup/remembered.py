@@ -91,7 +91,8 @@ class RememberedLookups:
         place: Place,
         look_up: Callable[[Collection[str]], Mapping[str, BestLookup]],
     ) -> dict[str, BestLookup]:
-        """Return all of `workloads` from memory, or all from `look_up`, so that they are of one state of the store."""
+        """Return all of `workloads` from memory, or all from `look_up`.
+        They are thus of one state of the store."""
         self._asked += 1
         watch = self._watch or (self.watch() if self._asked > _SELDOM else None)
         if watch is None:

@@ -40,8 +40,8 @@ class DeviceRecords(StorePart):
         return self._read(lambda c: catalog.device_classes(c, page_size(limit)))
 
     def declare_compatible(self, device_class: str, serves_from: Sequence[str]) -> None:
-        """Say that devices of `device_class` may be given configs of the classes `serves_from` (replacing what
-        was said before). Raises RecordNotFound for a class no device of which was ever seen."""
+        """Declare that devices of `device_class` may be given configs of the classes `serves_from`.
+        It replaces the earlier declaration. Raises RecordNotFound for a class no device of which was ever seen."""
         self._write(lambda c: catalog.declare_compatible(c, device_class, serves_from))
 
     def record_event(

@@ -1,4 +1,7 @@
-"""Families in the store: one function at many sizes, the configs chosen for it, and the rule that picks among them."""
+"""Families in the store.
+
+One function at many sizes, the configs chosen for it, and the rule that picks among them.
+"""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class ModelRecords(StorePart):
         limit: int = 100,
         before: int | None = None,
     ) -> tuple[ModelTime, ...]:
-        """A model's end-to-end measurements, newest first, of one version or on one device class where that is
-        said; with `before`, those older than that id."""
+        """A model's end-to-end measurements, newest first, of one version or on one device class if given.
+        With `before`, those older than that id."""
         return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))
 
     def last_times(self, model_ids: Sequence[int]) -> dict[int, tuple[ModelTime, ...]]:

@@ -124,8 +124,8 @@ class TrialRecords(StorePart):
         return self._read(lambda c: browse.page(c, wanted, after or Cursor(), page_size(limit), with_trace))
 
     def measured_digests(self, workload_key: str, target: str, device_class: str) -> frozenset[str]:
-        """Digests of candidates tried for this workload and target on this device class, or that failed before
-        any device saw them, in any run."""
+        """Digests of candidates tried for this workload and target on this device class, in any run.
+        Those that failed before any device saw them count, too."""
         return self._read(lambda c: trials.measured_digests(c, workload_key, target, device_class))
 
     def fastest(

@@ -60,8 +60,8 @@ def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Co
 
 
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert `rows`, except those that a unique constraint says exist, also in another writer's uncommitted
-    transaction."""
+    """Insert `rows`, except those that a unique constraint says exist.
+    They may exist in another writer's uncommitted transaction."""
     if rows:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), list(rows))
 

@@ -1,4 +1,4 @@
-"""Where trials count: a run's task together with a device, as the ids that claims and trials are written with."""
+"""Where trials count: a run's task together with a device, as the ids in claims and trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sketches of products in narrow numbers on Intel's matrix unit (AMX): tiles of 16 × 16 sums in tile registers.
+"""Sketches of products in narrow numbers on Intel's matrix unit (AMX).
+
+Tiles of 16 × 16 sums in tile registers.
 
 A tile of an operand has 16 rows of 64 bytes. Those of A are loaded as they lie, row by row. B is packed, a panel of
 columns at a time and right before its use, into tiles of 1 KiB in one piece:

@@ -1,4 +1,4 @@
-"""How evenly the tasks of a parallel loop load the threads, when the last tasks along an axis are smaller.
+"""How evenly a parallel loop's tasks load the threads, when the last tasks along an axis are smaller.
 
 Of 784 columns in panels of 512 there are two tasks for two threads, and yet one thread does 512 of them. That is 77
 % of the speed of even parts.

@@ -321,7 +321,8 @@ def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, E
 
 
 def _bands(work: ContractionWork) -> tuple[int, ...]:
-    """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
+    """Into how many bands of rows threads can share each panel of columns.
+    Every band packs it for itself."""
     shape, m, threads = work.shape, work.roles.m, work.hardware.threads
     in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded or shape.across)
     if m is None or threads == 1 or not in_panels:
@@ -376,7 +377,8 @@ def _split_rows(
 def _split_others(
     sch: Schedule, recorder: Recorder, roles: Roles, loops: dict[int, LoopRV], blocks: bool
 ) -> tuple[list[LoopRV], list[LoopRV]]:
-    """The remaining spatial axes: whole outside, except that the last may leave a block inside, with `blocks`."""
+    """Split the remaining spatial axes.
+    They are whole outside, except that the last may leave a block inside, with `blocks`."""
     batch: list[LoopRV] = []
     blocked: list[LoopRV] = []
     for axis in roles.others:
@@ -395,7 +397,7 @@ def _split_others(
 def _split_reduction(
     sch: Schedule, recorder: Recorder, work: ContractionWork, loops: dict[int, LoopRV]
 ) -> tuple[list[LoopRV], list[LoopRV]]:
-    """The reduction loops in order, and those of them to unroll: small innermost ones whole, else a factor."""
+    """The reduction loops in order, and which to unroll: small innermost ones whole, else a factor."""
     info = work.info
     reduce_loops = [loops[a.position] for a in info.reduced]
     last = info.reduced[-1]
@@ -415,7 +417,8 @@ def _split_reduction(
 def _pack_operands(
     sch: Schedule, block: BlockRV, work: ContractionWork, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
 ) -> None:
-    """Copy operands as the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
+    """Copy operands as the shape says.
+    The vector operand is copied under `at`, the scalar operand for each chunk of rows."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     rows, vectors = sizes
     if shape.pack and roles.vector_operand is not None:
@@ -442,7 +445,7 @@ def _pack_operands(
 
 
 def _widened_for_many(work: ContractionWork) -> bool:
-    """Whether rows of narrow numbers, each of which goes to all lanes, are used often enough to be widened once."""
+    """Whether narrow numbers, each of which goes to all lanes, are used often enough to be widened once."""
     roles, lanes = work.roles, work.hardware.lanes
     narrow = roles.scalar_operand is not None and work.info.inputs[roles.scalar_operand].used_as is not None
     return narrow and roles.m is not None and roles.m.extent > MEMORY_BOUND and roles.v.extent >= _OFTEN * lanes

@@ -60,7 +60,7 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
 
 
 def _images_are_rows(info: BlockInfo) -> bool:
-    """Whether rows of an image follow each other in memory, in all that a block reads along them and in what it writes.
+    """Whether rows of an image follow each other in memory, in everything that a block reads and writes.
     Then an image is one row, whose vectors are full. There are enough images for threads to share."""
     if info.conditional or len(info.axes) < 3 or math.prod(a.extent for a in info.axes[:-2]) < _LEAST_IMAGES:
         return False
@@ -78,7 +78,8 @@ def _images_are_rows(info: BlockInfo) -> bool:
 
 
 def even_lanes(extent: int, lanes: int) -> int:
-    """Return `lanes`, or the half or quarter of them that divides `extent`, so that no vector has a condition."""
+    """Return `lanes`, or the half or quarter of them that divides `extent`.
+    No vector then has a condition."""
     parts = (lanes, lanes // 2, lanes // 4)
     return next((part for part in parts if part >= _FEW_LANES and extent % part == 0), lanes)
 

@@ -1,4 +1,4 @@
-"""Products of a few rows by a matrix, both along the sum in memory, as in a dense layer and its weights.
+"""Products of a few rows by a matrix, both along the sum in memory, as in a dense layer.
 
     for group of rows of W, in parallel:
       for tile of rows of A × rows of W:
@@ -58,7 +58,7 @@ def few_rows_sketch(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Har
 
 
 def _is_product(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
-    """Whether each operand is a matrix of rows along the sum, one row of the first for each row of results."""
+    """Whether each operand is a matrix of rows along the sum, with a row of the first for each result row."""
     if len(info.inputs) != 2 or len(info.axes) != 3 or len(info.reduced) != 1 or hardware.lanes < 2:
         return False
     rows, columns, total = info.axes

@@ -173,8 +173,9 @@ def _all_shapes(view: View, hardware: Hardware) -> list[ContractionShape]:
 def _shapes(
     info: BlockInfo, roles: Roles, hardware: Hardware, free: bool = False, packed: bool = False
 ) -> list[ContractionShape]:
-    """The shapes that can pay: an operand is packed when it is used again, or `free`, packed once for all calls.
-    One that must be `packed` is never read in place."""
+    """The shapes that can pay.
+    An operand is packed when it is used again, or `free`, packed once for all calls. One that must be `packed` is
+    never read in place."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
     orders = (True, False) if roles.m is not None or roles.others else (False,)

@@ -86,7 +86,7 @@ def unpacked_block(func: PrimFunc, main: BlockInfo, roles: Roles) -> BlockInfo |
 
 
 def _widens(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> bool:
-    """Whether `maker` makes an operand of `main` alone, element by element at little cost, of narrower numbers."""
+    """Whether `maker` widens an operand of `main` alone, element by element at little cost."""
     if not _makes_alone(sch, maker, main, blocks):
         return False
     calls = [node for node in walk(sch.get(sch.get_block(maker.name)).body) if isinstance(node, n.Call)]

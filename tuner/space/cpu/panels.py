@@ -134,8 +134,8 @@ def _fills_lines(panel: Panel) -> bool:
 
 
 def _reads_straight(sch: Schedule, copy: BlockRV) -> bool:
-    """Whether neighbours of the copy are also neighbours in the source, as the pixels of an image read in order.
-    Others are gathered, by an index that is computed once a tile."""
+    """Whether neighbours of the copy are also neighbours in the source.
+    The pixels of an image read in order are such. Others are gathered, by an index that is computed once a tile."""
     block = sch.get(copy)
     if len(block.reads) != 1:
         return False

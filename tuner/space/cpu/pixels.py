@@ -187,8 +187,8 @@ def row_above(info: BlockInfo, roles: Roles) -> BlockAxis | None:
 def _joined(
     axes: list[BlockAxis], pair: tuple[BlockAxis, BlockAxis], dropped: Sequence[BlockAxis] = (), last: bool = False
 ) -> str:
-    """The map of `axes` that joins the pair to one index, in the last place or in its second's, without those
-    `dropped`."""
+    """The map of `axes` that joins the pair to one index, without those `dropped`.
+    The index stands last or in the second's place."""
     above, v = pair
     names = {a.position: f"a{a.position}" for a in axes}
     one = f"{names[above.position]} * {v.extent} + {names[v.position]}"

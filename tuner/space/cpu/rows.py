@@ -171,7 +171,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
 
 
 def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
-    """Whether the first pass over a row prefetches the next row, which then comes while this one is computed.
+    """Whether the first pass over a row prefetches the next row, which comes meanwhile.
     There must be many rows, each short enough that the near caches hold two and what is made of them. A vector must
     be a line, and each pass over a row have a loop of its own."""
     whole = rows.length % (hardware.lanes * max(_STEPS)) == 0 and len(rows.blocks[-1].axes) == rows.kept + 1
@@ -181,7 +181,8 @@ def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
 
 
 def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> list[BlockRV]:
-    """Reduce to `vectors` vectors, these to one, and that to a number; returns the blocks of the first two."""
+    """Reduce to `vectors` vectors, these to one, and that to a number.
+    Returns the blocks of the first two."""
     if lanes < 2:
         return []
     block = sch.get_block(info.name)
@@ -200,7 +201,7 @@ def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> 
 
 
 def _dense(info: BlockInfo) -> bool:
-    """Whether the axes of the reduction are the whole of the last dimensions of what is read, in their order."""
+    """Whether the axes of the reduction are whole last dimensions of what is read, in their order."""
     count = len(info.reduced)
     for access in info.inputs:
         if access.axes.isdisjoint(a.position for a in info.reduced):

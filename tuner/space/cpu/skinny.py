@@ -55,7 +55,8 @@ def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Contrac
 
 
 def _is_matrix(info: BlockInfo, roles: Roles, operand: BlockAccess) -> bool:
-    """Whether the operand is a matrix of float32, its rows along the reduction, and all else has one iteration."""
+    """Whether the operand is a matrix of float32, its rows along the reduction.
+    All else has one iteration."""
     plain = all(i.buffer.dtype == "float32" for i in (info.output, *info.inputs))
     alone = all(axis.extent == 1 for axis in roles.others)
     along = [frozenset({a.position}) for a in (*info.reduced, roles.v)]

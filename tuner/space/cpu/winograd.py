@@ -1,4 +1,6 @@
-"""Sketches of convolutions by fast filters (see `Schedule.winograd`): 2 × 2 results take 16 products instead of 36.
+"""Sketches of convolutions by fast filters (see `Schedule.winograd`).
+
+2 × 2 results take 16 products instead of 36.
 
     phases of the image                                  in parallel
     taps, transformed                                    in parallel; ahead of all calls, where they may be packed
@@ -243,7 +245,8 @@ def _sketch(
 
 
 def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
-    """The block that writes the result: the only elementwise consumer, if there is one, with the convolution in it."""
+    """The block that writes the result, with the convolution in it.
+    It is the only elementwise consumer, if there is one."""
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     users = consumers(main, blocks)
@@ -285,7 +288,8 @@ def _results(
 
 
 def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
-    """Make a row of tiles one vector, which is cut into the machine's; a last half of one is then still a vector."""
+    """Make a row of tiles one vector, which is cut into the machine's.
+    A last half of one is then still a vector."""
     if extent > _LONGEST_ROW:
         _, loop = sch.split(loop, [None, _LONGEST_ROW // 2])
     sch.vectorize(loop)
@@ -377,7 +381,7 @@ def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV |
 
 @dataclass(frozen=True)
 class _Judge:
-    """Judges the decisions: the register tile, and how much of it the tiles of a band and the filters fill."""
+    """Judges the decisions: the register tile, and how far a band's tiles and the filters fill it."""
 
     split: WinogradSplit
     sizes: _Sizes

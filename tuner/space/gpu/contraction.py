@@ -1,4 +1,6 @@
-"""Sketches of contractions for GPUs: tiles in shared memory, a tile of results in each thread's registers.
+"""Sketches of contractions for GPUs.
+
+Tiles in shared memory, a tile of results in each thread's registers.
 
     for block of results:                     blockIdx
       thread's tile = 0                       threadIdx; rows × columns registers

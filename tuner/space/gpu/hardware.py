@@ -50,8 +50,8 @@ class Chip:
         return self.shared - _RESERVED_SHARED
 
     def resident(self, threads: int, registers: int, shared: int) -> int:
-        """How many blocks of so many threads, registers a thread and bytes of shared memory run at once on one
-        multiprocessor; 0 when not even one does."""
+        """How many such blocks run at once on one multiprocessor.
+        A block has so many threads, registers a thread and bytes of shared memory; 0 when not even one fits."""
         if threads > self.block_threads or registers > _THREAD_REGISTERS or shared > self.block_shared:
             return 0
         warps = -(-threads // WARP)

@@ -1,4 +1,6 @@
-"""Sketches of rows for GPUs: reductions along memory and what is computed from them, by warps and by blocks.
+"""Sketches of rows for GPUs.
+
+Reductions along memory and what is computed from them, by warps and by blocks.
 
     for rows, `group` to a block:             blockIdx, threadIdx.y
       sum[row] = all threads of the row       threadIdx.x: shuffles in a warp, shared memory between warps

@@ -1,4 +1,6 @@
-"""Sketches of products on tensor cores: what a block of warps computes, its tiles, and how far copies run ahead.
+"""Sketches of products on tensor cores.
+
+What a block of warps computes, its tiles, and how far copies run ahead.
 
 The kernel is that of `compiler.tensorcore.tensor_core`; a trace gives its tile by annotations.
 """

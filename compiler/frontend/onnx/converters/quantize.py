@@ -1,4 +1,7 @@
-"""Quantisation: linear, per tensor, per axis and in blocks; products of quantised tensors stay in integers."""
+"""Quantisation: linear, per tensor, per axis and in blocks.
+
+Products of quantised tensors stay in integers.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The backend of `torch.compile`: graphs of ATen operators become machine code, and the rest stays with torch."""
+"""The backend of `torch.compile`.
+
+Graphs of ATen operators become machine code, and the rest stays with torch.
+"""

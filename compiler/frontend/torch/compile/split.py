@@ -50,7 +50,9 @@ def computes(node: Any) -> bool:
 
 
 def split(graph_module: Any, refused: Sequence[str], compiled: Callable[[Any], Any]) -> tuple[Any, int]:
-    """Replace each supported part of a graph by `compiled(part)`; return the graph and the number of parts.
+    """Replace each supported part of a graph by `compiled(part)`.
+
+    Return the graph and the number of parts.
 
     `refused` are names of nodes that stay. A part is a graph module, whose inputs and results hold what torch knows of
     them. `compiled` returns a function of the inputs, or None to leave the part as it is.

@@ -81,7 +81,8 @@ class _Native:
 
 
 def _called(main: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    """Call a function in the general way: one that is not machine code as a whole, or makes memory for its results."""
+    """Call a function in the general way.
+    It is not machine code as a whole, or makes memory for its results."""
 
     def call(args: Sequence[Any]) -> list[Any]:
         found = main(*[arg if isinstance(arg, int) else from_torch(arg) for arg in args])

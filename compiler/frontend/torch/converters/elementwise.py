@@ -1,4 +1,7 @@
-"""Arithmetic, element by element: of one tensor, and of two with broadcasting and torch's rules of types."""
+"""Arithmetic, element by element.
+
+Of one tensor, and of two with broadcasting and torch's rules of types.
+"""
 
 from __future__ import annotations
 
@@ -260,7 +263,8 @@ def _whole(value: Any) -> bool:
 
 
 def _signed_power(c: Conversion, a: Any, b: Any, exponent: int) -> Any:
-    """Raise to a whole power, of negative numbers too: that of the magnitude, with the sign if the exponent is odd."""
+    """Raise to a whole power, of negative numbers too.
+    It is the magnitude's power, with the sign if the exponent is odd."""
     magnitude = op.power(op.abs(a), b)
     if exponent % 2 == 0:
         return magnitude

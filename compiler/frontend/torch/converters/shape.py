@@ -121,7 +121,8 @@ def tile(c: Conversion, self: Any, dims: Any) -> Any:
 
 
 def _tiled(c: Conversion, x: Any, repeats: Sequence[Any]) -> Any:
-    """Repeat a tensor along each dimension; repetitions may be symbolic where the dimension has one element."""
+    """Repeat a tensor along each dimension.
+    Repetitions may be symbolic where the dimension has one element."""
     have = list(c.shape(x))
     have = [int64(1)] * (len(repeats) - len(have)) + have
     times = [int64(1)] * (len(have) - len(repeats)) + [c.dimensions.dim(count) for count in repeats]

@@ -196,7 +196,8 @@ def all_follow_with_axis(name: str) -> LayoutRule:
 
 
 def fields_follow(use: LayoutUse) -> Layout | None:
-    """Return the layout of all tensors in a tuple, the only argument: that of the first one that has a layout."""
+    """Return the layout of all tensors in a tuple, the only argument.
+    It is that of the first one that has a layout."""
     given = use.inputs[0]
     info = info_of(use.call.args[0])
     if not isinstance(given, tuple) or not isinstance(info, TupleStructInfo):

@@ -1,4 +1,6 @@
-"""Parameters of operators: the kinds of arguments and attributes, and conversion of Python values to them.
+"""Parameters of operators.
+
+The kinds of arguments and attributes, and conversion of Python values to them.
 
 The signature of a declaration says it: `x: TensorArg` is an argument of the call, `axis: int = -1` an attribute. The
 annotations below are all kinds.

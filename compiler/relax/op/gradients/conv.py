@@ -25,7 +25,8 @@ def _parts(use: Backward, first: str) -> tuple[Any, Any, Any, str]:
 
 
 def _weights(use: Backward, data: Any, grad: Any, window: Sequence[Any]) -> Any:
-    """The gradient of the filters (filters, channels of a group, …) that made `grad` of `data`: a convolution.
+    """The gradient of the filters that made `grad` of `data`, which is a convolution.
+    Filters are (filters, channels of a group, …).
 
     Channels and batches change places, and so do strides and dilations.
     """

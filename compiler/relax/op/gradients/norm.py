@@ -116,7 +116,8 @@ def batch_norm(use: Backward) -> Gradients:
 
 
 def _by_channel(use: Backward, parts: Sequence[Any] | None, axes: Sequence[int]) -> Gradients:
-    """A norm over `axes` of the data laid out as `parts` (None: as it is), with a weight and an offset a channel."""
+    """A norm over `axes` of the data laid out as `parts` (None: as it is).
+    Weight and offset have one number a channel."""
     x, gamma, beta = use.call.args
     attrs, rank = use.attrs, use.rank(x)
     (channel,) = use.axes(attrs["channel_axis"], x)

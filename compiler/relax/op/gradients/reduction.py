@@ -40,7 +40,8 @@ def mean(use: Backward) -> Gradients:
 
 
 def product(use: Backward) -> Gradients:
-    """Multiply the gradient by the product of all other elements: those before times those after, axis by axis."""
+    """Multiply the gradient by the product of all other elements.
+    That is those before times those after, axis by axis."""
     x, axes, grad = _along(use)
     factor: Any = None
     value = x

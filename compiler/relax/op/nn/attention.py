@@ -26,7 +26,8 @@ _MASKS = (None, "TopLeft", "BottomRight")
 
 
 def _mixed(use: Use, query: str, key: str, value: str) -> tuple[TensorStructInfo, TensorStructInfo, StructInfo]:
-    """Check query and key; return their StructInfo and the result's: the query's shape, the width of the values."""
+    """Check query and key; return their StructInfo and the result's.
+    The result has the query's shape and the width of the values."""
     q, k, v = use.tensor(query, 4), use.tensor(key, 4), use.tensor(value, 4)
     use.check_float(query, key, value)
     dtype, device = use.dtype(query, key, value), use.vdevice(query, key, value)

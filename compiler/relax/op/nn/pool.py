@@ -88,8 +88,8 @@ def _flops(call: Call) -> PrimExpr | None:
 
 
 def kernel_layout(layout: str, rank: int) -> str:
-    """Return the layout in which the kernel works: the tensor's own, unless that swaps window dimensions or blocks
-    batches."""
+    """Return the layout in which the kernel works.
+    It is the tensor's own, unless that swaps window dimensions or blocks batches."""
     fits = [letter for letter in layout if letter in "DHW"] == list(SPATIAL[rank]) and "n" not in layout
     return layout if fits else "NC" + SPATIAL[rank]
 

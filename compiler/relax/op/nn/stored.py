@@ -1,4 +1,7 @@
-"""Layouts by letters ("NCHW", "NHWC", "NCHW16c"): sizes by letter, kernels on stored tensors, moving attributes."""
+"""Layouts by letters ("NCHW", "NHWC", "NCHW16c").
+
+Sizes by letter, kernels on stored tensors, moving attributes.
+"""
 
 from __future__ import annotations
 

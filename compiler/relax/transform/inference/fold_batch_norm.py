@@ -76,8 +76,8 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """The weights of a convolution and a batch norm after it, all of them known: `scale` and `shift` are of the norm,
-    each with an element for each channel. `bias` is between the two."""
+    """The weights of a convolution and a batch norm after it, all of them known.
+    `scale` and `shift` are the norm's, each with an element for each channel. `bias` is between the two."""
 
     kernel: Any
     bias: Any

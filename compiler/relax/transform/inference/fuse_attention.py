@@ -269,8 +269,8 @@ def _permuted(rewriter: CallRewriter, expr: RelaxExpr, axes: Sequence[int]) -> R
 
 
 def _transposed(rewriter: CallRewriter, expr: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...]] | None:
-    """Return the value of which `expr` is the transposition, and its kind: direct, or as matrices in one batch that is
-    split again."""
+    """Return the value of which `expr` is the transposition, and its kind.
+    It is direct, or of matrices in one batch that is split again."""
     inner = rewriter.call_of(expr, "relax.permute_dims")
     if inner is not None:
         return inner.args[0], _axes(inner)

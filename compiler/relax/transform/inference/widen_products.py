@@ -75,7 +75,7 @@ class _Widen(PyExprMutator):
 
 
 def _is_short(call: Call, dtypes: tuple[str, ...]) -> bool:
-    """Whether a call multiplies numbers of `dtypes`, sums the products in float32, and has more than a few rows."""
+    """Whether a call multiplies numbers of `dtypes` and sums them in float32, with more than a few rows."""
     if not isinstance(call.op, Op) or call.op.name not in (_MATMUL, *_CONVOLUTIONS):
         return False
     if call.attrs["out_dtype"] != FULL:

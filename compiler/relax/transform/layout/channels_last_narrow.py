@@ -1,4 +1,4 @@
-"""Put the channels of byte and bfloat16 convolutions last, where multiplying groups of neighbours is fast."""
+"""Put the channels of byte and bfloat16 convolutions last, where products of groups are fast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class _Kind:
-    """The convolutions for which there is an instruction: dtypes of operands and sums, the group, and the targets."""
+    """The convolutions for which there is an instruction.
+    It has the dtypes of operands and sums, the group, and the targets."""
 
     operands: tuple[str, ...]
     sums: str
@@ -83,7 +84,7 @@ def _kind(call: Call, kinds: Sequence[_Kind]) -> _Kind | None:
 
 
 def _by_rows(call: Call, kind: _Kind) -> bool:
-    """Whether groups along the rows of filters are no more than groups along channels, which these do not fill."""
+    """Whether groups along rows of filters are no more than groups along channels, which do not fill them."""
     channels, width = _channels(call.args[0]), _filter_width(call)
     if int(call.attrs["groups"]) != 1 or int(call.attrs["dilation"][1]) != 1 or not channels % kind.group or not width:
         return False

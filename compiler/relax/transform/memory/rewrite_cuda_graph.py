@@ -1,4 +1,7 @@
-"""Make functions of kernels that always work in the same memory, so that a GPU may record and start them as a whole."""
+"""Make functions of kernels that always use the same memory.
+
+A GPU may record them and start them as a whole.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +186,7 @@ class _Rewriter:
         return None
 
     def _is_known(self, value: RelaxExpr) -> bool:
-        """Whether the numbers in a call, a shape or a scalar are constants, or dimensions that the function names."""
+        """Whether numbers in a call, shape or scalar are constants, or dimensions that the function names."""
         return _is_constant(value, self._captured)
 
     def _is_plain_use(self, binding: Binding) -> bool:
@@ -271,7 +274,7 @@ def _builtin(name: str, args: Sequence[RelaxExpr], result: Var) -> Call:
 
 
 def _is_constant(expr: RelaxExpr, known: frozenset[n.Var] = frozenset()) -> bool:
-    """Whether the numbers in a call, a shape or a scalar are constants, or depend on `known` dimensions alone."""
+    """Whether numbers in a call, shape or scalar are constants, or depend on `known` dimensions alone."""
     match expr:
         case PrimValue():
             return _follows(expr.value, known)

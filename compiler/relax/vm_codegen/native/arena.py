@@ -1,4 +1,7 @@
-"""Place the arrays that a function makes for itself in one piece of memory, used again when an array is dead."""
+"""Place the arrays that a function makes for itself in one piece of memory.
+
+It is used again when an array is dead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The parameters of a function of machine code: arrays, numbers, and the dimensions that follow from them."""
+"""The parameters of a function of machine code.
+
+Arrays, numbers, and the dimensions that follow from them.
+"""
 
 from __future__ import annotations
 

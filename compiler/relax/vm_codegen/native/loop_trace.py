@@ -1,4 +1,7 @@
-"""A loop function, followed once: what a step does, and which of its arguments change from step to step."""
+"""A loop function, followed once.
+
+What a step does, and which of its arguments change from step to step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Write graph functions as machine code, in the IR of kernels, so that their code calls kernels directly."""
+"""Write graph functions as machine code, in the IR of kernels.
+
+So their code calls kernels directly.
+"""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class CPUModule(ArtifactModule[CPUFunction]):
     is_binary = is_binary_serializable
 
     def get_source(self, fmt: str = "") -> str:
-        """The text kept when the module was built: "ll" (LLVM IR, the default), "asm" or "tir"; or a C header, "h".
+        """The text kept when the module was built: "ll" (the default), "asm", "tir"; or a C header, "h".
 
         Raises ArtifactError naming what is there when that text was not kept.
         """

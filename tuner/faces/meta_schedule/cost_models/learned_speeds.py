@@ -1,4 +1,4 @@
-"""Boosted trees that learn from rows of features how fast candidates are among those of their workload."""
+"""Boosted trees that learn from rows of features how fast candidates of a workload are."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Database(ABC):
 
     @staticmethod
     def create(kind: str | Callable[[Schedule], bool] = "json", *args: Any, **kwargs: Any) -> Database:
-        """A database of `kind`: "json", "memory", "sql", "union", "ordered_union", or a function that schedules.
+        """A database of `kind`: "json", "memory", "sql", "union", "ordered_union", or a scheduling function.
 
         Raises UnknownKindError for another kind.
         """

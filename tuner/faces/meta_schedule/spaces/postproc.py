@@ -131,7 +131,7 @@ def _parallel_loops(
 
 
 def _vector_loop(sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int) -> LoopRV | None:
-    """The innermost loop, if it is spatial, short enough, and moves along the last dimension of the written buffer."""
+    """The innermost loop, if it can be vectors: spatial, short, and along the written last dimension."""
     last = loops[-1]
     extent = as_int(sch.get(last).extent)
     if extent is None or not 1 < extent <= most or not _is_plain(sch, last):
@@ -156,7 +156,8 @@ def _vector_loop(sch: Schedule, block: BlockRV, loops: list[LoopRV], most: int) 
 
 
 class RewriteReductionBlock(Postproc):
-    """Moves the init of each reduction out of its innermost spatial loops, to before the outermost reduced loop."""
+    """Moves the init of each reduction out of its innermost spatial loops.
+    It then stands before the outermost reduced loop."""
 
     def apply(self, sch: Schedule) -> bool:
         done: set[str] = set()

@@ -95,9 +95,9 @@ def info_of(sch: Schedule, block: BlockRV) -> BlockInfo | None:
 
 @dataclass
 class AutoInline(ScheduleRule):
-    """Inlines elementwise blocks into their readers (`into_consumer`), or into what they read (`into_producer`).
-    `disallow_op` names intrinsics whose blocks stay. `require_injective` and `require_ordered` hold for every block
-    that inlining is legal for here, so they are ignored."""
+    """Inlines elementwise blocks into their readers or their inputs.
+    That is `into_consumer` or `into_producer`. `disallow_op` names intrinsics whose blocks stay. `require_injective`
+    and `require_ordered` hold for every block that inlining is legal for here, so they are ignored."""
 
     into_producer: bool
     into_consumer: bool

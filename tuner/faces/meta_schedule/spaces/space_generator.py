@@ -1,4 +1,6 @@
-"""Where a search space comes from: rules applied to every block, a function of yours, or several of these.
+"""Where a search space comes from.
+
+Rules applied to every block, a function of yours, or several of these.
 
 One of your own is a subclass of `SpaceGenerator` (also called `PySpaceGenerator`) with `generate_design_space`.
 """

@@ -7,7 +7,7 @@ from tuner.errors import TuningError
 
 
 def require_cpu(kind: str, what: str) -> None:
-    """Raise TuningError unless `kind` names a target kind of processors, or is "cpu", which stands for all of them."""
+    """Raise TuningError unless `kind` names a target kind of processors, or is "cpu", which means all."""
     found = find_kind(kind)
     if kind != "cpu" and (found is None or found.device != "cpu"):
         raise TuningError(f"there are no default {what} for {kind!r}", hint='there are for "llvm"')

@@ -147,7 +147,7 @@ def attention(g: GraphBuilder, node: Node) -> Result:
 def _masked(
     g: GraphBuilder, node: Node, q: RelaxExpr, k: RelaxExpr, v: RelaxExpr, before: Dim, padding: int, bias: int
 ) -> RelaxExpr:
-    """Attention with the masks of a node: the inputs `padding` and `bias`, and its attribute unidirectional."""
+    """Attention with a node's masks: the inputs `padding` and `bias`, and its attribute unidirectional."""
     dtype, keys = g.info(q).dtype, g.shape(k)[1]
     masks = [_padding(g, node, node.value(padding), keys, dtype) if node.given(padding) else None]
     masks.append(g.expr(node.value(bias)) if node.given(bias) else None)
