@@ -146,8 +146,9 @@ def _dot(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], ValueCod
     def write(w: ExprWriter, e: n.Call, lane: int) -> ValueCode:
         c, a, b = e.args
         total = w.operand(c, lane).code
+        first = group * lane if lanes_of(a.dtype) > group else 0  # all lanes may share one group
         for j in reversed(range(group)):
-            product = f"({w.operand(a, j).code}) * ({w.operand(b, group * lane + j).code})"
+            product = f"({w.operand(a, first + j).code}) * ({w.operand(b, group * lane + j).code})"
             total = f"fma({product}, 1.0, {total}, {dtype!r})" if dtype == "float32" else f"({total} + {product})"
         return ValueCode(total, exact=False)
 

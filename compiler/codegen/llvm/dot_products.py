@@ -3,10 +3,10 @@
 VNNI, AVX512-BF16, and PMADDWD.
 
 `x86_dpbusd(c, a, b)`: c[i] + Σ_{j<4} a[j] * b[4 i + j], with c of int32, a of uint8 (one group for all lanes of c) and
-b of int8. `x86_dpbf16ps(c, a, b)`: the same in float32 with groups of two bfloat16. `x86_pmaddwd(c, a, b)`: in int32
-with groups of two int16; the addition is an instruction of its own, except where VNNI has one for both (vpdpwssd).
-Intel, "Intrinsics Guide": _mm512_dpbusd_epi32, _mm512_dpbf16_ps, _mm256_madd_epi16; the second adds the second
-of a group first and takes denormals for 0.
+b of int8. An `a` as long as `b` has a group for each lane, a[4 i + j]. `x86_dpbf16ps(c, a, b)`: the same in float32
+with groups of two bfloat16. `x86_pmaddwd(c, a, b)`: in int32 with groups of two int16; the addition is an instruction
+of its own, except where VNNI has one for both (vpdpwssd). Intel, "Intrinsics Guide": _mm512_dpbusd_epi32,
+_mm512_dpbf16_ps, _mm256_madd_epi16; the second adds the second of a group first and takes denormals for 0.
 """
 
 from __future__ import annotations
@@ -81,18 +81,17 @@ def dot_product(g: Gen, call: n.Call) -> str:
         kind = DOT_PRODUCTS[kind.adding]
     wanted = [kind.accumulator, *kind.dtypes]
     fits = [element_of(x.dtype) for x in call.args] == wanted and lanes in kind.llvm
-    if not fits or lanes_of(a.dtype) != kind.group or lanes_of(b.dtype) != kind.group * lanes:
+    own = lanes_of(a.dtype) == kind.group * lanes
+    if not fits or not (own or lanes_of(a.dtype) == kind.group) or lanes_of(b.dtype) != kind.group * lanes:
         raise CodegenError(f"{g.symbol}: {name} of {c.dtype}, {a.dtype} and {b.dtype} is no instruction")
     if not kind.is_had(lanes, g.module.options.features):
         needed = " or ".join(" + ".join(sorted(features)) for features in kind.features[lanes])
         raise CodegenError(f"{g.symbol}: {name} needs a CPU with {needed}", hint="name one in the target's mattr")
-    word = "i32"
-    one = g.w.value(f"bitcast {llvm_type(a.dtype)} {g.value(a)} to {word}", g.value(a))
-    words = f"<{lanes} x {word}>"
-    first = g.w.inline(f"insertelement {words} poison, {word} {one}, i64 0")
-    spread = g.w.inline(f"shufflevector {words} {first}, {words} poison, <{lanes} x i32> zeroinitializer")
     group, total = f"<{kind.group * lanes} x {kind.operand}>", llvm_type(call.dtype)
-    left = g.w.inline(f"bitcast {words} {spread} to {group}")
+    if own:
+        left = g.w.inline(f"bitcast {llvm_type(a.dtype)} {g.value(a)} to {group}")
+    else:
+        left = _in_all_lanes(g, a, lanes, group)
     right = g.w.inline(f"bitcast {llvm_type(b.dtype)} {g.value(b)} to {group}")
     symbol = f"@{kind.llvm[lanes]}"
     if kind.adds:
@@ -101,3 +100,12 @@ def dot_product(g: Gen, call: n.Call) -> str:
     g.module.declare(symbol, f"{total} {symbol}({group}, {group})")
     products = g.w.inline(f"call {total} {symbol}({group} {left}, {group} {right})")
     return g.w.inline(f"add {total} {g.value(c)}, {products}")
+
+
+def _in_all_lanes(g: Gen, a: n.PrimExpr, lanes: int, group: str) -> str:
+    """Return the group `a` repeated for all lanes, of type `group`."""
+    words = f"<{lanes} x i32>"
+    one = g.w.value(f"bitcast {llvm_type(a.dtype)} {g.value(a)} to i32", g.value(a))
+    first = g.w.inline(f"insertelement {words} poison, i32 {one}, i64 0")
+    spread = g.w.inline(f"shufflevector {words} {first}, {words} poison, <{lanes} x i32> zeroinitializer")
+    return g.w.inline(f"bitcast {words} {spread} to {group}")

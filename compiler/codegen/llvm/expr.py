@@ -15,6 +15,7 @@ from compiler.codegen.math.functions import math_call
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _COMPARE: dict[type, str] = {n.EQ: "eq", n.NE: "ne", n.LT: "lt", n.LE: "le", n.GT: "gt", n.GE: "ge"}
@@ -66,7 +67,10 @@ def _broadcast(g: Gen, expr: n.Broadcast) -> str:
 
 @emits(n.Shuffle)
 def _shuffle(g: Gen, expr: n.Shuffle) -> str:
-    """Lanes taken out one by one and put together: LLVM makes the shuffles that the machine has."""
+    """Lanes taken out one by one and put together, or all vectors joined and then shuffled at once, which leaves less
+    to find: LLVM makes the shuffles that the machine has."""
+    if (joined := _joined(g, expr)) is not None:
+        return joined
     element, result, lanes = llvm_type(element_of(expr.dtype)), "poison", len(expr.indices)
     values = {vector: g.value(vector) for vector in expr.vectors}
     for position in range(lanes):
@@ -78,6 +82,22 @@ def _shuffle(g: Gen, expr: n.Shuffle) -> str:
             return one
         result = g.w.inline(f"insertelement {llvm_type(expr.dtype)} {result}, {element} {one}, i64 {position}")
     return result
+
+
+def _joined(g: Gen, expr: n.Shuffle) -> str | None:
+    """A shuffle of 2, 4, 8, … vectors of the same type. None for others."""
+    count, lanes, element = len(expr.vectors), lanes_of(expr.vectors[0].dtype), llvm_type(element_of(expr.dtype))
+    alike = len({vector.dtype for vector in expr.vectors}) == 1
+    if not alike or lanes == 1 or count == 1 or count & (count - 1) or len(expr.indices) == 1:
+        return None
+    parts = [g.value(vector) for vector in expr.vectors]
+    while len(parts) > 1:
+        ty, lanes = f"<{lanes} x {element}>", 2 * lanes
+        order = ", ".join(f"i32 {lane}" for lane in range(lanes))
+        pairs = zip(parts[::2], parts[1::2])
+        parts = [g.w.inline(f"shufflevector {ty} {a}, {ty} {b}, <{lanes} x i32> <{order}>") for a, b in pairs]
+    ty, order = f"<{lanes} x {element}>", ", ".join(f"i32 {ops.as_int(index)}" for index in expr.indices)
+    return g.w.inline(f"shufflevector {ty} {parts[0]}, {ty} poison, <{len(expr.indices)} x i32> <{order}>")
 
 
 @emits(n.Ramp)

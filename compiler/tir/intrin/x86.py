@@ -7,6 +7,12 @@ On vectors of sums, for all i of `lanes` and k of `group`:  C[i] += Σ_k A[k] * 
 | `dot_16x2_bf16` | 16 float32 | 2 bfloat16 | vdpbf16ps |
 | `dot_16x2_int16`, `dot_8x2_int16` | 16, 8 int32 | 2 int16 | vpmaddwd and an addition, or vpdpwssd |
 
+On vectors of sums that each have numbers of their own, as in depthwise convolutions, for all i of `lanes` and k of 3:
+C[i] += Σ_k A[k, 0, i] * B[i, k].  The three rows of A may lie apart; B has room for a fourth number, which must be 0
+
+| name | sums | A, B | instruction |
+| `columns_16x3_vnni`, `columns_8x3_vnni` | 16, 8 int32 | 3 uint8, int8 | vpdpbusd |
+
 On tiles (AMX), for all i, j, k of 16 and g of `group`:  C[i, j] += Σ_{k,g} A[i, k, g] * B[k, j, g]
 
 | name | sums | A, B | instruction |
@@ -35,16 +41,18 @@ from compiler.tir.intrin.tensor_intrin import TensorIntrin
 
 TILE = 16  # rows of an AMX tile, and columns of a tile of sums
 TILE_GROUPS = 16  # groups of narrow elements in a row of a tile
+COLUMN, GROUP = 3, 4  # numbers of a column, and of the group that it is made
 AMX_INT8 = {"amx_s8s8": "dpbssd", "amx_s8u8": "dpbsud", "amx_u8s8": "dpbusd", "amx_u8u8": "dpbuud"}
 """Products of tiles of bytes by the name of the tensor intrinsic: what the instruction is called after its t."""
 
 Indices = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-"""Of A, B and C, by the names of loops; "kg" is k groups and g."""
+"""Of A, B and C, by the names of loops; "kg" is k groups and g, "" is 0."""
 
 
 def _register(name: str, op: str, loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> None:
     if TensorIntrin.get(name, allow_missing=True) is None:
-        TensorIntrin.register(name, _described(loops, indices, dtypes), _implemented(op, loops, indices, dtypes))
+        described = _described(loops, indices, _buffers(loops, indices, dtypes))
+        TensorIntrin.register(name, described, _implemented(op, loops, indices, dtypes))
 
 
 def _vectors(name: str, op: str, lanes: int, group: int, dtypes: tuple[str, str, str]) -> None:
@@ -74,9 +82,8 @@ def _function(name: str, buffers: tuple[n.Buffer, ...], body: n.Stmt) -> n.PrimF
     return n.PrimFunc(params, realize, buffer_map=dict(zip(params, buffers)), attrs={"global_symbol": name})
 
 
-def _described(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> n.PrimFunc:
+def _described(loops: Mapping[str, int], indices: Indices, buffers: tuple[n.Buffer, ...]) -> n.PrimFunc:
     """for all loops: C[...] += A[...] * B[...]"""
-    buffers = _buffers(loops, indices, dtypes)
     loop_vars = {name: n.Var(name, "int32") for name in loops}
     axis_vars = {name: n.Var(f"v{name}", "int32") for name in loops}
     kept = indices[-1]
@@ -89,7 +96,7 @@ def _described(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, st
     )  # fmt: skip
     places = [tuple(_place(axes, axis_vars, loops) for axes in index) for index in indices]
     left, right, total = (n.BufferLoad(buffer, place) for buffer, place in zip(buffers, places))
-    product = ops.mul(ops.cast(dtypes[-1], left), ops.cast(dtypes[-1], right))
+    product = ops.mul(ops.cast(total.dtype, left), ops.cast(total.dtype, right))
     update = n.BufferStore(buffers[-1], ops.add(total, product), places[-1])
     a, b, c = (
         n.BufferRegion(buffer, tuple(n.Range(x, ops.const(1)) for x in place)) for buffer, place in zip(buffers, places)
@@ -102,8 +109,8 @@ def _described(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, st
 
 
 def _place(axes: str, axis_vars: Mapping[str, n.Var], loops: Mapping[str, int]) -> n.PrimExpr:
-    """The index in a dimension that one axis runs along, or two."""
-    place: n.PrimExpr = axis_vars[axes[0]]
+    """The index in a dimension that one axis runs along, or two; 0 for none."""
+    place: n.PrimExpr = axis_vars[axes[0]] if axes else ops.const(0)
     for axis in axes[1:]:
         place = ops.add(ops.mul(place, ops.const(loops[axis])), axis_vars[axis])
     return place
@@ -117,6 +124,29 @@ def _implemented(op: str, loops: Mapping[str, int], indices: Indices, dtypes: tu
     right, total = _whole(b), _whole(c)
     value = call(f"tir.{op}", total.dtype, total, left, right)
     return _function("impl", buffers, n.BufferStore(buffers[-1], value, total.indices))
+
+
+def _columns(name: str, lanes: int) -> None:
+    """The intrinsic for sums with a column of three bytes each. Rows of bytes are shuffled: three of them and zeros
+    become groups of four."""
+    if TensorIntrin.get(name, allow_missing=True) is not None:
+        return
+    loops = {"i": lanes, "k": COLUMN}
+    indices: Indices = (("k", "", "i"), ("i", "k"), ("i",))
+    shapes = (("A", "uint8", (COLUMN, 1, lanes)), ("B", "int8", (lanes, GROUP)), ("C", "int32", (lanes,)))
+
+    def buffers() -> tuple[n.Buffer, ...]:
+        return tuple(n.decl_buffer(shape, dtype, name, offset_factor=1) for name, dtype, shape in shapes)
+
+    a, b, c = own = buffers()
+    zero, ramp = ops.const(0), n.Ramp(ops.const(0), ops.const(1), lanes)
+    rows = tuple(n.BufferLoad(a, (ops.const(row), zero, ramp)) for row in range(COLUMN))
+    order = tuple(ops.const(row * lanes + lane) for lane in range(lanes) for row in range(GROUP))
+    columns = n.Shuffle((*rows, n.Broadcast(ops.const(0, "uint8"), lanes)), order)
+    total = _whole(c)
+    value = call("tir.x86_dpbusd", total.dtype, total, columns, _whole(b))
+    impl = _function("impl", own, n.BufferStore(c, value, total.indices))
+    TensorIntrin.register(name, _described(loops, indices, buffers()), impl)
 
 
 def _moves(dtype: str) -> None:
@@ -210,6 +240,8 @@ def _whole(buffer: n.Buffer) -> n.BufferLoad:
 
 _vectors("dot_16x4_vnni", "x86_dpbusd", 16, 4, ("uint8", "int8", "int32"))
 _vectors("dot_8x4_vnni", "x86_dpbusd", 8, 4, ("uint8", "int8", "int32"))
+_columns("columns_16x3_vnni", 16)
+_columns("columns_8x3_vnni", 8)
 _vectors("dot_16x2_bf16", "x86_dpbf16ps", 16, 2, ("bfloat16", "bfloat16", "float32"))
 _vectors("dot_16x2_int16", "x86_pmaddwd", 16, 2, ("int16", "int16", "int32"))
 _vectors("dot_8x2_int16", "x86_pmaddwd", 8, 2, ("int16", "int16", "int32"))

@@ -15,7 +15,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
-from tuner.space.cpu.amx import tile_sketch, tile_unit_for
+from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
 from tuner.space.cpu.contraction import (
     ContractionShape,
@@ -26,7 +26,8 @@ from tuner.space.cpu.contraction import (
     packed_depths,
     tile,
 )
-from tuner.space.cpu.dots import dot_sketch, unit_for
+from tuner.space.cpu.depthwise import windows_sketch, windows_unit
+from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
@@ -83,7 +84,7 @@ class CPUTuningBackend(TuningBackend):
             return None
         main = _main(blocks)
         roles = None if main is None else assign_roles(main)
-        if main is None or roles is None or tile_unit_for(main, roles, target) or unit_for(main, roles, target):
+        if main is None or roles is None or any(_units_for(main, roles, target)):
             return None
         hardware = Hardware.of(target, main.output.buffer.dtype)
         view = computed_in_place(func, main, roles)
@@ -110,12 +111,18 @@ def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
     """The sketches with instructions for groups of narrow numbers.
     Vectors are offered beside tiles, because a system can forbid the use of tiles."""
-    tiles, vectors = tile_unit_for(main, roles, target), unit_for(main, roles, target)
+    tiles, vectors, windows = _units_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
         None if vectors is None else dot_sketch(func, main.name, vectors, target),
+        None if windows is None else windows_sketch(func, main.name, windows, target),
     ]
     return tuple(sketch for sketch in made if sketch is not None)
+
+
+def _units_for(main: BlockInfo, roles: Roles, target: Target) -> tuple[TileUnit | None, Unit | None, Unit | None]:
+    """The instructions for products in tiles, in vectors, and in windows of an image."""
+    return tile_unit_for(main, roles, target), unit_for(main, roles, target), windows_unit(main, target)
 
 
 def _ahead(func: PrimFunc, shape: ContractionShape, main: BlockInfo, roles: Roles) -> ContractionShape:
