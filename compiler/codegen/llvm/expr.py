@@ -85,19 +85,33 @@ def _shuffle(g: Gen, expr: n.Shuffle) -> str:
 
 
 def _joined(g: Gen, expr: n.Shuffle) -> str | None:
-    """A shuffle of 2, 4, 8, … vectors of the same type. None for others."""
-    count, lanes, element = len(expr.vectors), lanes_of(expr.vectors[0].dtype), llvm_type(element_of(expr.dtype))
+    """A shuffle of several vectors of the same type; None for others."""
+    lanes, element = lanes_of(expr.vectors[0].dtype), llvm_type(element_of(expr.dtype))
     alike = len({vector.dtype for vector in expr.vectors}) == 1
-    if not alike or lanes == 1 or count == 1 or count & (count - 1) or len(expr.indices) == 1:
+    if not alike or lanes == 1 or len(expr.vectors) == 1 or len(expr.indices) == 1:
         return None
     parts = [g.value(vector) for vector in expr.vectors]
+    parts += ["poison"] * ((1 << (len(parts) - 1).bit_length()) - len(parts))
     while len(parts) > 1:
         ty, lanes = f"<{lanes} x {element}>", 2 * lanes
         order = ", ".join(f"i32 {lane}" for lane in range(lanes))
         pairs = zip(parts[::2], parts[1::2])
         parts = [g.w.inline(f"shufflevector {ty} {a}, {ty} {b}, <{lanes} x i32> <{order}>") for a, b in pairs]
     ty, order = f"<{lanes} x {element}>", ", ".join(f"i32 {ops.as_int(index)}" for index in expr.indices)
-    return g.w.inline(f"shufflevector {ty} {parts[0]}, {ty} poison, <{len(expr.indices)} x i32> <{order}>")
+    one = _fenced(g, ty, parts[0]) if lanes * bits_of(expr.dtype) == 512 else parts[0]
+    return g.w.inline(f"shufflevector {ty} {one}, {ty} poison, <{len(expr.indices)} x i32> <{order}>")
+
+
+def _fenced(g: Gen, ty: str, value: str) -> str:
+    """64 bytes as they are. Where a CPU shuffles the bytes of one vector in an instruction, LLVM would take part of the
+    joining into it and make it one of two vectors, which takes three times as long."""
+    if "avx512vbmi" not in g.module.options.features:
+        return value
+    floats, name = "<16 x float>", "@llvm.arithmetic.fence.v16f32"
+    g.module.declare(name, f"{floats} {name}({floats})")
+    given = g.w.inline(f"bitcast {ty} {value} to {floats}")
+    kept = g.w.inline(f"call {floats} {name}({floats} {given})")
+    return g.w.inline(f"bitcast {floats} {kept} to {ty}")
 
 
 @emits(n.Ramp)

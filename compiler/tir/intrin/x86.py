@@ -8,7 +8,7 @@ On vectors of sums, for all i of `lanes` and k of `group`:  C[i] += Σ_k A[k] * 
 | `dot_16x2_int16`, `dot_8x2_int16` | 16, 8 int32 | 2 int16 | vpmaddwd and an addition, or vpdpwssd |
 
 On vectors of sums that each have numbers of their own, as in depthwise convolutions, for all i of `lanes` and k of 3:
-C[i] += Σ_k A[k, 0, i] * B[i, k].  The three rows of A may lie apart; B has room for a fourth number, which must be 0
+C[i] += Σ_k A[k, 0, i] * B[k, 0, 0, i].  Rows may lie apart
 
 | name | sums | A, B | instruction |
 | `columns_16x3_vnni`, `columns_8x3_vnni` | 16, 8 int32 | 3 uint8, int8 | vpdpbusd |
@@ -127,24 +127,26 @@ def _implemented(op: str, loops: Mapping[str, int], indices: Indices, dtypes: tu
 
 
 def _columns(name: str, lanes: int) -> None:
-    """The intrinsic for sums with a column of three bytes each. Rows of bytes are shuffled: three of them and zeros
-    become groups of four."""
+    """The intrinsic for sums with a column of three bytes each. Three rows of bytes are shuffled to groups of four: to
+    those of B come zeros, so that the fourth of A may be anything."""
     if TensorIntrin.get(name, allow_missing=True) is not None:
         return
     loops = {"i": lanes, "k": COLUMN}
-    indices: Indices = (("k", "", "i"), ("i", "k"), ("i",))
-    shapes = (("A", "uint8", (COLUMN, 1, lanes)), ("B", "int8", (lanes, GROUP)), ("C", "int32", (lanes,)))
+    indices: Indices = (("k", "", "i"), ("k", "", "", "i"), ("i",))
+    shapes = (("A", "uint8", (COLUMN, 1, lanes)), ("B", "int8", (COLUMN, 1, 1, lanes)), ("C", "int32", (lanes,)))
 
     def buffers() -> tuple[n.Buffer, ...]:
         return tuple(n.decl_buffer(shape, dtype, name, offset_factor=1) for name, dtype, shape in shapes)
 
+    def groups(buffer: n.Buffer, *more: n.PrimExpr) -> n.Shuffle:
+        zeros, ramp = [ops.const(0)] * (len(buffer.shape) - 2), n.Ramp(ops.const(0), ops.const(1), lanes)
+        rows = (*(n.BufferLoad(buffer, (ops.const(row), *zeros, ramp)) for row in range(COLUMN)), *more)
+        order = [min(row, len(rows) - 1) * lanes + lane for lane in range(lanes) for row in range(GROUP)]
+        return n.Shuffle(rows, tuple(map(ops.const, order)))
+
     a, b, c = own = buffers()
-    zero, ramp = ops.const(0), n.Ramp(ops.const(0), ops.const(1), lanes)
-    rows = tuple(n.BufferLoad(a, (ops.const(row), zero, ramp)) for row in range(COLUMN))
-    order = tuple(ops.const(row * lanes + lane) for lane in range(lanes) for row in range(GROUP))
-    columns = n.Shuffle((*rows, n.Broadcast(ops.const(0, "uint8"), lanes)), order)
     total = _whole(c)
-    value = call("tir.x86_dpbusd", total.dtype, total, columns, _whole(b))
+    value = call("tir.x86_dpbusd", total.dtype, total, groups(a), groups(b, n.Broadcast(ops.const(0, "int8"), lanes)))
     impl = _function("impl", own, n.BufferStore(c, value, total.indices))
     TensorIntrin.register(name, _described(loops, indices, buffers()), impl)
 

@@ -9,8 +9,7 @@ A channel's window of three rows is three columns of three bytes. A column and a
         sums[x, lanes] = Σ_s column[x + s, lanes] · taps[s, lanes]    three instructions for nine products
         out[x, lanes] = what follows, of sums in registers
 
-Neighbouring windows share columns: a tile is written out, and each of its columns is made once. The taps are packed as
-groups ahead of time, `taps[c // 16, s, c % 16, r]`.
+Neighbouring windows share columns: a tile is written out, and each of its columns is made once. So are those of taps.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import math
 from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
-from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.intrin.x86 import COLUMN, GROUP
@@ -28,7 +26,6 @@ from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.cpu.dots import Unit, spread_others
 from tuner.space.cpu.elementwise import inline_chains, vectorize_tail
-from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -39,7 +36,8 @@ _PANELS = (1, 2, 3, 4, 5, 6, 9, 12, 15, 16, 18, 24, 30, 36)
 _BLOCKS = (1, 2, 4, 7, 8, 14)
 _SPARE = 4  # registers: how bytes are shuffled, limits of results
 _COPIED = 64  # bytes of the widest vector that copies an image
-_COLUMN, _RESULT, _FIXED = 3.0, 9.0, 12.0  # instructions: of a column, of a vector of results, around a tile
+_COLUMN, _RESULT, _AROUND = 3.0, 8.0, 10.0  # instructions: of a column, of a vector of results, around a tile
+_PIXEL = 4.0  # of a pixel that is copied, beside its bytes
 _NEAR = 32 << 10  # bytes of a copy that stays in the first-level cache
 _FAR = 1.2  # times that a tile takes longer where it does not
 
@@ -91,8 +89,7 @@ def windows_of(info: BlockInfo) -> Windows | None:
         return None
     ([r], [s]), ([y], [x]) = reduced, kept
     plain = out_dims[-3:] == [[y], [x], [v]] and out_dims[:-3] == image_dims[:-3]
-    flat = sorted(a.position for dim in taps_dims for a in dim)
-    plain &= flat == sorted(a.position for a in (r, s, v)) and all(len(dim) <= 1 for dim in taps_dims) and taps.straight
+    plain &= [dim[:1] for dim in taps_dims] == [[r], [s], [], [v]] and all(len(dim) <= 1 for dim in taps_dims)
     plain &= len([a for a in long.values() if a.reduce]) == 2 and r.extent == COLUMN
     if not plain:
         return None
@@ -172,7 +169,6 @@ def _tile(
     parallel = [*batch, y_outer, v_outer]
     sch.reorder(*parallel, y_inner, v_panel, x_outer, x_tile, v_tile, *units, column, v_lane, group)
     sch.reverse_compute_at(writer, x_outer, preserve_unit_loops=True)
-    _pack(sch, info, work, unit)
     if padding is not None:
         copy = sch.get_block(padding)
         sch.compute_at(copy, v_outer, preserve_unit_loops=True)
@@ -185,22 +181,6 @@ def _tile(
     sch.tensorize(v_lane, unit.intrin)
     sch.vectorize(sch.get_loops(init)[-1])
     vectorize_tail(sch, writer, unit.lanes, depth=4)
-
-
-def _pack(sch: Schedule, info: BlockInfo, work: Windows, unit: Unit) -> None:
-    """The taps in groups, each of a column and a zero."""
-    block = sch.get_block(info.name)
-    packed = sch.cache_read(block, sch.read_index(block, work.taps.buffer.name), "global")
-    if work.taps.buffer in layout_free(sch.func):
-        ahead_of_time(sch, packed)
-    v, r = panel_dim(work.taps, work.v.position), panel_dim(work.taps, work.r.position)
-    dims = [f"i{d}" for d in range(len(work.taps.axes_by_dim))]
-    rest = [dim for d, dim in enumerate(dims) if d not in (v, r)]
-    place = [f"i{v} // {unit.lanes}", *rest, f"i{r} // {GROUP}", f"i{v} % {unit.lanes}", f"i{r} % {GROUP}"]
-    sch.transform_layout(packed, ("write", 0), f"lambda {', '.join(dims)}: ({', '.join(place)})", pad_value=0)
-    loops = sch.get_loops(packed)
-    sch.unroll(loops[-1])
-    sch.parallel(loops[0])
 
 
 @dataclass(frozen=True)
@@ -228,8 +208,9 @@ class _Judge:
         taps, stride = work.s.extent, min(work.stride, work.s.extent)
         columns = ((rows - 1) * stride + taps) / rows
         lines = ((high - 1) * stride + COLUMN) / high * stride  # of the image copied, for a row of results
-        copied = 0.0 if self.copied == 1 else 2 * lines * self.unit.lanes / self.copied
-        around = _FIXED / (rows * values["vectors"])
+        pixel = _PIXEL * self.unit.lanes / wide + self.unit.lanes / self.copied
+        copied = 0.0 if self.copied == 1 else lines * pixel
+        around = (_AROUND + values["vectors"] * taps * _COLUMN) / (rows * values["vectors"])
         one = columns * _COLUMN + taps + _RESULT + copied + around
         held = ((high - 1) * stride + COLUMN) * width_of(work.image) * wide
         far = _FAR if held > _NEAR else 1.0
