@@ -98,7 +98,7 @@ def _joined(g: Gen, expr: n.Shuffle) -> str | None:
         pairs = zip(parts[::2], parts[1::2])
         parts = [g.w.inline(f"shufflevector {ty} {a}, {ty} {b}, <{lanes} x i32> <{order}>") for a, b in pairs]
     ty, order = f"<{lanes} x {element}>", ", ".join(f"i32 {ops.as_int(index)}" for index in expr.indices)
-    one = _fenced(g, ty, parts[0]) if lanes * bits_of(expr.dtype) == 512 else parts[0]
+    one = _fenced(g, ty, parts[0]) if (lanes, bits_of(expr.dtype)) == (64, 8) else parts[0]
     return g.w.inline(f"shufflevector {ty} {one}, {ty} poison, <{len(expr.indices)} x i32> <{order}>")
 
 
