@@ -67,8 +67,8 @@ def _broadcast(g: Gen, expr: n.Broadcast) -> str:
 
 @emits(n.Shuffle)
 def _shuffle(g: Gen, expr: n.Shuffle) -> str:
-    """Lanes taken out one by one and put together, or all vectors joined and then shuffled at once, which leaves less
-    to find: LLVM makes the shuffles that the machine has."""
+    """Return lanes of several vectors: LLVM makes the shuffles that the machine has.
+    All vectors are joined and then shuffled at once, which leaves less to find; others are taken apart."""
     if (joined := _joined(g, expr)) is not None:
         return joined
     element, result, lanes = llvm_type(element_of(expr.dtype)), "poison", len(expr.indices)
@@ -103,7 +103,8 @@ def _joined(g: Gen, expr: n.Shuffle) -> str | None:
 
 
 def _fenced(g: Gen, ty: str, value: str) -> str:
-    """64 bytes as they are. Where a CPU shuffles the bytes of one vector in an instruction, LLVM would take part of the
+    """Return 64 bytes as they are.
+    Where a CPU shuffles the bytes of one vector in an instruction, LLVM would take part of the
     joining into it and make it one of two vectors, which takes three times as long."""
     if "avx512vbmi" not in g.module.options.features:
         return value

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of bytes with channels last, by an instruction that adds up groups of four products.
+"""Depthwise convolutions of bytes with channels last, by an instruction for groups of four.
 
 A channel's window of three rows is three columns of three bytes. A column and a zero are a group:
 
@@ -56,8 +56,9 @@ _UNITS = (  # the faster first
 
 @dataclass(frozen=True)
 class Windows:
-    """A depthwise convolution: `image[…, y·step + r, x·stride + s, v]` by `taps`, which have `r`, `s` and `v`. `others`
-    are the axes of results left."""
+    """A depthwise convolution by windows of three rows.
+    It reads `image[…, y·step + r, x·stride + s, v]` and taps, which have `r`, `s` and `v`. `others` are the axes of
+    results left."""
 
     v: BlockAxis
     y: BlockAxis
