@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from compiler.target.target import Target
 from tuner.families.family import FamilySpec
 from tuner.families.stored import newest_family
+from tuner.records.farm.model_farm import ReleaseEntry
 from tuner.records.parts import families as parts
 from tuner.records.store import RecordStore
 from webui.api.params import Before, Id
@@ -107,6 +107,7 @@ def family(request: Request, context: Ctx, family_id: Id) -> Response:
 def _found(
     store: RecordStore, key: str, target: str, device_class: str | None, release: str | None
 ) -> FamilyReply | None:
+    found: ReleaseEntry | parts.StoredFamily
     if release is not None:
         entry = store.releases.look_up(release, key, target, device_class).config
         if entry is None or entry.target != target:
