@@ -31,6 +31,8 @@ from tracker.server import Tracker
 
 MIB = 1 << 20
 FLOOD = 512 << 10
+STALLED_S = 5.0
+"""A flood of which nothing is taken in for so long was put an end to."""
 
 
 def control_port(relay: Relay) -> int:
@@ -217,6 +219,7 @@ def test_a_message_that_does_not_end():
         honest.send(b"hello")
         hostile = RawPeer(port)
         hostile.send(b"hello")
+        hostile.sock.settimeout(STALLED_S)
         before = resident(os.getpid())
         assert hostile.flood(zmtp_frame(bytes(MIB), MORE), 4096)  # 4 GiB, were it let
         assert resident(os.getpid()) - before < 600 * MIB
@@ -301,6 +304,7 @@ def test_service_survives_messages_without_end(service):
         for size, bound in ((256 << 10, 150 * MIB), (256 << 10, 150 * MIB), (0, 500 * MIB)):
             hostile = RawPeer(port)
             hostile.send(*(bytes(frame) for frame in codec.encode(body, MessageKind.REQUEST, request_id=1)))
+            hostile.sock.settimeout(STALLED_S)
             assert hostile.flood(zmtp_frame(bytes(size), MORE) * (FLOOD // max(size, 2)), 4096, measure)
             hostile.close()
             assert most < bound
