@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import httpx
 import pytest
 
 from tests.kit import patient_http
-from tests.kit.records.seed import seed
+from tests.kit.records.seed import Seeded
+from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 
 SERVE = """
@@ -28,17 +30,14 @@ print("ended")
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
-    path = tmp_path / "records.db"
-    with RecordStore.open(path, create=True) as store:
-        seed(store)
-    return path
+def database(seeded_template: tuple[Path, Seeded], tmp_path: Path) -> Path:
+    return Path(shutil.copyfile(seeded_template[0], tmp_path / "records.db"))
 
 
 @contextmanager
-def _serve(database: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def _serve(database: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     port_file = database.with_suffix(".port")
-    command = [sys.executable, "-c", SERVE, str(database), str(port), str(port_file)]
+    command = [sys.executable, "-c", SERVE, str(database), "0", str(port_file)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process, port_file
@@ -77,10 +76,10 @@ def test_from_start_to_end(database: Path, number: signal.Signals) -> None:
 
 
 def test_a_port_in_use(database: Path) -> None:
-    with _serve(database) as (process, port_file):
-        port = _wait_for(port_file, process)
-        command = [sys.executable, "-c", SERVE, str(database), str(port), str(database.with_suffix(".other"))]
+    with RecordStore.open(database) as store, running_app(store) as address:
+        port = address.rpartition(":")[2]
+        command = [sys.executable, "-c", SERVE, str(database), port, str(database.with_suffix(".other"))]
         second = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert second.returncode != 0
         assert f"port {port} on 127.0.0.1 is in use" in second.stderr
-        assert patient_http.get(f"http://127.0.0.1:{port}/api/v1/health").status_code == 200
+        assert patient_http.get(f"{address}/api/v1/health").status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -24,8 +25,8 @@ def plain(trial: Trial) -> dict[str, object]:
 
 
 @pytest.fixture
-def source(tmp_path):
-    with RecordStore.open(tmp_path / "source.db", create=True) as opened:
+def source(sqlite_template, tmp_path):
+    with RecordStore.open(shutil.copyfile(sqlite_template, tmp_path / "source.db")) as opened:
         yield Lab(opened)
 
 

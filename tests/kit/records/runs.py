@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import event
@@ -24,6 +25,15 @@ PATIENCE_S = 60.0
 BEGAN = datetime(2026, 3, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
+@cache
+def _subject() -> tuple[TuningTask, tuple[str, ...]]:
+    """A task and traces of its first sketch. To make them takes longer than most tests."""
+    task = TuningTask.from_spec("matmul:32,32,32:float32", Target(TARGET))
+    sketch = generate(task.func, task.target)[0]
+    size = [len(decision.values) for decision in sketch.decisions]
+    return task, tuple(sketch.trace_json([at % count for count in size]) for at in range(max(size)))
+
+
 @dataclass
 class Lab:
     """A store and what its runs are about."""
@@ -32,10 +42,7 @@ class Lab:
     task: TuningTask = field(init=False)
 
     def __post_init__(self) -> None:
-        self.task = TuningTask.from_spec("matmul:32,32,32:float32", Target(TARGET))
-        sketch = generate(self.task.func, self.task.target)[0]
-        size = [len(decision.values) for decision in sketch.decisions]
-        self.traces = [sketch.trace_json([at % count for count in size]) for at in range(max(size))]
+        self.task, self.traces = _subject()
 
     def device(self, name: str = "zen/0") -> int:
         new = NewDevice(name=name, key="cpu", device_class="zen3/2t", fingerprint={"cpu": "EPYC"}, features=("avx2",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,8 +18,8 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RecordStore:
-    return RecordStore.open(tmp_path / "r.db", create=True)
+def store(sqlite_template: Path, tmp_path: Path) -> RecordStore:
+    return RecordStore.open(shutil.copyfile(sqlite_template, tmp_path / "r.db"))
 
 
 def test_a_running_run(store: RecordStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 
 import pytest
 
@@ -21,8 +22,8 @@ from tuner.records.store import RecordStore
 
 
 @pytest.fixture
-def lab(tmp_path):
-    with RecordStore.open(tmp_path / "lab.db", create=True) as store:
+def lab(sqlite_template, tmp_path):
+    with RecordStore.open(shutil.copyfile(sqlite_template, tmp_path / "lab.db")) as store:
         lab = Lab(store)
         lab.whole_run()
         yield lab

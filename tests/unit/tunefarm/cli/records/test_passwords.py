@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -84,11 +85,20 @@ def test_a_server_that_does_not_answer(name: str, how: str, capfd, monkeypatch) 
 _LONG = {"tune", "web", "bench run"}  # these go on to devices; what they print of an address is tested above
 
 
+@pytest.fixture(scope="module")
+def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a run, to be copied."""
+    file = tmp_path_factory.mktemp("database") / "records.db"
+    shutil.copyfile(sqlite_template, file)
+    with RecordStore.open(file) as store:
+        Lab(store).whole_run()
+    return file
+
+
 @pytest.mark.parametrize("name", sorted(set(FOUND) - _LONG))
-def test_a_database_that_is_there(name: str, tmp_path, capfd) -> None:
+def test_a_database_that_is_there(name: str, database: Path, tmp_path, capfd) -> None:
     for file in ("records.db", "other.db"):
-        with RecordStore.open(tmp_path / file, create=True) as store:
-            Lab(store).whole_run()
+        shutil.copyfile(database, tmp_path / file)
     outcome = run_cli(capfd, *_words(name), "--db", f"sqlite://farm:{SECRET}@/records.db")
     assert "no record store" not in outcome.text
     assert "no database address" not in outcome.text
