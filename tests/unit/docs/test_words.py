@@ -15,6 +15,7 @@ import pytest
 
 from tests.kit.docs_pages import PAGES
 from tests.kit.places import DOCS, ROOT
+from tests.kit.statements import inner
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
 SCRIPTS = (".ci", "benchmarks", "examples", "migrations", "deploy", "tests")
@@ -56,7 +57,6 @@ def test_sentences_are_short(page: Path) -> None:
 
 
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 @dataclass
@@ -89,9 +89,8 @@ def definitions(node: ast.AST) -> Iterator[Definition]:
     """All that may have a docstring; expressions, most of a tree, hold none."""
     if isinstance(node, Definition):
         yield node
-    for name in _BODIES:
-        for inner in getattr(node, name, ()):
-            yield from definitions(inner)
+    for statement in inner(node):
+        yield from definitions(statement)
 
 
 def docstrings() -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tests.kit.places import ROOT
+from tests.kit.statements import statements
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
 MOST = 500
@@ -49,7 +50,7 @@ def sources() -> dict[str, str]:
 
 def imported(text: str) -> Iterator[str]:
     """The modules that a text may import, and what may be modules in them."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kit.places import ROOT
+from tests.kit.statements import inner
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "webui", "tunefarm")
 RUNTIME_HALF = {
@@ -35,14 +36,14 @@ def modules() -> dict[str, Path]:
 
 def imports(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
     """The modules that `node` imports anywhere, but for what only type checkers read."""
-    for child in ast.iter_child_nodes(node):
+    for child in inner(node):
         match child:
             case ast.Import():
                 yield from (alias.name for alias in child.names if alias.name in known)
             case ast.ImportFrom(module=str(base), level=0):
                 for alias in child.names:
-                    inner = f"{base}.{alias.name}"
-                    yield from (name for name in (inner if inner in known else base,) if name in known)
+                    module = f"{base}.{alias.name}"
+                    yield from (name for name in (module if module in known else base,) if name in known)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 continue
             case _:
