@@ -22,7 +22,7 @@ from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from tests.kit.fuzzing import cases
 
-CASES, CHUNK = cases(240), 40
+CASES, CHUNK = cases(80), 40
 Rng = np.random.Generator
 SIZE = 24  # of the temporary: indices are taken modulo it where they may leave it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from compiler.te.reduction import reduce_axis
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
 from tests.kit.compiler.lowering import chain, matmul, random_schedule, softmax
+from tests.kit.fuzzing import FUZZ_CASES
 
-SEEDS = 10
+SEEDS = FUZZ_CASES // 100 or 6
 INTERPRETED = 150  # elements in all; more take the interpreter long
 
 
@@ -45,6 +47,13 @@ WORKLOADS: dict[str, Callable[[], PrimFunc]] = {
     "pooled": lambda: pooled(size("n")),
     "half_known": lambda: matmul(size("n"), 24, 7),
 }
+
+
+@cache
+def plainly(name: str) -> tuple[PrimFunc, Any]:
+    """A workload as it is written, and built."""
+    func = WORKLOADS[name]()
+    return func, load_artifact(compile_artifact(func, "llvm", name="main"))
 
 
 def arguments(func: PrimFunc, rng: random.Random, largest: int) -> list[Any]:
@@ -81,11 +90,10 @@ def copies(args: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_one_build_agrees_at_every_size(name: str, seed: int) -> None:
-    plain = WORKLOADS[name]()
+    plain, reference = plainly(name)
     sch = random_schedule(plain, seed)
     lowered = lower_func(sch.func)
     module = load_artifact(compile_artifact(sch.func, "llvm", name="main"))
-    reference = load_artifact(compile_artifact(plain, "llvm", name="main"))
     rng = random.Random(seed)
     for largest in (3, 9, 9, 20, 40, 70):
         args = arguments(plain, rng, largest)
