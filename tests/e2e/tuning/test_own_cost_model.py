@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ from tunefarm import meta_schedule as ms
 from tunefarm import te
 from tuner.engine.scheduling import TaskView
 from tuner.errors import TuningError
+from tuner.faces.meta_schedule import search_strategy
+from tuner.search.evolutionary import EvolutionOptions
+
+
+@pytest.fixture(autouse=True)
+def _small_populations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's model is shown the schedule of each candidate, which takes 10 ms to make."""
+    small = partial(EvolutionOptions, first=48, population=24, children=12)
+    monkeypatch.setattr(search_strategy, "EvolutionOptions", small)
 
 
 def module() -> tvm.IRModule:
