@@ -18,6 +18,7 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that take minutes run in a target of their own."""
+    here = f"{Path(__file__).parent}/"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.slow)
