@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Of the tests, which wait for processes half of their time; the longest begin (tests/kit/durations.py).
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+# Of the tests, which wait for processes half of their time; the longest begin (tests/kit/durations.py). With two
+# workers more than cores, a fifth of the cores' time was left over.
+WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
 STAMP  := $(VENV)/.installed
 TORCH  := $(VENV)/.torch-installed
 SITE   := $(VENV)/.site-installed
@@ -19,7 +20,8 @@ setup: $(STAMP)          ## make the virtual environment and install tunefarm in
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "tunefarm needs Python 3.11 to 3.13; set PYTHON=/path/to/python3.11"'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true  # by every core; pip would use one
 	@touch $@
 
 lint: ruff mypy contracts  ## ruff, mypy, import contracts
@@ -43,7 +45,7 @@ lint-beside:
 # Compiled once, not by every process that the tests start: not everywhere is Python told to keep what it compiled.
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(STAMP)
-	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@$(BIN)/python -m compileall -q -j 0 $(PACKAGES) tests/kit migrations
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 durations: $(STAMP)      ## keep what the test files took on this machine as what a clean clone takes them for (CHECK=1: only look)
@@ -86,7 +88,7 @@ models: $(TORCH)         ## export ONNX models with random weights to build/mode
 
 test-models: export PYTHONDONTWRITEBYTECODE =
 test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build (LARGE=1: ONNX models above 30 million parameters, too)
-	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@$(BIN)/python -m compileall -q -j 0 $(PACKAGES) tests/kit migrations
 	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 -o tmp_path_retention_policy=none tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
 
 conformance: $(STAMP)    ## ONNX's node suite through the backend, and its page in docs (SHARE=50: one case in so many, compared with the page)

@@ -90,7 +90,8 @@ class Measuring:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    names = {item.path: item.path.relative_to(TESTS).as_posix() for item in items if item.path.is_relative_to(TESTS)}
+    paths = {item.path for item in items}
+    names = {path: path.relative_to(TESTS).as_posix() for path in paths if path.is_relative_to(TESTS)}
     order = {name: at for at, name in enumerate(durations.ordered(names.values(), config.stash[_SECONDS]))}
     items.sort(key=lambda item: order.get(names.get(item.path, ""), -1))
 
