@@ -1,4 +1,4 @@
-"""What the farm's long-running processes share: where one listens, how it says so, and how it ends.
+"""Parts of the farm's long-running processes: where one listens, how it says so, and how it ends.
 
 `ChildService` runs one in a child process, which ends with its parent however that dies.
 """

@@ -1,4 +1,4 @@
-"""What kernels of warps and of warpgroups share: threads and memory around them, and plain products."""
+"""Parts of warps' and warpgroups' kernels: threads and memory around them, and plain products."""
 
 from __future__ import annotations
 

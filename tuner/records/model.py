@@ -132,7 +132,7 @@ class NewRunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFacts:
-    """What runs and benchmark runs share: who did it, where and how.
+    """Facts that runs and benchmark runs share: who did it, where and how.
 
     `options` is what it takes to go on with it, `command` what a person types to repeat it. `toolchain` maps names to
     versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). Runs and runs of benchmarks have these facts: a new column is
