@@ -32,7 +32,6 @@ APART = {
     "compiler/runtime/cuda/tensor_maps.py": "known without a driver",
     "compiler/te/schedule/scan_stage.py": "scans only",
     "rpc_server/client/disco.py": "loaded for disco only",
-    "rpc_server/client/host_memory_pool.py": "memory, where its importer has sessions",
     "rpc_server/machine/core_claims.py": "used by a command",
     "tuner/build/preload.py": "imported last by the fork server",
     "tuner/engine/promptness.py": "settings of the interpreter, where its importer tunes",
