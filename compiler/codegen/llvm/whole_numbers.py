@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.codegen.llvm.gen import Gen
+from compiler.codegen.llvm.packed_bytes import PACKED, packed
 from compiler.codegen.llvm.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.llvm.values import choose, convert, intrinsic
 from compiler.dtype import element_of, with_lanes
@@ -31,6 +32,7 @@ from compiler.tir.nodes import PrimExpr
 
 _MOST = 1 << 16  # the numbers of an integer of 16 bits
 _BESIDE = 4  # floats on both sides of a step that are tried
+_SHIFT = 255  # the largest zero point of bytes
 _FUSED = ("fma", "avx512f")  # features of x86; other CPUs are asked nothing
 
 
@@ -92,7 +94,26 @@ def as_integer(g: Gen, found: Rounded) -> str:
 
 def narrowed(g: Gen, found: Rounded) -> str:
     """Return `found` as its own dtype."""
+    are_bytes = (found.least, found.most) == (0, 255) and abs(found.shift) <= _SHIFT
+    packs = "avx512bw" in g.module.options.features and g.module.options.device is None
+    if lanes_of(found.dtype) in PACKED and are_bytes and packs:
+        return packed(g, found.dtype, *_below(g, found), found.shift)
     return convert(g, as_integer(g, found), with_lanes("int32", lanes_of(found.dtype)), found.dtype)
+
+
+def _below(g: Gen, found: Rounded) -> tuple[str, str]:
+    """Return the floats that `found` rounds, none above the most one, and their type. They may be NaN."""
+    lanes, low, high = lanes_of(found.dtype), found.least - found.shift, found.most - found.shift
+    wide = with_lanes("float32", lanes)
+    ty, division = llvm_type(wide), _division(g, found.value, low, high)
+    value = g.value(found.value if division is None else division.dividend)
+    bound = _number(float(high) if division is None else division.most, lanes)
+    above = g.w.value(f"fcmp ogt {ty} {value}, {bound}", value)
+    value = choose(g, above, lanes, ty, bound, value)
+    if division is not None:
+        small = g.w.value(f"fmul {ty} {value}, {_number(division.low, lanes)}", value)
+        value = intrinsic(g, "fma", wide, value, _number(division.high, lanes), small)
+    return value, ty
 
 
 def _limited(g: Gen, value: str, lanes: int, least: float, most: float) -> str:

@@ -25,7 +25,7 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.cpu.dots import Unit, spread_others
-from tuner.space.cpu.elementwise import inline_chains, vectorize_tail
+from tuner.space.cpu.elementwise import inline_chains, whole_tail
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -181,7 +181,7 @@ def _tile(
         sch.unroll(loop)
     sch.tensorize(v_lane, unit.intrin)
     sch.vectorize(sch.get_loops(init)[-1])
-    vectorize_tail(sch, writer, unit.lanes, depth=4)
+    whole_tail(sch, writer, depth=4)
 
 
 @dataclass(frozen=True)

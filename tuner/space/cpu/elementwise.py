@@ -104,6 +104,15 @@ def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> Non
         sch.unroll(loop)
 
 
+def whole_tail(sch: Schedule, block: BlockRV, depth: int) -> None:
+    """Unroll the copy loops below `depth`, the innermost one as one vector.
+    It may be longer than those of the machine: several vectors of integers are narrowed to one of bytes then."""
+    *around, last = sch.get_loops(block)[depth:]
+    sch.vectorize(last)
+    for loop in around:
+        sch.unroll(loop)
+
+
 def scatter_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
     """Unroll the loops below `depth` of a block that writes across memory, the channels' in vectors."""
     *around, f, y, x = sch.get_loops(block)[depth:]

@@ -9,6 +9,7 @@ import pytest
 
 from compiler.codegen.llvm.whole_numbers import quotient
 from compiler.driver.build import compile_artifact
+from compiler.schedule.analysis.expr import subst_tree
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -47,6 +48,15 @@ def kernel(scale: float, zero: int, dtype: str, vector: bool, wide: bool = False
     return PrimFunc(params, loop, None, {params[0]: x, params[1]: y}, {"tir.noalias": True, "global_symbol": "main"})
 
 
+def in_vectors(func: PrimFunc, lanes: int) -> PrimFunc:
+    """`func`, a loop over all numbers, with an inner loop of so many lanes."""
+    outer, inner = n.Var("o"), n.Var("i")
+    assert isinstance(func.body, n.For)
+    body = subst_tree(func.body.body, {func.body.loop_var: outer * lanes + inner})
+    lane = n.For(inner, ops.const(0), ops.const(lanes), ForKind.VECTORIZED, body)
+    return func.with_body(n.For(outer, ops.const(0), ops.const(COUNT // lanes), ForKind.SERIAL, lane))
+
+
 def near_steps(scale: float, zero: int) -> Any:
     """Numbers at and beside those where the quotient changes its integer; what is no number; what is too large."""
     steps = ((np.arange(-140, 400) - zero - 0.5) * np.float64(np.float32(scale))).astype("float32")
@@ -71,6 +81,24 @@ def test_machine_code_rounds_as_a_division_does(scale: float, zero: int, dtype: 
     x = near_steps(scale, zero)
     made = outputs_by_machine(kernel(scale, zero, dtype, vector), [x, np.zeros(COUNT, dtype)])[1]
     np.testing.assert_array_equal(made, by_numpy(x, scale, zero, dtype))
+
+
+@pytest.mark.skipif("avx512bw" not in Target.host().features, reason="this CPU has no AVX-512")
+@pytest.mark.parametrize("lanes", [16, 32, 64])  # 48 do not divide the numbers
+@pytest.mark.parametrize("zero", [0, 3, 128, 255])
+def test_several_vectors_packed_at_once_are_the_same_bytes(zero: int, lanes: int) -> None:
+    x = near_steps(SCALES[0], zero)
+    made = outputs_by_machine(in_vectors(kernel(SCALES[0], zero, "uint8", False), lanes), [x, np.zeros(COUNT, "uint8")])
+    np.testing.assert_array_equal(made[1], by_numpy(x, SCALES[0], zero, "uint8"))
+
+
+@pytest.mark.parametrize(
+    ("lanes", "dtype", "is_packed"), [(64, "uint8", True), (16, "uint8", False), (64, "int8", False)]
+)
+def test_bytes_from_0_on_are_packed_where_there_are_several_vectors(lanes: int, dtype: str, is_packed: bool) -> None:
+    func = in_vectors(kernel(SCALES[0], 0, dtype, False), lanes)
+    assert ("packuswb" in code(func, ZEN4)) is is_packed
+    assert "packuswb" not in code(func, PLAIN)
 
 
 @pytest.mark.parametrize(("zero", "dtype"), [(0, "uint8"), (139, "uint8"), (-7, "int8")])
