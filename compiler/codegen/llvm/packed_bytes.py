@@ -13,19 +13,19 @@ from __future__ import annotations
 from compiler.codegen.llvm.gen import Gen
 from compiler.codegen.llvm.types import llvm_type
 
-PACKED = (32, 48, 64)  # lanes
+PACKED = (32, 64)  # lanes
 _LANES = 16
 _NEAREST = 4  # as the CPU is set to round
 
 
 def packed(g: Gen, dtype: str, value: str, ty: str, shift: int) -> str:
-    """Return 32, 48 or 64 floats rounded to the nearest integers and shifted, as uint8 from 0 to 255.
+    """Return 32 or 64 floats rounded to the nearest integers and shifted, as uint8 from 0 to 255.
 
-    `value` is their name and `ty` their type. No float may be above what int32 holds. What is far below, and NaN, becomes 0. `shift` is within -255 and 255.
+    `value` is their name and `ty` their type. No float may be above what int32 holds. What is far below, and NaN,
+    becomes 0. `shift` is within -255 and 255.
     """
     lanes = int(ty[1 : ty.index(" ")])
     whole = [_integers(g, ty, value, at) for at in range(0, lanes, _LANES)]
-    whole += whole[len(whole) & ~1 :]  # the last one with itself
     words = [_pack(g, "packssdw", "<16 x i32>", "<32 x i16>", a, b) for a, b in zip(whole[::2], whole[1::2])]
     if shift:
         words = [_shifted(g, word, shift) for word in words]

@@ -39,7 +39,8 @@ _COPIED = 64  # bytes of the widest vector that copies an image
 _COLUMN, _RESULT, _AROUND = 3.0, 8.0, 10.0  # instructions: of a column, of a vector of results, around a tile
 _PIXEL = 4.0  # of a pixel that is copied, beside its bytes
 _NEAR = 32 << 10  # bytes of a copy that stays in the first-level cache
-_FAR = 1.2  # times that a tile takes longer where it does not
+_PACKED = 1.0  # instructions less where several vectors become bytes at once
+_FAR = 1.03  # times that a tile takes longer where it does not
 
 
 def _unit(lanes: int, *features: str) -> Unit:
@@ -212,7 +213,8 @@ class _Judge:
         pixel = _PIXEL * self.unit.lanes / wide + self.unit.lanes / self.copied
         copied = 0.0 if self.copied == 1 else lines * pixel
         around = (_AROUND + values["vectors"] * taps * _COLUMN) / (rows * values["vectors"])
-        one = columns * _COLUMN + taps + _RESULT + copied + around
+        result = _RESULT - (_PACKED if values["vectors"] > 1 else 0.0)
+        one = columns * _COLUMN + taps + result + copied + around
         held = ((high - 1) * stride + COLUMN) * width_of(work.image) * wide
         far = _FAR if held > _NEAR else 1.0
         whole = work.x.extent / (-(-work.x.extent // rows) * rows)

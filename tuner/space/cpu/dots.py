@@ -26,7 +26,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.contraction import Roles, assign_roles
-from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail, whole_tail
+from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
 from tuner.space.loops import fuse_all
@@ -38,7 +38,6 @@ _VECTORS = (1, 2, 3, 4)
 _PANELS = (1, 2, 4, 8, 16)
 _UNROLLS = (1, 2, 4)
 _BYTES = ("int8", "uint8")
-_WHOLE = 16  # sums in a vector of the kind that several are narrowed of at once
 _LATENCY = 12  # sums that hide how long an instruction takes
 _BROADCAST, _NEAR, _FAR = 0.5, 1.0, 12.0  # instructions' time: of a group for all lanes, of a near vector, of a far one
 _PANEL_BYTES = 1 << 19  # half of a second-level cache
@@ -254,10 +253,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     for loop in zeroed[:-1]:
         sch.unroll(loop)
     sch.vectorize(zeroed[-1])
-    if parse_dtype(sch.get(writer).writes[0].buffer.dtype).bits == 8 and unit.lanes == _WHOLE:
-        whole_tail(sch, writer, depth=3)
-    else:
-        vectorize_tail(sch, writer, unit.lanes, depth=3)
+    vectorize_tail(sch, writer, unit.lanes, depth=3)
 
 
 def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:

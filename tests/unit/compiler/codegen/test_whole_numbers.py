@@ -84,7 +84,7 @@ def test_machine_code_rounds_as_a_division_does(scale: float, zero: int, dtype: 
 
 
 @pytest.mark.skipif("avx512bw" not in Target.host().features, reason="this CPU has no AVX-512")
-@pytest.mark.parametrize("lanes", [16, 32, 64])  # 48 do not divide the numbers
+@pytest.mark.parametrize("lanes", [16, 32, 64])
 @pytest.mark.parametrize("zero", [0, 3, 128, 255])
 def test_several_vectors_packed_at_once_are_the_same_bytes(zero: int, lanes: int) -> None:
     x = near_steps(SCALES[0], zero)
