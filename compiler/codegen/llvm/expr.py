@@ -104,8 +104,8 @@ def _joined(g: Gen, expr: n.Shuffle) -> str | None:
 
 def _fenced(g: Gen, ty: str, value: str) -> str:
     """Return 64 bytes as they are.
-    Where a CPU shuffles the bytes of one vector in an instruction, LLVM would take part of the
-    joining into it and make it one of two vectors, which takes three times as long."""
+    Some CPUs shuffle the bytes of one vector in an instruction. LLVM would take part of the joining into it, and make
+    it a shuffle of two vectors, which takes three times as long."""
     if "avx512vbmi" not in g.module.options.features:
         return value
     floats, name = "<16 x float>", "@llvm.arithmetic.fence.v16f32"

@@ -1,7 +1,7 @@
-"""Several vectors of floats become one of bytes from 0 to 255, by instructions of AVX-512 that pack two into one.
+"""Several vectors of floats become one of bytes, by instructions of AVX-512 that pack two into one.
 
-They limit what they pack to the range of the result. So nothing is compared with the least number, and no vector is
-narrowed by itself, which takes two shuffles each:
+Bytes are from 0 to 255. The instructions limit what they pack to the range of the result. So nothing is compared with
+the least number. No vector is narrowed by itself, which takes two shuffles each:
 
     16 float32 × 4   →   int32 × 4   →   2 × 32 int16, zero point added   →   64 uint8   →   in order
 

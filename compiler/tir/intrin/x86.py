@@ -7,8 +7,9 @@ On vectors of sums, for all i of `lanes` and k of `group`:  C[i] += Σ_k A[k] * 
 | `dot_16x2_bf16` | 16 float32 | 2 bfloat16 | vdpbf16ps |
 | `dot_16x2_int16`, `dot_8x2_int16` | 16, 8 int32 | 2 int16 | vpmaddwd and an addition, or vpdpwssd |
 
-On vectors of sums that each have numbers of their own, as in depthwise convolutions, for all i of `lanes` and k of 3:
-C[i] += Σ_k A[k, 0, i] * B[k, 0, 0, i].  Rows may lie apart
+Where each sum has numbers of its own (depthwise), rows of A and B may lie apart. For all i of `lanes` and k of 3:
+
+    C[i] += Σ_k A[k, 0, i] * B[k, 0, 0, i]
 
 | name | sums | A, B | instruction |
 | `columns_16x3_vnni`, `columns_8x3_vnni` | 16, 8 int32 | 3 uint8, int8 | vpdpbusd |

@@ -73,7 +73,8 @@ class Windows:
 
 
 def windows_of(info: BlockInfo) -> Windows | None:
-    """The parts of a depthwise convolution with channels last and windows of three rows; None for anything else."""
+    """Return the parts of a depthwise convolution with windows of three rows.
+    None for anything else, and for channels that are not last."""
     if len(info.inputs) != 2 or len(info.output.axes_by_dim) < 3:
         return None
     long = {a.position: a for a in info.axes if a.extent > 1}
@@ -106,7 +107,7 @@ def width_of(image: BlockAccess) -> int:
 
 
 def windows_unit(info: BlockInfo, target: Target) -> Unit | None:
-    """The fastest unit of `target` that can compute `info`, a depthwise convolution; None if there is none."""
+    """The fastest unit of `target` that can compute a depthwise convolution; None if there is none."""
     found = windows_of(info)
     if found is None or info.output.buffer.dtype != "int32":
         return None
@@ -187,7 +188,8 @@ def _tile(
 
 @dataclass(frozen=True)
 class _Judge:
-    """What is allowed and what should be fast. Copies come in vectors of `copied` bytes, 1 if there are none."""
+    """The judge of points: what is allowed, and what should be fast.
+    Copies come in vectors of `copied` bytes, 1 if there are none."""
 
     work: Windows
     unit: Unit

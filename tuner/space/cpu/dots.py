@@ -26,7 +26,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.contraction import Roles, assign_roles
-from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail
+from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail, whole_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
 from tuner.space.loops import fuse_all
@@ -38,6 +38,8 @@ _VECTORS = (1, 2, 3, 4)
 _PANELS = (1, 2, 4, 8, 16)
 _UNROLLS = (1, 2, 4)
 _BYTES = ("int8", "uint8")
+_WHOLE = 16  # sums in a vector of which several are narrowed to bytes at once
+_EVEN = (1, 2, 4)  # vectors of them
 _LATENCY = 12  # sums that hide how long an instruction takes
 _BROADCAST, _NEAR, _FAR = 0.5, 1.0, 12.0  # instructions' time: of a group for all lanes, of a near vector, of a far one
 _PANEL_BYTES = 1 << 19  # half of a second-level cache
@@ -227,7 +229,9 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     most = roles.v.extent // unit.lanes
     rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= work.m.extent)).rv
-    vectors = recorder.choose("vectors", tuple(v for v in _VECTORS if most % v == 0)).rv
+    narrow = sch.get(writer).writes[0].buffer.dtype == "uint8" and unit.lanes == _WHOLE and most % 2 == 0
+    offered = tuple(v for v in (_EVEN if narrow else _VECTORS) if most % v == 0)
+    vectors = recorder.choose("vectors", offered).rv
     panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most)).rv
     unrolls = tuple(u for u in _UNROLLS if work.k.extent % (u * unit.group) == 0)
     unroll = recorder.choose("unroll", unrolls).rv
@@ -253,7 +257,10 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     for loop in zeroed[:-1]:
         sch.unroll(loop)
     sch.vectorize(zeroed[-1])
-    vectorize_tail(sch, writer, unit.lanes, depth=3)
+    if narrow:
+        whole_tail(sch, writer, depth=3)
+    else:
+        vectorize_tail(sch, writer, unit.lanes, depth=3)
 
 
 def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:

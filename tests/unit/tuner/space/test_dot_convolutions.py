@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.schedule.core.schedule import apply_trace
@@ -123,3 +124,16 @@ def test_groups_lie_along_the_rows_of_an_image_of_three_channels(seed: int) -> N
     out = np.zeros((1, 6, 5, 32), "int32")
     run(scheduled, image, taps, out)
     np.testing.assert_array_equal(out, np.maximum(wanted, 0))
+
+
+@pytest.mark.parametrize(("channels", "vectors", "is_packed"), [(64, 2, True), (64, 4, True), (48, 3, False)])
+def test_vectors_of_bytes_are_packed_together(channels: int, vectors: int, is_packed: bool) -> None:
+    """Three vectors are narrowed one by one: LLVM has no good code for so many lanes."""
+    func = convolution((1, 4, 4, 8), (1, 1, 8, channels), 1, 0, ("uint8", "int8", "int32"))
+    [sketch] = generate(func, ZEN4)
+    chosen = {"vectors": vectors}
+    point = [d.values.index(chosen[d.name]) if d.name in chosen else 0 for d in sketch.decisions]
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    asm = compile_artifact(scheduled, ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert ("vpackuswb" in asm) is is_packed
+    assert ("vpmovdb" in asm) is not is_packed
