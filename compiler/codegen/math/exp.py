@@ -143,6 +143,14 @@ def erf(m: MathBody, x: str) -> str:
     table, size = t.ERF[m.bits], m.fabs(x)
     near = m.fma(x, m.polynomial(m.mul(x, x), table.near), x)
     far_size = m.sub(m.at_most(size, table.end), table.middle)
-    n, minus_one = _reduced(m, m.polynomial(far_size, table.far))
-    far = m.sub(1.0, m.mul(m.add(minus_one, 1.0), m.power_of_two(n)))
+    far = _one_less_power(m, m.polynomial(far_size, table.far))
     return m.copysign(m.choose(m.test("olt", size, table.switch), near, far), x)
+
+
+def _one_less_power(m: MathBody, p: str) -> str:
+    """1 - e^p of p from -40 to -1. The power is small beside 1, so that log2 e in one part is exact enough."""
+    magic = 1.5 * 2.0**m.mantissa + m.bias
+    shifted = m.fma(p, t.LOG2_E[m.bits][0], magic)
+    r = m.fma(p, t.LOG2_E[m.bits][0], m.neg(m.sub(shifted, magic)))
+    power = m.from_bits(m.ints("shl", m.to_bits(shifted), m.mantissa))
+    return m.fma(m.neg(m.polynomial(r, (1.0, *_EXP2[m.bits]))), power, 1.0)
