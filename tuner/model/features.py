@@ -25,7 +25,7 @@ from tuner.model.types import Floats, Ints
 from tuner.space.cpu.balance import balance
 from tuner.space.sketch import Sketch
 
-FEATURE_VERSION = 5
+FEATURE_VERSION = 6
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
 
 NAMES = (
@@ -355,7 +355,7 @@ class _Population:
         copied, singly, turned, copied_bytes = (self._all(0.0) for _ in range(4))
         along = {p.axis for at in self._kinds(n.ForKind.VECTORIZED) for p in self.nest.loops[at].parts}
         for number, access in enumerate(self.nest.accesses):
-            if access.filled_at is not None:
+            if access.filled_at is not None and not access.ahead:
                 piece = self.footprints[access.filled_at][number]
                 share = piece * self.outer[access.filled_at] / self._ops
                 copied, copied_bytes = copied + share, copied_bytes + piece

@@ -86,8 +86,9 @@ class NestAccess:
     """An access in a nest, as the caches see it.
     `filled_at`: how many loops of the nest also surround the block that fills this buffer; None for an argument.
     `turned`: at each call, its neighbours come from rows of the argument that lie apart. `handed`: at each call, it
-    is filled whole before the nest. `fetched`: while a task reads its part, the next task's is fetched. `summed`:
-    dimensions of the written buffer that are added up before the next tile."""
+    is filled whole before the nest. `ahead`: it is filled once, before all calls. `fetched`: while a task reads its
+    part, the next task's is fetched. `summed`: dimensions of the written buffer that are added up before the next
+    tile."""
 
     dims: tuple[Dim, ...]
     item_bytes: int
@@ -97,6 +98,7 @@ class NestAccess:
     summed: frozenset[int] = frozenset()
     handed: bool = False
     fetched: bool = False
+    ahead: bool = False
 
     @property
     def kept(self) -> NestAccess:
@@ -337,7 +339,7 @@ class _Reader:
         handed = filler is not None and shared == 0 and not ahead
         fetched = ahead and any(loop.annotations.get(SOFTWARE_PREFETCH) == NEXT_GROUP for loop in main.path)
         size = parse_dtype(region.buffer.dtype).bytes
-        return NestAccess(tuple(dims), size, written, shared, turned, summed, handed, fetched)
+        return NestAccess(tuple(dims), size, written, shared, turned, summed, handed, fetched, ahead)
 
 
 def _plain(factor: object) -> bool:

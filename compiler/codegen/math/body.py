@@ -92,9 +92,9 @@ class MathBody:
     def reciprocal(self, base: float, rest: str) -> str:
         """1 / (base + rest) where that sum is in [1, 2] and `base` 1 or 2: 7 to 9 steps instead of a division.
 
-        A division of 16 lanes takes as long as 32 multiplications. The first guess is the best quadratic there is, whose
-        relative error is at most 1 / 99 (a Chebyshev polynomial). Each of Newton's steps squares the error. The last
-        one does not see how the sum was rounded: 1 - base guess is exact.
+        A division of 16 lanes takes as long as 32 multiplications. The first guess is a quadratic by Chebyshev, whose
+        relative error is at most 1 / 99. Each of Newton's steps squares the error. The last one is not misled by how
+        the sum was rounded, since 1 - base guess is exact.
         """
         total = self.add(rest, base)
         guess, less = self.polynomial(total, (210 / 99, -144 / 99, 32 / 99)), self.neg(total)
