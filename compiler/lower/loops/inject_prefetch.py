@@ -8,8 +8,8 @@ A loop prefetches from the function's own buffers that it only reads, in parts t
 function allocates was made here, and is near.) Each cache line is fetched once an iteration. A prefetch never faults,
 so the last iterations may ask for what lies behind the buffer, without a condition. A distance of 0 asks for nothing.
 "extent" is the loop's number of iterations: it fetches for the loop's next run, unless that reads the same. "group"
-fetches what the parallel loop around it reads next (prefetch_group.py). Functions with bound loops ignore the
-annotation, because memory of GPUs has no such hint.
+fetches what the parallel loop around it reads next (prefetch_group.py), and "task" also what other loops in that one
+do. Functions with bound loops ignore the annotation, because memory of GPUs has no such hint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from compiler.errors import LoweringError
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
-from compiler.lower.loops.prefetch_group import NEXT_GROUP, group_fetches
+from compiler.lower.loops.prefetch_group import NEXT_GROUP, NEXT_TASK, group_fetches, task_fetches
 from compiler.lower.loops.prefetch_reads import affine_reads, line_elements, prefetch
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -70,12 +70,15 @@ def _fetching(loop: n.For, around: tuple[n.For, ...], given: frozenset[n.Var]) -
     without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
     if isinstance(found, str) and found == NEXT_GROUP:
         return replace(loop, annotations=without, body=seq(*group_fetches(loop, around, given), loop.body))
+    if isinstance(found, str) and found == NEXT_TASK:
+        return replace(loop, annotations=without, body=seq(*task_fetches(loop, around, given), loop.body))
     next_run = isinstance(found, str) and found == WHOLE_LOOP
     distance = ops.as_int(loop.extent if next_run else found)
     if distance is None or distance < 0:
         raise LoweringError(
             f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}",
-            hint=f"it is a number of iterations, at least 0, or {WHOLE_LOOP!r}, where that is known, or {NEXT_GROUP!r}",
+            hint=f"it is a number of iterations, at least 0, {WHOLE_LOOP!r}, where that is known, {NEXT_GROUP!r} or "
+            f"{NEXT_TASK!r}",
         )
     if loop.kind is ForKind.VECTORIZED:
         raise LoweringError(f"{SOFTWARE_PREFETCH}: loop {name!r} is vectorized", hint="annotate a loop around it")

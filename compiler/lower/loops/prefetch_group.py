@@ -31,6 +31,8 @@ from compiler.tir.visit import free_vars, substitute
 
 NEXT_GROUP = "group"
 """A distance of `software_prefetch`."""
+NEXT_TASK = "task"
+"""Another: what the next iteration of the parallel loop reads, wherever in it."""
 
 _MOST_LINES = 3  # in a step, or
 _LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
@@ -57,6 +59,58 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
             fetched.add(read.buffer.data)
             found += fetches
     return found
+
+
+def task_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
+    """Return the prefetches in each iteration of `loop` for the next one of the innermost parallel loop.
+    Other loops read it, before or after this one; a copy into another layout does, whose source is read once."""
+    at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
+    if at is None:
+        return []
+    parallel, stepped = around[at], (*around[at + 1 :], loop)
+    inner = {node.loop_var: _most(node) for node in walk(parallel.body) if isinstance(node, n.For)}
+    steps = math.prod(map(_most, stepped))
+    pieces = dict[n.Var, _Piece]()
+    for read in affine_reads(parallel, given, lambda place: [var for var in free_vars(place) if var in inner]):
+        size = read.lanes + sum(abs(f) * (inner[v] - 1) for f, v in zip(read.factors, read.variables, strict=True))
+        known = pieces.get(read.buffer.data)
+        piece = _Piece(read.buffer, read.start, size)
+        pieces[read.buffer.data] = piece if known is None else known.joined(piece)
+    number: PrimExpr = ops.const(0)
+    for each in stepped:
+        number = ops.add(ops.mul(number, each.extent), each.loop_var)
+    found = list[Stmt]()
+    for piece in pieces.values():
+        share, apart = -(-piece.size // steps), piece.apart(parallel.loop_var)
+        line = line_elements(piece.buffer)
+        if not 0 < steps < _UNKNOWN or apart != piece.size or not line < piece.size <= steps * _MOST_LINES * line:
+            continue
+        following = substitute(piece.start, {parallel.loop_var: ops.add(parallel.loop_var, 1)})
+        first = ops.add(following, ops.mul(number, share))
+        found += [prefetch(piece.buffer, ops.add(first, at), _L2) for at in range(0, share, line)]
+    return found
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """`size` elements of a buffer from `start` on, all of which an iteration reads."""
+
+    buffer: n.Buffer
+    start: PrimExpr
+    size: int
+
+    def joined(self, other: _Piece) -> _Piece:
+        """Both pieces and what is between them. Without a known distance, of a size that nothing has."""
+        apart = ops.as_int(Analyzer().simplify(ops.sub(other.start, self.start)))
+        if apart is None:
+            return _Piece(self.buffer, self.start, _UNKNOWN)
+        first, last = min(0, apart), max(self.size, apart + other.size)
+        return _Piece(self.buffer, other.start if apart < 0 else self.start, last - first)
+
+    def apart(self, var: n.Var) -> int | None:
+        """Return how far the next value of `var` moves the piece."""
+        following = substitute(self.start, {var: ops.add(var, 1)})
+        return ops.as_int(Analyzer().simplify(ops.sub(following, self.start)))
 
 
 @dataclass(frozen=True)

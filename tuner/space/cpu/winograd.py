@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
+from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
+from compiler.lower.loops.prefetch_group import NEXT_TASK
 from compiler.schedule.core.rv import BlockRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.primitives.winograd import whole_tiles
@@ -226,7 +228,9 @@ def _sketch(
     bands, chunk = _results(sch, last, out_lines, split, sizes)
     sch.compute_at(planes, chunk, preserve_unit_loops=True)
     sch.compute_at(product, chunk, preserve_unit_loops=True)
-    _multiply(sch, recorder, product, planes, info, split, sizes, hardware)
+    k_outer = _multiply(sch, recorder, product, planes, split, sizes, hardware)
+    if packed is not None:  # they come from memory, and the next chunk's meanwhile
+        sch.annotate(k_outer, SOFTWARE_PREFETCH, NEXT_TASK)
     _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
     if ahead:
         ahead_of_time(sch, taps)
@@ -296,10 +300,10 @@ def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
 
 
 def _multiply(
-    sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, info: BlockInfo,
-    split: WinogradSplit, sizes: _Sizes, hardware: Hardware,
-) -> None:  # fmt: skip
-    """The register tile of the products of matrices."""
+    sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, split: WinogradSplit, sizes: _Sizes,
+    hardware: Hardware,
+) -> LoopRV:  # fmt: skip
+    """The register tile of the products of matrices; the loop of its sums."""
     whole = split.chunk == sizes.filters
     rows = tuple(r for r in _ROWS if r <= split.chunk and (whole or split.chunk % r == 0))
     tile_rows = recorder.choose("rows", rows).rv
@@ -320,6 +324,7 @@ def _multiply(
         sch.unroll(loop)
     for loop in (t_lane, z_lane, p_lane):
         sch.vectorize(loop)
+    return k_outer
 
 
 def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: BlockAxis, lanes: int) -> BlockRV | None:
