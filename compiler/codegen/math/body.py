@@ -89,20 +89,6 @@ class MathBody:
             total = self.fma(total, x, c)
         return self._number(total)
 
-    def reciprocal(self, base: float, rest: str) -> str:
-        """1 / (base + rest) where that sum is in [1, 2] and `base` 1 or 2: 7 to 9 steps instead of a division.
-
-        A division of 16 lanes takes as long as 32 multiplications. The first guess is a quadratic by Chebyshev, whose
-        relative error is at most 1 / 99. Each of Newton's steps squares the error. The last one is not misled by how
-        the sum was rounded, since 1 - base guess is exact.
-        """
-        total = self.add(rest, base)
-        guess, less = self.polynomial(total, (210 / 99, -144 / 99, 32 / 99)), self.neg(total)
-        for _ in range(1 if self.bits == 32 else 2):
-            guess = self.fma(guess, self.fma(less, guess, 1.0), guess)
-        wrong = self.fma(self.neg(rest), guess, self.fma(guess, -base, 1.0))
-        return self.fma(guess, wrong, guess)
-
     # -- comparison and choice
     def test(self, relation: str, a: str | float, b: str | float) -> str:
         """An fcmp: "olt", "uno", ..."""

@@ -103,12 +103,12 @@ def exp10(m: MathBody, x: str) -> str:
 
 
 def tanh(m: MathBody, x: str) -> str:
-    """(1 - e^-2x) / (1 + e^-2x) of |x|, from e^-2x - 1 without cancellation."""
+    """(e^2x - 1) / (e^2x + 1), from e^2x - 1 without cancellation."""
     size = m.at_most(m.fabs(x), _TANH_LIMIT[m.bits])
-    n, minus_one = _reduced(m, m.mul(size, -2.0))
+    n, minus_one = _reduced(m, m.add(size, size))
     power = m.power_of_two(n)
-    shrunk = m.fma(power, minus_one, m.sub(power, 1.0))
-    return m.copysign(m.mul(shrunk, m.reciprocal(2.0, shrunk)), x)
+    grown = m.fma(power, minus_one, m.sub(power, 1.0))
+    return m.copysign(m.div(grown, m.add(grown, 2.0)), x)
 
 
 def sinh(m: MathBody, x: str) -> str:
@@ -135,7 +135,7 @@ def sigmoid(m: MathBody, x: str) -> str:
     """1 / (1 + e^-x), written with e^-|x|, which never overflows."""
     power = exp_of_small(m, m.neg(m.fabs(x)))
     over = m.choose(m.test("olt", x, 0.0), power, 1.0)
-    return m.mul(over, m.reciprocal(1.0, power))
+    return m.div(over, m.add(power, 1.0))
 
 
 def erf(m: MathBody, x: str) -> str:

@@ -37,7 +37,7 @@ NEXT_TASK = "task"
 _MOST_LINES = 3  # in a step, or
 _LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
-_FASTER = 2  # than if all steps shared what is to be fetched
+_FASTER = 1  # than if all steps shared what is to be fetched
 _SHARED = 4  # steps that ask for the same line; with more, a group is used so often that its first use costs little
 _L2 = 2  # locality, as LLVM counts it
 
