@@ -3,13 +3,12 @@
     for g in T.parallel(39):            # a group of panels, in the caches while all rows use it
       for i in range(26):
         for k in range(768):            # annotations={"software_prefetch": "group"}
-          prefetch W[(g + 1) * 61440 + ((i * 768 + k) * 2 - 19968) * 4]
+          prefetch W[(g + 1) * 61440 + (i * 768 + k) * 4]
           C[i …] += A[i, k] * W[g * 61440 + k * 80 …]
 
-A group comes from memory, and its first use leaves no time for that. Its lines are therefore fetched during the second
-half of the steps of the group before. They are then there in time, and not so early that others push them out again.
-The first half asks for lines that are there. The last group asks for what lies behind the buffer, and prefetches never
-fault.
+A group comes from memory, and its first use leaves no time for that. All steps of the group before share its lines: of
+more at a time, a core has no room to wait for. The last group asks for what lies behind the buffer, and prefetches
+never fault.
 
 Where the parallel loop goes through `g * 7 + y`, and `W` is read at `g`, those seven iterations are the group.
 """
@@ -34,10 +33,10 @@ NEXT_GROUP = "group"
 NEXT_TASK = "task"
 """Another: what the next iteration of the parallel loop reads, wherever in it."""
 
-_MOST_LINES = 3  # in a step, or
+_MOST_LINES = 3  # in half a step, or
 _LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
+_HASTE = 2  # in half the time
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
-_FASTER = 1  # than if all steps shared what is to be fetched
 _SHARED = 4  # steps that ask for the same line; with more, a group is used so often that its first use costs little
 _L2 = 2  # locality, as LLVM counts it
 
@@ -145,20 +144,18 @@ class _Group:
         return apart >= line_elements(read.buffer) and self.parallel.loop_var in free_vars(read.start)
 
     def fetches(self, read: AffineRead) -> list[Stmt]:
-        """The prefetches of a step: its share of what the next group reads, unless that is too much.
-        During the first half, they fetch what is there already."""
+        """The prefetches of a step: its share of what the next group reads, unless that is too much."""
         size = read.lanes + sum(abs(f) * (count - 1) for f, count in zip(read.factors, self.most, strict=True))
         repeated, line = _repeated(read.start, self.parallel.loop_var), line_elements(read.buffer)
         steps = self.steps * repeated
         if repeated > 1 and size * _SHARED < steps * line:
             return []
-        share = -(-size // steps) * _FASTER
-        lines = -(-share // line)
-        if lines > max(_MOST_LINES, read.factors[len(self.stepped) - 1] // line // _LEAST_USES):
+        share = -(-size // steps)
+        if -(-_HASTE * share // line) > max(_MOST_LINES, read.factors[len(self.stepped) - 1] // line // _LEAST_USES):
             return []
         following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, repeated)})
-        before = steps * share * (_FASTER - 1) // _FASTER
-        first = ops.add(following, ops.sub(ops.mul(self._number(repeated), share), before))
+        first = ops.add(following, ops.mul(self._number(repeated), share))
+        lines = -(-share // line)
         return [prefetch(read.buffer, ops.add(first, at * line), _L2) for at in range(lines)]
 
     def _number(self, repeated: int) -> PrimExpr:

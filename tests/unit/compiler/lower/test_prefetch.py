@@ -146,11 +146,11 @@ def packed_product(rows: int, columns: int, depth: int, panel: int) -> PrimFunc:
     return two[1]
 
 
-def test_the_next_group_is_asked_for_in_the_second_half_of_a_group():
+def test_steps_of_a_group_share_what_they_ask_for_of_the_next():
     found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(packed_product(64, 256, 96, 2)).script())
-    # a group is of 2 · 32 · 96 elements and is read in 16 · 2 · 96 steps: 2 elements a step, and 4 in half of them
+    # a group is of 2 · 32 · 96 elements and is read in 16 · 2 · 96 steps: 2 elements a step
     assert len(found) == 1
-    assert found[0].endswith("_1[(j_0 + 1) * 6144 + (((i_0 * 2 + j_1) * 96 + k) * 4 - 6144)]")
+    assert found[0].endswith("_1[(j_0 + 1) * 6144 + ((i_0 * 2 + j_1) * 96 + k) * 2]")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -191,9 +191,9 @@ def rows_apart(rows: int, columns: int, depth: int) -> PrimFunc:
 
 def test_iterations_that_share_a_group_ask_for_the_next_one_together():
     found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(rows_apart(4, 256, 96)).script())
-    # a group is of 32 · 96 elements and is read in 4 iterations of 96 steps: 8 elements a step, and 16 in half of them
+    # a group is of 32 · 96 elements and is read in 4 iterations of 96 steps: 8 elements a step
     assert len(found) == 1
-    assert found[0].endswith("_1[(j_0_i_fused + 4) // 4 * 3072 + ((j_0_i_fused % 4 * 96 + k) * 16 - 3072)]")
+    assert found[0].endswith("_1[(j_0_i_fused + 4) // 4 * 3072 + (j_0_i_fused % 4 * 96 + k) * 8]")
 
 
 def test_many_iterations_that_share_a_group_ask_for_none():
@@ -203,6 +203,38 @@ def test_many_iterations_that_share_a_group_ask_for_none():
 def test_few_steps_ask_for_no_group():
     """A group that one tile of rows reads is read from memory all the time."""
     assert "T.prefetch" not in lower_func(packed_product(4, 256, 96, 1)).script()
+
+
+def copied_panels(rows: int, columns: int, depth: int) -> PrimFunc:
+    """C += A · B, where each task copies its 32 columns of B, which lie together, before it uses them."""
+    func = WorkloadSpec.parse(f"dense:{rows},{columns},{depth}").prim_func()
+    sch = Schedule(func, seed=0)
+    block = sch.get_block("T_dense")
+    panel = sch.cache_read(block, sch.read_index(block, "weight"), "global")
+    i, j, k = sch.get_loops(block)
+    outer, inner = sch.split(j, [None, 32])
+    sch.reorder(outer, i, k, inner)
+    sch.compute_at(panel, outer)
+    sch.parallel(outer)
+    sch.annotate(k, "software_prefetch", "task")
+    return sch.func
+
+
+def test_a_task_asks_for_what_the_next_one_copies():
+    found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(copied_panels(4, 128, 96)).script())
+    assert len(found) == 1  # 32 · 96 elements in 4 · 96 steps: 8 elements a step; A is the same for all
+    assert found[0] == "weight_1[(j_0 + 1) * 3072 + (i * 96 + k) * 8]"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tasks_that_are_asked_for_change_no_result(seed):
+    rng = np.random.default_rng(seed)
+    rows, columns, depth = (int(x) for x in rng.integers((1, 40, 3), (40, 300, 120)))
+    func = copied_panels(rows, columns, depth)
+    a, b = (rng.standard_normal(size).astype("float32") for size in ((rows, depth), (columns, depth)))
+    result = array(np.zeros((rows, columns), "float32"))
+    load_artifact(compile_artifact(func, Target("llvm")))["default_function"](array(a), array(b), result)
+    np.testing.assert_allclose(result.numpy(), a @ b.T, rtol=1e-4, atol=1e-4)
 
 
 def test_on_gpus_it_says_nothing():

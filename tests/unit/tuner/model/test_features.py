@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.visit import walk
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE
 from compiler.schedule.core.schedule import apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -95,6 +96,18 @@ def test_what_is_copied_element_by_element_is_told_from_what_is_copied_in_vector
             assert (found["copied_singly"] < found["copied"]).all()
         else:
             assert not found["copied_singly"].any()
+
+
+def test_what_is_packed_ahead_of_all_calls_is_no_copy():
+    of = task("matmul:64,64,64")
+    found = {}
+    for func in (of.func, of.func.with_attr(LAYOUT_FREE, (1,))):
+        sketch = next(s for s in generate(func, of.target) if s.name.startswith("panels+pack") and "2" not in s.name)
+        points = [sketch.random(np.random.default_rng(0))]
+        row = SketchFeatures.of(sketch, func, of.target).matrix(points)[0]
+        found[sketch.name] = dict(zip(NAMES, row))
+    assert found["panels+pack"]["copied"] > 0
+    assert found["panels+pack+ahead"]["copied"] == found["panels+pack+ahead"]["copied_bytes"] == 0
 
 
 def test_a_matrix_that_is_turned_while_it_is_packed_takes_longer():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
@@ -89,6 +91,18 @@ def test_taps_of_filters_are_packed_ahead_where_they_may_be() -> None:
     [sketch] = fast(func, WIDE)
     assert sketch.name == "winograd4+chunk16+ahead"
     check_ahead(func, sketch)
+
+
+def test_the_next_chunk_of_packed_taps_is_fetched_meanwhile() -> None:
+    for workload, fetched in (("conv2d:1,16,28,28,32,3,3", True), ("conv2d:1,16,30,56,20,3,3", False)):
+        func = WorkloadSpec.parse(workload).prim_func().with_attr(LAYOUT_FREE, [1])
+        [sketch] = fast(func, WIDE)
+        point = sketch.random(np.random.default_rng(0))
+        assert point is not None
+        parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+        assert parts is not None
+        asked = re.findall(r"T\.prefetch\((\w+)\[", lower_func(parts[1]).script())
+        assert set(asked) == ({"weight_global_1"} if fetched else set()), workload
 
 
 def check_ahead(func: PrimFunc, sketch: Any) -> None:
