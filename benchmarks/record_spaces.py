@@ -48,6 +48,7 @@ WORKLOADS = (
 DRAWN = (
     "matmul:512,512,512", "matmul:509,1021,257", "matmul:1024,1024,1024",  # operands in several caches
     "matmul:16,1024,1024", "dense:16,1024,1024", "matmul:4,2048,1024", "matmul:16,2048,2048",  # few rows
+    "dense:32,1024,2048",
     "conv2d:1,64,28,28,64,3,3", "conv2d:1,256,14,14,256,1,1,1,0", "depthwise_conv2d:1,64,28,28,3,3",
     "conv2d:1,192,56,56,64,1,1,1,0", "conv2d:1,384,28,28,128,1,1,1,0", "conv2d:1,768,14,14,512,1,1,1,0",
 )  # fmt: skip
