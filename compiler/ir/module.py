@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from compiler.errors import IRError
 from compiler.ir import text
+from compiler.ir.attrs import as_attrs
 from compiler.ir.base import GlobalVar, Node
 from compiler.ir.function import BaseFunc
 from compiler.ir.text_options import TextOptions
@@ -32,7 +33,7 @@ class IRModule(Node):
         Known there: "vdevice", the devices that tensors of graphs name.
         """
         self.functions: dict[GlobalVar, BaseFunc] = {_name(k): f for k, f in (functions or {}).items()}
-        self.attrs: dict[str, Any] = dict(attrs or {})
+        self.attrs: Mapping[str, Any] = as_attrs(attrs)
         self.global_infos: dict[str, list[Any]] = {key: list(items) for key, items in (global_infos or {}).items()}
 
     @staticmethod
@@ -101,10 +102,12 @@ class IRModule(Node):
 
     def merge(self, *others: IRModule) -> IRModule:
         """A module with the functions and attributes of this one and of `others`, later ones winning."""
-        merged = IRModule(self.functions, self.attrs, self.global_infos)
+        attrs = dict(self.attrs)
+        for other in others:
+            attrs.update(other.attrs)
+        merged = IRModule(self.functions, attrs, self.global_infos)
         for other in others:
             merged.update(other)
-            merged.attrs.update(other.attrs)
             merged.global_infos.update(other.global_infos)
         return merged
 

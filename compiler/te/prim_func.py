@@ -36,10 +36,11 @@ _NOT_IN_NAMES = re.compile(r"\W")
 def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
     """The TensorIR function of the tensors in `args`: inputs and outputs in calling order.
 
-    A `Var` in `args` is a scalar argument. Raises IRError when a tensor that is read is neither computed nor
-    an argument, or an argument is given twice; AccessOutOfBounds when an index is certain to leave its tensor.
+    A `Var` in `args` is a scalar argument. Each result of an operation that does not reduce has a block of its own,
+    and a scalar's block no loop. Raises IRError when a tensor that is read is neither computed nor an argument, or an
+    argument is given twice; AccessOutOfBounds when an index is certain to leave its tensor.
     """
-    return build_func(args, name).func
+    return build_func(args, name, apart=True).func
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,12 @@ def build_func(
     name: str = "main",
     scopes: Mapping[Operation, str] | None = None,
     binds: Mapping[Tensor, n.Buffer] | None = None,
+    apart: bool = False,
 ) -> BuiltStages:
-    """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors."""
+    """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors.
+
+    Without `apart`, an operation is one block in loops, as its stage is.
+    """
     tensors = [a for a in args if isinstance(a, Tensor)]
     order = topological(tensors)
     scans = scans_in(order)
@@ -71,7 +76,7 @@ def build_func(
             f"tensor {missing[0].name!r} is read but is not among the arguments" + at(missing[0].span),
             hint=f"pass it in args, which are {_arg_names(args)}",
         )
-    names = _block_names(order)
+    names = _block_names(order, apart)
     inside = {op for scan in scans for op in scan.body()}
     nests: list[n.Stmt] = []
     for op in order:
@@ -80,7 +85,7 @@ def build_func(
         if isinstance(op, ScanOp):
             nests.append(scan_nest(op, {inner: _block_of(inner, names[inner], buffers) for inner in op.body()}))
         elif isinstance(op, ComputeOp) and op not in inside:
-            nests.append(_loop_nest(op, names[op], buffers))
+            nests += _apart(op, names[op], buffers) if apart else [_loop_nest(op, names[op], buffers)]
         elif isinstance(op, ExternOp):
             nests.append(_extern_block(op, names[op], buffers))
     held = set(buffer_map.values())
@@ -185,19 +190,44 @@ def _fresh(name: str, taken: set[str]) -> str:
     return result
 
 
-def _block_names(order: Sequence[Operation]) -> dict[Operation, str]:
+def _block_names(order: Sequence[Operation], apart: bool) -> dict[Operation, str]:
     taken = {"root"}
-    return {op: _fresh(op.name, taken) for op in order if isinstance(op, ComputeOp | ExternOp)}
+    names: dict[Operation, str] = {}
+    for op in order:
+        if isinstance(op, ComputeOp | ExternOp):
+            names[op] = _fresh(op.name, taken)
+            taken |= set(_result_names(op, names[op])) if apart and isinstance(op, ComputeOp) else set()
+    return names
+
+
+def _result_names(op: ComputeOp, name: str) -> list[str]:
+    """The names of the blocks that compute the results, each its own."""
+    return [name] if len(op.body) == 1 else [f"{name}_v{index}" for index in range(len(op.body))]
 
 
 # ------------------------------------------------------------------------------------ blocks
 
 
+def _apart(op: ComputeOp, name: str, buffers: _Buffers) -> list[n.Stmt]:
+    """The nest of a reduction, or one of each result. A scalar's block has no loop."""
+    if op.reduction is not None:
+        return [_loop_nest(op, name, buffers)]
+    blocks = [
+        _block(op, own, {axis: _block_var(axis) for axis in _axes_of(op)}, buffers, index)
+        for index, own in enumerate(_result_names(op, name))
+    ]
+    if not op.axis:
+        return [n.BlockRealize((ops.const(0),), TRUE, block) for block in blocks]
+    return [_in_loops(op, block) for block in blocks]
+
+
 def _loop_nest(op: ComputeOp, name: str, buffers: _Buffers) -> n.Stmt:
-    """The loops around the block of `op`: one a data axis, then one a reduced axis."""
-    axes = _axes_of(op)
-    loops = [n.Var(identifier(axis.var.name), axis.dtype) for axis in axes]
-    block = _block_of(op, name, buffers)
+    return _in_loops(op, _block_of(op, name, buffers))
+
+
+def _in_loops(op: ComputeOp, block: n.Block) -> n.Stmt:
+    """The loops around a block of `op`: one a data axis, then one a reduced axis."""
+    loops = [n.Var(identifier(axis.var.name), axis.dtype) for axis in _axes_of(op)]
     body: n.Stmt = n.BlockRealize(tuple(loops), TRUE, block)
     for loop, iter_var in zip(reversed(loops), reversed(block.iter_vars)):
         assert iter_var.dom is not None
@@ -240,7 +270,14 @@ def _block_var(axis: n.IterVar) -> n.IterVar:
     return n.IterVar(zero_based, n.Var(f"v_{identifier(axis.var.name)}", axis.dtype), axis.iter_type)
 
 
-def _block(op: ComputeOp, name: str, iter_vars: Mapping[n.IterVar, n.IterVar], buffers: _Buffers) -> n.Block:
+def _block(
+    op: ComputeOp,
+    name: str,
+    iter_vars: Mapping[n.IterVar, n.IterVar],
+    buffers: _Buffers,
+    result: int | None = None,
+) -> n.Block:
+    """The block of `op`, or of one `result` of an operation that does not reduce."""
     values: dict[n.Var, PrimExpr] = {}
     for axis, iter_var in iter_vars.items():
         assert axis.dom is not None
@@ -252,8 +289,9 @@ def _block(op: ComputeOp, name: str, iter_vars: Mapping[n.IterVar, n.IterVar], b
     reduction = op.reduction
     init: n.Stmt | None = None
     if reduction is None:
-        stores = [n.BufferStore(t, _expr(e, values, buffers), point) for t, e in zip(targets, op.body)]
-        body = seq(*stores)
+        wanted = slice(None) if result is None else slice(result, result + 1)
+        pairs = list(zip(targets, op.body))[wanted]
+        body = seq(*(n.BufferStore(t, _expr(e, values, buffers), point) for t, e in pairs))
         reads = read_regions([body])
     else:
         init = _init(reduction, values, point, targets, buffers)

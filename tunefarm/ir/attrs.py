@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.driver.objects import convert_to_object
 from compiler.errors import IRError
-from compiler.relax.nodes.attrs import Attrs, DictAttrs
+from compiler.ir.attrs import Attrs, DictAttrs
 
 __all__ = ["Attrs", "DictAttrs", "make_node"]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from compiler.arith.linear import same_expr
 from compiler.errors import ArgumentError
+from compiler.ir.attrs import as_attrs
 from compiler.ir.base import RelaxExpr
 from compiler.ir.structural import structural_equal
 from compiler.relax.dpl.constraints import ANY_ARGUMENT, PatternSeq, UseConstraint, chained, current
@@ -29,7 +30,6 @@ from compiler.relax.nodes import (
     Var,
     info_of,
 )
-from compiler.relax.nodes.attrs import as_attrs
 from compiler.tir.nodes import PrimExpr
 
 Ways = Generator[None, None, None]

@@ -4,9 +4,9 @@ Nodes are frozen and compared by identity, StructInfo by what it says. A graph i
 arguments of calls are variables, constants, shapes, scalars, or tuples of these.
 """
 
+from compiler.ir.attrs import Attrs, DictAttrs, as_attrs
 from compiler.ir.base import RelaxExpr
 from compiler.ir.vdevice import VDevice
-from compiler.relax.nodes.attrs import Attrs, DictAttrs, as_attrs
 from compiler.relax.nodes.base import (
     BaseCheckResult,
     Expr,

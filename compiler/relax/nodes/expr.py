@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError, IRError
+from compiler.ir.attrs import NO_ATTRS, Attrs, as_attrs
 from compiler.ir.base import Node, Op, RelaxExpr, Span, Symbol
-from compiler.relax.nodes.attrs import NO_ATTRS, Attrs, as_attrs
 from compiler.relax.nodes.base import Expr, StructInfo, describe, info_of, install
 from compiler.relax.nodes.shape import ObjectStructInfo, PrimStructInfo, ShapeExpr, prim
 from compiler.relax.nodes.struct_info import (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import IRError
+from compiler.ir.attrs import Attrs, as_attrs
 from compiler.ir.base import RelaxExpr, Span
 from compiler.ir.function import BaseFunc
-from compiler.relax.nodes.attrs import Attrs, as_attrs
 from compiler.relax.nodes.base import Expr, StructInfo, info_of
 from compiler.relax.nodes.binding import SeqExpr, as_seq
 from compiler.relax.nodes.dims import dim

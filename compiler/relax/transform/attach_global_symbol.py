@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from compiler.ir.attrs import Attrs
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.nodes import Function
-from compiler.relax.nodes.attrs import Attrs
 from compiler.relax.transform.passes import relax_pass
 from compiler.tir import nodes as n
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from compiler.ir.attrs import NO_ATTRS, as_attrs
 from compiler.ir.base import GlobalVar, Span, Symbol
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
@@ -30,12 +31,12 @@ class PrimFunc(BaseFunc):
     body: Stmt
     ret_type: str | None = None
     buffer_map: Mapping[Var, Buffer] = field(default_factory=dict)
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = NO_ATTRS
     span: Span | None = None
 
     def __post_init__(self) -> None:
         """Make a handle of each parameter that was given as a buffer, and nothing of what was given as None."""
-        set_fields(self, params=tuple(self.params), buffer_map=self.buffer_map or {}, attrs=self.attrs or {})
+        set_fields(self, params=tuple(self.params), buffer_map=self.buffer_map or {}, attrs=as_attrs(self.attrs))
         buffers = {at: param for at, param in enumerate(self.params) if isinstance(param, Buffer)}
         if buffers:
             handles = {at: Var(buffer.name, "handle") for at, buffer in buffers.items()}

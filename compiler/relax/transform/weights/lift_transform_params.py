@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compiler.errors import ArgumentError, IRError
+from compiler.ir.attrs import Attrs
 from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
@@ -28,7 +29,6 @@ from compiler.relax.nodes import (
     Var,
     VarBinding,
 )
-from compiler.relax.nodes.attrs import Attrs
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.nodes.symbols import symbols_set_by
 from compiler.relax.transform.functions import make_function

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir import stmt_functor
 from tests.kit.compiler.lowering import matmul
+from tunefarm import te
 
 SYMBOLIC = """
 @T.prim_func
@@ -180,3 +182,20 @@ def test_transforming():
         stmt_functor.ir_transform(func.body, None, None, ["tir.Nothing"])
     x = n.Var("x", "int64")
     assert script(stmt_functor.substitute(x + 1, {x: 3})) == "T.int64(3) + T.int64(1)"
+
+
+def test_attributes_are_read_as_a_mapping_and_as_python_attributes() -> None:
+    func = te.create_prim_func([a := te.placeholder((4,), name="a"), te.compute((4,), lambda i: a[i], name="b")])
+    func = func.with_attr({"n": 3, "text": "s"})
+    for attrs in (
+        func.attrs,
+        IRModule({"f": func}, {"n": 3, "text": "s"}).attrs,
+        IRModule({"f": func}).with_attr("n", 3).attrs,
+    ):
+        assert isinstance(attrs, tvm.ir.DictAttrs)
+        assert (attrs["n"], attrs.n, attrs.get_int("n"), attrs.get("q", 1), "q" in attrs) == (3, 3, 3, 1, False)
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            attrs.n = 4
+    assert str(IRModule({}, {"n": 3, "a": "s"}).attrs) == '{"a": "s", "n": 3}'
+    assert IRModule({}, {"n": 3}).merge(IRModule({}, {"n": 4, "m": 1})).attrs == {"n": 4, "m": 1}
+    assert pickle.loads(pickle.dumps(func.attrs)) == func.attrs

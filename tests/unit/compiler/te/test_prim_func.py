@@ -110,20 +110,24 @@ def test_a_gather_reads_the_whole_dimension() -> None:
     assert reads == {"A": [(0, 10), ("v_j", 1)], "I": [("v_i", 1)]}
 
 
-def test_a_scalar_has_a_loop_of_one_iteration() -> None:
-    a = te.placeholder((), name="a")
-    b = te.compute((), lambda: a() + 1, name="b")
-    func = create_prim_func([a, b])
-    assert loops(func) == ["i"]
-    assert len(blocks(func)["b"].iter_vars) == 1
+def test_a_scalar_has_a_block_without_loops() -> None:
+    a = te.placeholder((), name="A")
+    args = [a, te.compute((), lambda: a() + 1.0, name="B")]
+    func = create_prim_func(args)
+    assert loops(func) == []
+    assert [ops.as_int(iv.dom.extent) for iv in blocks(func)["B"].iter_vars] == [1]
+    assert loops(build_func(args).func) == ["i"]  # a stage can be scheduled
 
 
-def test_several_outputs_are_one_block() -> None:
+def test_each_of_several_results_has_its_block() -> None:
     a = te.placeholder((4,), name="A")
-    low, high = te.compute((4,), lambda i: (a[i] - 1, a[i] + 1), name="B")
-    block = blocks(create_prim_func([a, low, high]))["B"]
-    assert [r.buffer.name for r in block.writes] == ["B_v0", "B_v1"]
-    assert isinstance(block.body, n.SeqStmt)
+    other = te.compute((4,), lambda i: a[i] - 1.0, name="B_v0")
+    b = te.compute((4,), lambda i: (a[i] + 1.0, a[i] * 2.0), name="B")
+    func = create_prim_func([a, *b, other])
+    written = {name: [r.buffer.name for r in block.writes] for name, block in blocks(func).items() if name != "root"}
+    assert written == {"B_v0": ["B_v0"], "B_v1": ["B_v1"], "B_v0_1": ["B_v0_1"]}
+    whole = blocks(build_func([a, *b]).func)["B"]
+    assert [r.buffer.name for r in whole.writes] == ["B_v0", "B_v1"]
 
 
 def test_a_pairwise_reduction_updates_both_from_the_values_before() -> None:

@@ -1,15 +1,17 @@
-"""Attributes of calls and functions: an unchangeable mapping whose entries are also Python attributes."""
+"""Attributes of calls, functions and modules: an unchangeable mapping whose entries are also Python attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from compiler.ir import text
+
 _EMPTY: dict[str, Any] = {}
 
 
 class Attrs(Mapping[str, Any]):
-    """Named values beside a call's arguments: `attrs["axis"]` and `attrs.axis` are the same."""
+    """Named values of a call, function or module: `attrs["axis"]` and `attrs.axis` are the same."""
 
     __slots__ = ("_values",)
     _values: Mapping[str, Any]
@@ -56,7 +58,7 @@ class Attrs(Mapping[str, Any]):
         return hash(tuple(self._values))
 
     def __repr__(self) -> str:
-        return f"Attrs({dict(self._values)!r})"
+        return text.value_text({name: self._values[name] for name in sorted(self._values)})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Attrs, (dict(self._values),)
