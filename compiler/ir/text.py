@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Symbol
-from compiler.ir.text_options import TextOptions, arranged
+from compiler.ir.text_options import TextOptions, arranged, tvm_version
 
 # Prefixes of dialects that may not be loaded are among them, so that a text does not depend on which are.
 _RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"})
@@ -34,6 +34,7 @@ _functions: dict[type, FunctionLines] = {}
 _texts: dict[type, Callable[[Any], str]] = {}
 _values: dict[type, Callable[[Any], str]] = {}
 _complete: dict[type, Callable[[Any, str | None, bool], str]] = {}
+_newer: dict[type, Callable[[Any, str | None, bool], str]] = {}
 _prefixes: set[str] = set()
 _functions_now: ContextVar[Mapping[type, FunctionLines]] = ContextVar("functions_now", default=MappingProxyType({}))
 
@@ -54,6 +55,11 @@ def register_text(cls: type[Node], text: Callable[[Any], str]) -> None:
 def register_complete(cls: type[Node], write: Callable[[Any, str | None, bool], str]) -> None:
     """Print nodes of a class with all that stands around them, on request, by `write(node, name, sugar)`."""
     _complete[cls] = write
+
+
+def register_newer(cls: type[Node], write: Callable[[Any, str | None, bool], str]) -> None:
+    """Print nodes of a class for readers that know newer names only, on request, by `write(node, name, sugar)`."""
+    _newer[cls] = write
 
 
 @contextmanager
@@ -217,8 +223,9 @@ def printed(
     """
     held: dict[str, list[Any]] = {}
     sugar = not options or options.get("syntax_sugar") is not False
-    asked = options is not None and (options.get("verbose_expr") or not sugar)
-    whole = _rule(_complete, type(node)) if asked else None
+    version = tvm_version(options)
+    asked = options is not None and (options.get("verbose_expr") or not sugar or version is not None)
+    whole = _rule(_newer, type(node)) if version == "0.27" else _rule(_complete, type(node)) if asked else None
     token = _metadata.set(held)
     try:
         found = script(node, name) if whole is None else whole(node, name, sugar)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from compiler.errors import IRError
+
 
 class TextOptions(TypedDict, total=False):
     """Options of `script` and `show`.
@@ -15,6 +17,7 @@ class TextOptions(TypedDict, total=False):
     `num_context_lines`: how many lines around a mark are shown. `obj_to_annotate` and `path_to_annotate` say which
     comments stand beside which nodes. `verbose_expr`: say every dtype, and define what the text only uses.
     `syntax_sugar=False`: declare buffers in lines of their own, and spell the root block.
+    `tvm_version`: "0.17" or "0.27", for a text that this version of Apache TVM reads.
     The others are accepted for programs that give them; texts are always plain, and say every dtype that matters.
     """
 
@@ -36,10 +39,21 @@ class TextOptions(TypedDict, total=False):
     path_to_underline: Sequence[Any] | None
     path_to_annotate: Any
     obj_to_annotate: Any
+    tvm_version: str | None
 
 
+_VERSIONS = ("0.17", "0.27")
 _PREFIXES = {"tir_prefix": "T", "ir_prefix": "I", "relax_prefix": "R"}
 _STRING = r"(\"(?:\\.|[^\"\\])*\")"
+
+
+def tvm_version(options: TextOptions | None) -> str | None:
+    """Return the version of Apache TVM that is to read the text, None where none was asked for.
+    Raises IRError for versions whose texts are not known."""
+    version = options.get("tvm_version") if options else None
+    if version is not None and version not in _VERSIONS:
+        raise IRError(f"texts for Apache TVM {version} are not known", hint=f"known are {', '.join(_VERSIONS)}")
+    return version
 
 
 def arranged(text: str, options: TextOptions, texts: Sequence[str] = (), notes: Sequence[tuple[str, str]] = ()) -> str:

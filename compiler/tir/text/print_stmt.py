@@ -34,6 +34,10 @@ class StmtPrinter(ExprPrinter, Lines):
     """A line that stands for a root block that is not spelled."""
     attrs_first: ClassVar[bool] = False
     """Whether a function's attributes stand before its buffers."""
+    block_word: ClassVar[str] = "block"
+    block_memory: ClassVar[str] = "alloc_buffer"
+    view: ClassVar[str] = "Buffer"
+    """How a text calls blocks, the memory that they allocate, and another view of memory."""
 
     def __init__(self, names: Names) -> None:
         ExprPrinter.__init__(self, names)
@@ -88,7 +92,7 @@ class StmtPrinter(ExprPrinter, Lines):
             known = self.names.knows(data)
             name = self.names.of(buffer)
             if known:
-                self.line(f"{name} = T.Buffer({args}, data={self.names.of(data)})")
+                self.line(f"{name} = T.{self.view}({args}, data={self.names.of(data)})")
             else:
                 self.own_data(buffer)
                 self.line(f"{name} = T.Buffer({args})")
@@ -248,7 +252,7 @@ def _declare(p: StmtPrinter, stmt: n.DeclBuffer, last: bool) -> None:
 
 
 def _realize(p: StmtPrinter, stmt: n.BlockRealize, last: bool) -> None:
-    p.line(f'with T.block("{p.block_name(stmt.block.name_hint)}"):')
+    p.line(f'with T.{p.block_word}("{p.block_name(stmt.block.name_hint)}"):')
     with p.indented():
         _axes(p, stmt)
         if not (isinstance(stmt.predicate, n.IntImm) and stmt.predicate.value):
@@ -258,7 +262,7 @@ def _realize(p: StmtPrinter, stmt: n.BlockRealize, last: bool) -> None:
 
 def _block(p: StmtPrinter, block: n.Block, last: bool) -> None:
     """A block by itself: its iteration variables have no values."""
-    p.line(f'with T.block("{p.block_name(block.name_hint)}", no_realize=True):')
+    p.line(f'with T.{p.block_word}("{p.block_name(block.name_hint)}", no_realize=True):')
     with p.indented():
         for iter_var in block.iter_vars:
             p.line(f"{p.names.of(iter_var.var)} = T.axis.{_axis_kind(iter_var)[0]}({_domain(p, iter_var)})")
@@ -269,7 +273,7 @@ def _block_body(p: StmtPrinter, block: n.Block) -> None:
     p.line(f"T.reads({', '.join(map(p.region, block.reads))})")
     p.line(f"T.writes({', '.join(map(p.region, block.writes))})")
     if block.annotations:
-        p.line(f"T.block_attr({p.value(dict(block.annotations))})")
+        p.line(f"T.{p.block_word}_attr({p.value(dict(block.annotations))})")
     block_definitions(p, block)
     if block.init is not None:
         p.line("with T.init():")
@@ -280,7 +284,7 @@ def _block_body(p: StmtPrinter, block: n.Block) -> None:
 def block_definitions(p: StmtPrinter, block: n.Block) -> None:
     """The buffers a block allocates, and its views of regions."""
     for buffer in block.alloc_buffers:
-        p.line(f"{p.names.of(buffer)} = T.alloc_buffer({p.buffer_args(buffer, always_dtype=False)})")
+        p.line(f"{p.names.of(buffer)} = T.{p.block_memory}({p.buffer_args(buffer, always_dtype=False)})")
         p.own_data(buffer)
         p.declare_views(buffer.data)
     for match in block.match_buffers:
