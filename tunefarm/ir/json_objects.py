@@ -15,9 +15,9 @@ from typing import Any
 from compiler.driver.objects import Array, Map
 from compiler.errors import IRError
 from compiler.faces.tir_schedule.trace import Trace
+from compiler.ir.attrs import DictAttrs
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
-from compiler.ir.attrs import DictAttrs
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.files.params import load_param_dict, save_param_dict
 from compiler.schedule.core.schedule import Schedule

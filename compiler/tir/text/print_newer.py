@@ -51,7 +51,7 @@ class NewerPrinter(CompletePrinter):
                 self.declare_views(stmt.var)
                 self.stmt(stmt.body)
             case n.AssertStmt():
-                self.line(f"assert {self.expr(stmt.condition)}, {self.expr(stmt.message)}")
+                self.line(f"assert {self.expr(stmt.condition)}, {self._message(stmt.message)}")
                 self.stmt(stmt.body)
             case n.Allocate():
                 self._allocate(stmt)
@@ -65,6 +65,13 @@ class NewerPrinter(CompletePrinter):
                 raise IRError("texts of Apache TVM 0.27 have no stores with a mask")
             case _:
                 super().stmt(stmt, last)
+
+    def _message(self, message: n.PrimExpr) -> str:
+        """A text "ValueError: ..." as the kind of error and what it says, any other as it stands."""
+        kind, colon, said = message.value.partition(": ") if isinstance(message, n.StringImm) else ("", "", "")
+        if colon and kind.isidentifier():
+            return f"({quote(kind)}, [{quote(said)}])"
+        return self.expr(message)
 
     def _allocate(self, stmt: n.Allocate) -> None:
         """Allocate memory as a buffer: one that the body uses where it has a view of all of it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 KEPT = HERE / "exchanged.json"
 
-LOWERED = '''
+LOWERED = """
 @T.prim_func
 def lowered(a: T.handle, n: T.int32):
     T.func_attr({"global_symbol": "lowered", "tir.noalias": True})
@@ -27,8 +27,8 @@ def lowered(a: T.handle, n: T.int32):
     for i in T.parallel(4):
         A[T.ramp(i * 4, 1, 4)] = B[T.ramp(i * 4, 1, 4)] + T.broadcast(T.float32(1), 4)
     T.evaluate(T.call_extern("int32", "foo", A.data, n))
-'''
-OPAQUE = '''
+"""
+OPAQUE = """
 @T.prim_func
 def opaque(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
     T.func_attr({"global_symbol": "opaque"})
@@ -53,8 +53,8 @@ def opaque(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
                     C[vii, vjj] = part[vii, vjj]
             for ii, jj in T.grid(4, 4):
                 B[vi * 4 + ii, vj * 4 + jj] = C[ii, jj]
-'''
-LETS = '''
+"""
+LETS = """
 @T.prim_func
 def lets(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
     T.func_attr({"global_symbol": "lets"})
@@ -70,9 +70,9 @@ def lets(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
     B[2] = T.floordiv(t, 3) + T.floormod(t, 3) + T.truncdiv(t, 3) + T.truncmod(t, 3)
     B[3] = T.min(t, 3) + T.max(t, 4)
     B[4] = T.Cast("int32", t < 3)
-    assert t > 0, "positive"
-    T.evaluate(T.tvm_storage_sync("shared"))
-'''
+    assert t > 0, "ValueError: positive"
+    B[5] = t
+"""
 
 
 def write() -> None:
@@ -84,7 +84,10 @@ def write() -> None:
         for name, text in json.loads((HERE / file).read_text())["texts"].items():
             functions[name] = tvm.script.from_source(text if isinstance(text, str) else "\n".join(text))
     texts = {
-        name: {"ours": {version: made.script(tvm_version=version).splitlines() for version in ("0.17", "0.27")}, "theirs": {}}
+        name: {
+            "ours": {version: made.script(tvm_version=version).splitlines() for version in ("0.17", "0.27")},
+            "theirs": {},
+        }
         for name, made in functions.items()
     }
     KEPT.write_text(json.dumps(texts, indent=0) + "\n")
