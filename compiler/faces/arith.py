@@ -28,6 +28,11 @@ class ConstIntBound:
     POS_INF: ClassVar[int] = _POS_INF
     NEG_INF: ClassVar[int] = _NEG_INF
 
+    def __repr__(self) -> str:
+        low = "neg_inf" if self.min_value == _NEG_INF else self.min_value
+        high = "pos_inf" if self.max_value == _POS_INF else self.max_value
+        return f"ConstIntBound[{low},{high}]"
+
 
 @dataclass(frozen=True)
 class ModularSet:
@@ -43,6 +48,9 @@ class IntervalSet:
 
     min_value: PrimExpr
     max_value: PrimExpr
+
+    def __repr__(self) -> str:
+        return f"IntervalSet[{self.min_value}, {self.max_value}]"
 
     def is_nothing(self) -> bool:
         return _Analyzer().can_prove(self.max_value < self.min_value)

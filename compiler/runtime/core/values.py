@@ -31,7 +31,7 @@ class ShapeTuple(tuple[int, ...]):
         return super().__new__(cls, (item.__index__() for item in items))
 
     def __repr__(self) -> str:
-        return f"ShapeTuple({list(self)})"
+        return str(list(self))
 
 
 class DataTypeCode(IntEnum):
