@@ -88,10 +88,6 @@ TUNING: list[tuple[str, str]] = [
         "target.make_compilation_config",
     ),
     (
-        'write `Target("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon")`',
-        "target.rasp",
-    ),
-    (
         "there is no backend for this hardware",
         "target.target.adreno target.vta",
     ),

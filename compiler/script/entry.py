@@ -19,12 +19,16 @@ _TEXT_NAME = "<script>"
 _MODULE_MARK = re.compile(r"\bir_module\b")
 
 
-def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> BaseFunc | IRModule:
+def from_source(
+    program: str, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True
+) -> BaseFunc | IRModule:
     """The function or module that `text` defines, as `script()` prints it.
 
     Nothing of the text is executed. The dialects' prefixes, such as `T`, and `I` need no import. `extra_vars`: values
-    for names the text does not define, such as sizes. Raises ScriptError, which points into the text.
+    for names the text does not define, such as sizes. What is read is always well formed: `check_well_formed` is
+    ignored; accepted for compatibility with TVM. Raises ScriptError, which points into the text.
     """
+    text = program
     if not isinstance(text, str):
         raise ScriptError(f"from_source needs text, not {type(text).__name__}")
     parsed = source.parse(_TEXT_NAME, text)

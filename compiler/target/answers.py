@@ -25,6 +25,16 @@ class TargetKind(str):
         return str(self)
 
     @property
+    def default_keys(self) -> list[str]:
+        """The keys of targets of the kind that name none."""
+        return list(known_kind(self).keys)
+
+    @property
+    def default_device_type(self) -> int:
+        """DLPack's number of the devices that run its code."""
+        return DEVICE_NUMBERS[known_kind(self).device]
+
+    @property
     def options(self) -> dict[str, str]:
         """The options that targets of the kind take, with the type of each."""
         return {name: kind.__name__ for name, kind in {**COMMON, **known_kind(self).options}.items()}

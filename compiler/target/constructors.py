@@ -12,27 +12,17 @@ from compiler.target.target import Target
 
 Options = str | Sequence[str] | None
 
-_ARM_OPTIONS = ("-keys=arm_cpu,cpu", "-device=arm_cpu")
-_ARM32 = (*_ARM_OPTIONS, "-mtriple=armv7l-linux-gnueabihf", "-mfloat-abi=hard", "-mattr=+neon")
-_ARM64 = (*_ARM_OPTIONS, "-mtriple=aarch64-linux-gnu", "-mattr=+neon")
-_ARM_MODELS: dict[str, tuple[str, ...]] = {
-    "pixel2": ("-model=snapdragon835", *_ARM64),
-    "mate10": ("-model=kirin970", *_ARM64),
-    "p20": ("-model=kirin970", *_ARM64),
-    "rk3399": ("-model=rk3399", *_ARM64),
-    "ultra96": ("-model=ultra96", *_ARM64),
-    "pynq": ("-model=pynq", *_ARM32),
-    "beagleai": ("-model=beagleai", *_ARM32, "-mcpu=cortex-a15"),
-}
 _ARM_TAGS = {
+    "mate10pro": "arm/mate10",
+    "p20": "arm/mate10",
+    "p20pro": "arm/mate10",
     "rasp3b": "raspberry-pi/3b",
     "rasp4b": "raspberry-pi/4b",
     "rasp4b64": "raspberry-pi/4b-aarch64",
 }
-_RISCV_MODELS: dict[str, tuple[str, ...]] = {
-    "sifive-u54": ("-mtriple=riscv64-unknown-linux-gnu", "-mcpu=sifive-u54", "-mabi=lp64d"),
-    "sifive-u74": ("-mtriple=riscv64-unknown-linux-gnu", "-mcpu=sifive-u74", "-mabi=lp64d"),
-}
+"""The tags of boards that have another name than theirs in `arm_cpu`."""
+_FLOAT_HEXAGONS = ("v68", "v69", "v71", "v73", "v75")
+"""The versions whose vectors hold floats."""
 
 
 def llvm(options: Options = None, **named: OptionValue) -> Target:
@@ -79,36 +69,52 @@ def intel_graphics(model: str = "unknown", options: Options = None) -> Target:
 
 
 def hexagon(
-    cpu_ver: str = "v68", options: Options = None, *, hvx: int = 128, num_cores: int = 4, vtcm_capacity: int = 0
-) -> Target:
-    """A Qualcomm Hexagon DSP of a version from "v65" on, with vectors of `hvx` bytes (0: none)."""
-    named: dict[str, OptionValue] = {"mcpu": f"hexagon{cpu_ver}", "mtriple": "hexagon", "num-cores": num_cores}
-    if hvx:
-        named["mattr"] = (f"+hvx{cpu_ver}", f"+hvx-length{hvx}b")
-    if vtcm_capacity:
-        named["vtcm-capacity"] = vtcm_capacity
+    cpu_ver: str = "v68", options: Options = None, *, hvx: int = 128, num_cores: int = 4,
+    vtcm_capacity: int | None = None, llvm_options: str | None = None, **ignored: object,
+) -> Target:  # fmt: skip
+    """A Qualcomm Hexagon DSP of a version from "v65" on, with vectors of `hvx` bytes (0: none).
+
+    `vtcm_capacity` is its memory of tensors in bytes, by default that of the version. `llvm_options` are separated by
+    blanks. Other keywords are ignored; accepted for compatibility with TVM.
+    """
+    vectors = [f"+hvx{cpu_ver}", f"+hvx-length{hvx}b"] if hvx else ["-hvx"]
+    floats = ["+hvx-qfloat", "-hvx-ieee-fp"] if cpu_ver in _FLOAT_HEXAGONS else []
+    words = [*(llvm_options or "").split(), *(["-force-hvx-float"] if cpu_ver == "v68" else [])]
+    tagged: int | None = list_tags().get(f"qcom/hexagon-{cpu_ver}", {}).get("vtcm-capacity")
+    named: dict[str, OptionValue] = {
+        "mcpu": f"hexagon{cpu_ver}",
+        "mtriple": "hexagon",
+        "num-cores": num_cores,
+        "mattr": (*vectors, *floats),
+        "vtcm-capacity": (tagged or 0) if vtcm_capacity is None else vtcm_capacity,
+        "llvm-options": tuple(words),
+    }
     return _construct("hexagon", options, named)
 
 
 def arm_cpu(model: str = "unknown", options: Options = None) -> Target:
-    """An Arm CPU: a board's name, or the generic 64-bit one. Raises TargetError for an unknown board."""
-    if model in _ARM_TAGS:
-        base = Target(_ARM_TAGS[model])
-        return Target({**base.export(), **_given("llvm", options)})
-    words = _ARM64 if model == "unknown" else _ARM_MODELS.get(model)
-    if words is None:
-        known = [*_ARM_MODELS, *_ARM_TAGS]
-        raise TargetError(f"there is no Arm board {model!r}", hint=closest(model, known))
-    return _construct("llvm", [*words, *_words(options)], {})
+    """An Arm CPU: a board's name. A board that has no tag is one like this machine, unless `options` say another."""
+    base = _tagged(_ARM_TAGS.get(model, f"arm/{model}"))
+    return Target({"kind": "llvm", "device": "arm_cpu", "model": model, **base, **_given("llvm", options)})
+
+
+def rasp(options: Options = None) -> Target:
+    """The third Raspberry Pi, with a system of 32 bits: `arm_cpu("rasp3b")`."""
+    return arm_cpu("rasp3b", options)
 
 
 def riscv_cpu(model: str = "sifive-u54", options: Options = None) -> Target:
-    """A 64-bit RISC-V CPU. Raises TargetError for an unknown one."""
-    words = _RISCV_MODELS.get(model)
-    if words is None:
-        raise TargetError(f"there is no RISC-V CPU {model!r}", hint=closest(model, _RISCV_MODELS))
-    base = ["-keys=riscv_cpu,cpu", "-device=riscv_cpu", f"-model={model}", *words]
-    return _construct("llvm", [*base, *_words(options)], {})
+    """A RISC-V CPU, by the last part of its tag. Raises TargetError for an unknown one."""
+    base = _tagged(f"riscv/{model}")
+    if not base:
+        known = [tag.partition("/")[2] for tag in list_tags() if tag.startswith("riscv/")]
+        raise TargetError(f"there is no RISC-V CPU {model!r}", hint=closest(model, known))
+    return Target({"kind": "llvm", "model": model, **base, **_given("llvm", options)})
+
+
+def _tagged(tag: str) -> dict[str, object]:
+    """The options of a tag and its name; nothing where there is no such tag."""
+    return {**list_tags()[tag], "tag": tag} if tag in list_tags() else {}
 
 
 def _words(options: Options) -> list[str]:

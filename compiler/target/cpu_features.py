@@ -159,9 +159,16 @@ _ARM_MICRO: dict[str, tuple[str, ...]] = {
 
 
 class CPUFeatures(frozenset[str]):
-    """Features by LLVM's names, and what schedules for Arm ask of them."""
+    """Features by LLVM's names, and what schedules for Arm ask of them.
+
+    A question that nobody thought of, `has_…` or `is_…`, is answered with None, as TVM does.
+    """
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> None:
+        if not name.startswith(("has_", "is_")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def has_asimd(self) -> bool:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from compiler.errors import TargetError
@@ -39,6 +40,11 @@ class GenericFunc:
             )
         self._by_key.update(dict.fromkeys(keys, func))
 
+    @property
+    def by_key(self) -> Mapping[str, Callable[..., Any]]:
+        """The implementations by the key that they are for."""
+        return MappingProxyType(self._by_key)
+
     def get_packed_func(self) -> Callable[..., Any]:
         """The implementation for the current target. Raises TargetError when there is none."""
         target = Target.current()
@@ -68,8 +74,9 @@ def get_native_generic_func(name: str) -> GenericFunc:
 
 
 def generic_func(fdefault: Callable[..., Any]) -> Any:
-    """Make a function generic; it is the default, `fdefault`.
-    The result has `register(key or keys, func=None, override=False)`, which is also a decorator."""
+    """Make a function generic.
+    The result has `register(key or keys, func=None, override=False)`, also a decorator, `fdefault`, the function
+    it was made of, and `dispatch_dict`, the others by key."""
     return _wrapped(GenericFunc(fdefault.__name__, fdefault), fdefault)
 
 
@@ -99,5 +106,5 @@ def _wrapped(generic: GenericFunc, fdefault: Callable[..., Any]) -> Any:
 
         return add if func is None else add(func)
 
-    vars(dispatch).update(fdefault=fdefault, register=register, generic_func_node=generic)
+    vars(dispatch).update(fdefault=fdefault, register=register, dispatch_dict=generic.by_key, generic_func_node=generic)
     return dispatch

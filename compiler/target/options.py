@@ -221,6 +221,8 @@ def read_words(text: str) -> Mapping[str, Any]:
         if not word.startswith("-"):
             raise TargetError(f"target {text!r}: {word!r} is not an option", hint='options look like "-mcpu=znver3"')
         name, equals, value = word.lstrip("-").partition("=")
+        if name in data:
+            raise TargetError(f"target {text!r} says {name!r} twice")
         data[name], pending = (value, None) if equals else (True, name)
     return data
 

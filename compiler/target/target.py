@@ -92,8 +92,8 @@ class Target:
     """The `device` option, such as "arm_cpu"; "" when it was not given."""
     max_shared_memory_per_block = KindOption[int | None]("max_shared_memory_per_block", None)
     """The bytes that the threads of a block share, where the target says."""
-    max_function_args = KindOption[int | None]("max_function_args", None)
-    """How many arguments a kernel has at most, where the target says."""
+    max_function_args = KindOption[int]("max_function_args", 0)
+    """How many arguments a kernel has at most; 0 where the target does not say."""
     max_block_size_x = GivenOption[int | None]("max_block_size_x", None)
     """The most threads of a block along x, where the target says."""
     max_block_size_y = GivenOption[int | None]("max_block_size_y", None)
@@ -178,14 +178,18 @@ class Target:
         said = self.get("supports_integer_dot_product")
         return bool(said) if said is not None else str(self.kind) == "cuda" and compute_capability(self.gpu_arch) >= 61
 
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """Return what is known of the target's kind under a name; None where nothing is."""
+        return {"default_keys": self.kind.default_keys, "is_external_codegen": False}.get(attr_name)
+
     def get_target_device_type(self) -> int:
         """Return the number that DLPack gives the device which runs the code."""
         return DEVICE_NUMBERS[self.device_type]
 
     @property
     def arch(self) -> str:
-        """A GPU's architecture, such as "sm_80": the one given, the least that its kind has, or ""."""
-        named = self.gpu_arch if self.is_gpu else self.get("arch")
+        """The `arch` option of a GPU, such as "sm_80": the one given, the least that its kind has, or ""."""
+        named = self.gpu_arch if "arch" in known_kind(self.kind).options else None
         return str(named or known_kind(self.kind).limits.get("arch", ""))
 
     @property
@@ -349,8 +353,9 @@ class Target:
         return chosen, chosen.host
 
     @staticmethod
-    def canon_multi_target(targets: Any) -> list[Target] | None:
+    def canon_multi_target(multi_targets: Any) -> list[Target] | None:
         """A list of targets: of one, of a list, or of a mapping's values. None stays None."""
+        targets = multi_targets
         if targets is None:
             return None
         if isinstance(targets, Mapping) and "kind" not in targets and "tag" not in targets:
@@ -358,12 +363,12 @@ class Target:
         return [_as_target(t) for t in targets] if isinstance(targets, list | tuple) else [_as_target(targets)]
 
     @staticmethod
-    def canon_multi_target_and_host(targets: Any, target_host: TargetLike | None = None) -> list[Target]:
+    def canon_multi_target_and_host(target: Any, target_host: TargetLike | None = None) -> list[Target]:
         """The same, each with the host inside. Raises TargetError for no target."""
-        found = Target.canon_multi_target(targets)
+        found = Target.canon_multi_target(target)
         if not found:
             raise TargetError("at least one target is needed")
-        return [Target(target, host=target_host) for target in found]
+        return [Target(one, host=target_host) for one in found]
 
     @staticmethod
     def canon_target_map_and_host(

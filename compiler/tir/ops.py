@@ -132,18 +132,18 @@ def _fold_unit(kind: type[n.BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | N
 
 
 @operator
-def add(a: Any, b: Any) -> PrimExpr:
-    return binary(n.Add, a, b)
+def add(lhs: Any, rhs: Any) -> PrimExpr:
+    return binary(n.Add, lhs, rhs)
 
 
 @operator
-def sub(a: Any, b: Any) -> PrimExpr:
-    return binary(n.Sub, a, b)
+def sub(lhs: Any, rhs: Any) -> PrimExpr:
+    return binary(n.Sub, lhs, rhs)
 
 
 @operator
-def mul(a: Any, b: Any) -> PrimExpr:
-    return binary(n.Mul, a, b)
+def mul(lhs: Any, rhs: Any) -> PrimExpr:
+    return binary(n.Mul, lhs, rhs)
 
 
 @operator
@@ -195,12 +195,12 @@ def floormod(a: Any, b: Any) -> PrimExpr:
     return binary(n.FloorMod, a, b)
 
 
-def ceildiv(a: Any, b: Any) -> PrimExpr:
-    """a / b rounded up, for b > 0."""
-    x, y = as_int(a), as_int(b)
+def ceildiv(lhs: Any, rhs: Any) -> PrimExpr:
+    """lhs / rhs rounded up, for rhs > 0."""
+    x, y = as_int(lhs), as_int(rhs)
     if x is not None and y is not None:
         return const(-(-x // y))
-    return floordiv(add(a, sub(b, 1)), b)
+    return floordiv(add(lhs, sub(rhs, 1)), rhs)
 
 
 @operator

@@ -17,8 +17,8 @@ from compiler.tir.renew import renew_defs
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
 
-def post_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
-    """Call `fvisit` on every statement and expression under `node`, children first, each object once."""
+def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
+    """Call `fvisit` on every statement and expression under `stmt`, children first, each object once."""
     seen: set[int] = set()
 
     def go(current: Node) -> None:
@@ -29,11 +29,11 @@ def post_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
             go(child)
         fvisit(current)
 
-    go(_body(node))
+    go(_body(stmt))
 
 
-def pre_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
-    """Call `fvisit` on every statement and expression under `node`, parents first.
+def pre_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
+    """Call `fvisit` on every statement and expression under `stmt`, parents first.
     Where it returns False, what is under that node is left out."""
     seen: set[int] = set()
 
@@ -45,7 +45,7 @@ def pre_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
             for child in visit.children(current):
                 go(child)
 
-    go(_body(node))
+    go(_body(stmt))
 
 
 def ir_transform(

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
-from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
-from compiler.target.tags import list_tags, register_tag
+from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, rasp, riscv_cpu, rocm
 from compiler.target.target import Target, TargetKind, list_kinds
 from tunefarm.compatibility import refusing
 from tunefarm.target import detect_target, tag, target, x86
@@ -14,6 +13,7 @@ from tunefarm.target.generic_func import (
     get_native_generic_func,
     override_native_generic_func,
 )
+from tunefarm.target.tag import list_tags, register_tag
 from tunefarm.target.virtual_device import VirtualDevice
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "llvm",
     "mali",
     "override_native_generic_func",
+    "rasp",
     "register_tag",
     "riscv_cpu",
     "rocm",

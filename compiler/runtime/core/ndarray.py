@@ -172,16 +172,16 @@ class NDArray:
 
     asnumpy = numpy
 
-    def copyfrom(self, source: NDArray | npt.ArrayLike) -> NDArray:
-        """Fill with `source`, an array of the same shape whose dtype casts without changing its kind.
+    def copyfrom(self, source_array: NDArray | npt.ArrayLike) -> NDArray:
+        """Fill with `source_array`, an array of the same shape whose dtype casts without changing its kind.
 
         Returns self. Raises ArgumentError on another shape or a cast that loses more than precision.
         """
-        if isinstance(source, NDArray):
-            source.copyto(self)
+        if isinstance(source_array, NDArray):
+            source_array.copyto(self)
             return self
         self._check_writable()
-        values = _contiguous(cast_to(np.asarray(source), self.dtype))
+        values = _contiguous(cast_to(np.asarray(source_array), self.dtype))
         if values.shape != self.shape:
             raise ArgumentError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
         if self._view is not None:
@@ -190,11 +190,13 @@ class NDArray:
             self.device.api.copy_from_host(self.device, self.handle, values.reshape(-1).view(np.uint8).data)
         return self
 
-    def copyto(self, target: NDArray | Device) -> NDArray:
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
         """Copy into `target` (same shape and dtype), or into a new array on a device. Returns the target.
 
-        Raises ArgumentError when shape or dtype differ.
+        Raises ArgumentError when shape or dtype differ, and for a `mem_scope` other than "global".
         """
+        if mem_scope not in (None, "", "global"):
+            raise ArgumentError(f"arrays lie in global memory only, not in {mem_scope!r}")
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target)
         if not isinstance(target, NDArray):

@@ -19,7 +19,7 @@ class String(str):
 
 
 class ShapeTuple(tuple[int, ...]):
-    """A shape: non-negative integers. Equal to the tuple of them. Raises ArgumentError for anything else."""
+    """A shape: non-negative integers. Equal to the tuple or list of them. Raises ArgumentError for anything else."""
 
     __slots__ = ()
 
@@ -29,6 +29,14 @@ class ShapeTuple(tuple[int, ...]):
             if isinstance(item, bool) or not hasattr(item, "__index__") or item.__index__() < 0:
                 raise ArgumentError(f"the shape {items} is not made of non-negative integers")
         return super().__new__(cls, (item.__index__() for item in items))
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
         return str(list(self))

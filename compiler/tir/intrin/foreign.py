@@ -51,8 +51,9 @@ def _llvm(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> n.Call:
     return n.Call(dtype, Op.get(op), (n.StringImm(name), *values))
 
 
-def address_of(obj: n.Buffer | n.BufferLoad, span: Any = None) -> n.Call:
+def address_of(buffer_load: n.Buffer | n.BufferLoad, span: Any = None) -> n.Call:
     """The address of a buffer's first element, or of an element."""
+    obj = buffer_load
     if isinstance(obj, n.Buffer):
         return obj.access_ptr("rw")
     if not isinstance(obj, n.BufferLoad):

@@ -21,11 +21,11 @@ for _name in (*SHUFFLES, *ATOMICS):
     Op.register(f"tir.{_name}", pure=False)
 
 
-def tvm_storage_sync(scope: str) -> PrimExpr:
+def tvm_storage_sync(storage_scope: str) -> PrimExpr:
     """A barrier: "shared" for the threads of a block, "warp" for those of a warp."""
-    if scope not in SCOPES:
-        raise IRError(f"there is no barrier for {scope!r}", hint=f"there are {', '.join(SCOPES)}")
-    return call("tir.tvm_storage_sync", "int32", n.StringImm(scope))
+    if storage_scope not in SCOPES:
+        raise IRError(f"there is no barrier for {storage_scope!r}", hint=f"there are {', '.join(SCOPES)}")
+    return call("tir.tvm_storage_sync", "int32", n.StringImm(storage_scope))
 
 
 def _shuffle(name: str, value: Any, argument: Any, width: Any, warp_size: Any, mask: Any) -> PrimExpr:

@@ -174,8 +174,8 @@ def fma(a: Any, b: Any, c: Any) -> PrimExpr:
 
 
 def _float_binary(name: str, doc: str) -> Callable[[Any, Any], PrimExpr]:
-    def build(x: Any, y: Any) -> PrimExpr:
-        a, b = ops.match_types(x, y)
+    def build(x1: Any, x2: Any) -> PrimExpr:
+        a, b = ops.match_types(x1, x2)
         if not parse_dtype(a.dtype).is_float:
             single = with_lanes("float32", parse_dtype(a.dtype).lanes)
             a, b = ops.cast(single, a), ops.cast(single, b)
@@ -186,16 +186,21 @@ def _float_binary(name: str, doc: str) -> Callable[[Any, Any], PrimExpr]:
     return build
 
 
-fmod = _float_binary("fmod", "The remainder of x / y rounded towards zero; it has the sign of x.")
+_fmod = _float_binary("fmod", "")
 atan2 = _float_binary("atan2", "The angle of the point (y=x1, x=x2), -pi to pi.")
 hypot = _float_binary("hypot", "sqrt(x1² + x2²) without overflow on the way.")
 copysign = _float_binary("copysign", "The size of x1 with the sign of x2.")
 nextafter = _float_binary("nextafter", "The value of the dtype that follows x1 in the direction of x2.")
 
 
-def ldexp(x: Any, exponent: Any) -> PrimExpr:
-    """x * 2^exponent; the exponent is an integer, taken as int32."""
-    a, power = ops.as_expr(x), ops.as_expr(exponent)
+def fmod(x: Any, y: Any) -> PrimExpr:
+    """The remainder of x / y rounded towards zero; it has the sign of x."""
+    return _fmod(x, y)
+
+
+def ldexp(x1: Any, x2: Any) -> PrimExpr:
+    """x1 * 2^x2; the exponent is an integer, taken as int32."""
+    a, power = ops.as_expr(x1), ops.as_expr(x2)
     parsed = parse_dtype(a.dtype)
     if not parsed.is_float:
         a = ops.cast(with_lanes("float32", parsed.lanes), a)
@@ -238,22 +243,22 @@ popcount = _count("popcount", "The number of bits that are 1, in the dtype of x.
 clz = _count("clz", "The number of zero bits before the first 1, in the dtype of x; all its bits for 0.")
 
 
-def reinterpret(dtype: str, x: Any) -> PrimExpr:
-    """The bits of x as a value of `dtype`, which is as wide."""
-    expr = ops.as_expr(x)
+def reinterpret(dtype: str, value: Any) -> PrimExpr:
+    """The bits of a value as a value of `dtype`, which is as wide."""
+    expr = ops.as_expr(value)
     source, target = parse_dtype(expr.dtype), parse_dtype(dtype)
     if source.bits * source.lanes != target.bits * target.lanes or "bool" in (source.code, target.code):
         raise IRError(f"cannot reinterpret {expr.dtype} as {dtype}", hint="both must have as many bits; no bool")
     return expr if expr.dtype == dtype else call("tir.reinterpret", dtype, expr)
 
 
-def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
-    """`true_value` where `condition`, else `false_value`; only the taken side is evaluated."""
-    t, f = ops.match_types(true_value, false_value)
-    cond = ops.as_condition(condition, "if_then_else")
-    if isinstance(cond, n.IntImm):
-        return t if cond.value else f
-    return call("tir.if_then_else", t.dtype, cond, t, f)
+def if_then_else(cond: Any, t: Any, f: Any) -> PrimExpr:
+    """`t` where `cond`, else `f`; only the taken side is evaluated."""
+    t, f = ops.match_types(t, f)
+    condition = ops.as_condition(cond, "if_then_else")
+    if isinstance(condition, n.IntImm):
+        return t if condition.value else f
+    return call("tir.if_then_else", t.dtype, condition, t, f)
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
@@ -265,15 +270,15 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     return n.Select(cond, t, f)
 
 
-def likely(condition: Any) -> PrimExpr:
-    """A hint that `condition` is nearly always true."""
-    cond = ops.as_expr(condition)
-    return cond if isinstance(cond, n.IntImm) else call("tir.likely", cond.dtype, cond)
+def likely(cond: Any) -> PrimExpr:
+    """A hint that `cond` is nearly always true."""
+    condition = ops.as_expr(cond)
+    return condition if isinstance(condition, n.IntImm) else call("tir.likely", condition.dtype, condition)
 
 
 def _bitwise(name: str) -> Callable[[Any, Any], PrimExpr]:
-    def build(a: Any, b: Any) -> PrimExpr:
-        x, y = ops.match_types(a, b)
+    def build(x: Any, y: Any) -> PrimExpr:
+        x, y = ops.match_types(x, y)
         parsed = parse_dtype(x.dtype)
         if parsed.is_float or parsed.code == "handle":
             raise IRError(f"{name} needs integers, got {x.dtype}")
@@ -294,8 +299,8 @@ bitwise_xor = operator(_bitwise("bitwise_xor"), "bitwise_xor")
 
 
 @operator
-def bitwise_not(a: Any) -> PrimExpr:
-    expr = ops.as_expr(a)
+def bitwise_not(x: Any) -> PrimExpr:
+    expr = ops.as_expr(x)
     if parse_dtype(expr.dtype).is_float:
         raise IRError(f"the operator ~ needs an integer, got {expr!r} of {expr.dtype}")
     return ops.logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)

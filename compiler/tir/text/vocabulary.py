@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from inspect import Signature
 from typing import Any
 
 from compiler.dtype import parse_dtype, with_lanes
@@ -19,6 +20,7 @@ from compiler.tir import composed, ops
 from compiler.tir import nodes as n
 from compiler.tir.intrin import foreign, intrin
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.text import parameter_names
 
 _BINARY = (
     n.Add, n.Sub, n.Mul, n.Div, n.Mod, n.FloorDiv, n.FloorMod, n.Min, n.Max,
@@ -36,8 +38,9 @@ class TypeName:
 
     dtype: str
 
-    def __call__(self, value: Any = None, is_size_var: bool = False) -> PrimExpr:
+    def __call__(self, expr: Any = None, is_size_var: bool = False) -> PrimExpr:
         """Raise IRError for a number the dtype cannot hold."""
+        value = expr
         if value is None or self.dtype == "handle":
             return (n.SizeVar if is_size_var else n.Var)("", self.dtype)
         if isinstance(value, str):
@@ -85,13 +88,14 @@ def negate(a: Any) -> PrimExpr:
     return ops.neg(a)
 
 
-def _ceildiv(a: Any, b: Any) -> PrimExpr:
-    x, y = ops.match_types(a, b)
+def _ceildiv(lhs: Any, rhs: Any) -> PrimExpr:
+    x, y = ops.match_types(lhs, rhs)
     return ops.ceildiv(x, y)
 
 
 def _fold(kind: type[n.BinaryOp]) -> Callable[..., PrimExpr]:
-    def build(*items: Any) -> PrimExpr:
+    def build(*items: Any, **named: Any) -> PrimExpr:
+        items = (*items, *(named[key] for key in sorted(named)))
         if not items:
             raise IRError(f"{kind.__name__} of nothing")
         result = ops.as_expr(items[0])
@@ -157,13 +161,13 @@ def _var(dtype: str | TypeName = "int32", is_size_var: bool = False) -> PrimExpr
     return TypeName(str(parse_dtype(name)))(is_size_var=is_size_var)
 
 
-def _iter_var(var: n.Var, dom: Any, iter_type: str, thread_tag: str = "") -> n.IterVar:
+def _iter_var(v: n.Var, dom: Any, iter_type: str, thread_tag: str = "") -> n.IterVar:
     kind = _ITER_TYPES.get(iter_type)
     if kind is None:
         raise IRError(f"T.iter_var has no type {iter_type!r}", hint=f"types: {', '.join(_ITER_TYPES)}")
     if isinstance(dom, tuple | list) and len(dom) == 2:
         dom = n.Range(ops.as_expr(dom[0]), ops.as_expr(dom[1]))
-    return n.IterVar(dom, var, kind, thread_tag)
+    return n.IterVar(dom, v, kind, thread_tag)
 
 
 def _operator(name: Any) -> Op | GlobalVar:
@@ -210,6 +214,27 @@ def _intrinsic(name: str, *args: Any, dtype: str | TypeName | None = None) -> Pr
     return n.Call(intrin.usual_dtype(full, values), Op.get(full), tuple(values))
 
 
+@dataclass(frozen=True)
+class Operator:
+    """`T.exp`: called, it is a call of the operator. Arguments are given by position, or by TVM's names for them."""
+
+    name: str
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a dtype comes before its arguments."""
+        return f"tir.{self.name}" in intrin.TYPED_CALLS
+
+    @property
+    def __signature__(self) -> Signature:
+        return parameter_names.signature(self.name, self.is_typed)
+
+    def __call__(self, *args: Any, dtype: str | TypeName | None = None, **named: Any) -> PrimExpr:
+        """Raises IRError for arguments that the operator does not take."""
+        typed = self.is_typed and dtype is None
+        return _intrinsic(self.name, *parameter_names.arranged(self.name, args, named, typed), dtype=dtype)
+
+
 def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimExpr:
     """The call with its dtype given: operands become that, except conditions."""
     wanted = str(parse_dtype(dtype.dtype if isinstance(dtype, TypeName) else dtype))
@@ -222,10 +247,15 @@ def _of_dtype(name: str, args: tuple[Any, ...], dtype: str | TypeName) -> PrimEx
 
 
 def _dtype_named(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    """Let `function` also take its first argument, a dtype, as `dtype=` last, as in older texts."""
+    """Let `function` also take its first argument, a dtype, as `dtype=` last, as in older texts.
+    What is called may be named: `func_name=` or `name=`."""
 
-    def call(*args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
+    def call(*args: Any, dtype: str | TypeName | None = None, **named: Any) -> PrimExpr:
         typed, *rest = args if dtype is None else (dtype, *args)
+        if len(named) == 1 and not rest and not {"func_name", "name"}.isdisjoint(named):
+            rest = list(named.values())
+        elif named:
+            raise IRError(f"{function.__name__} takes no {', '.join(named)}")
         return function(typed.dtype if isinstance(typed, TypeName) else typed, *rest)
 
     return call
@@ -247,7 +277,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceildiv": _ceildiv,
     "Not": _not,
     "Cast": _cast,
-    "cast": _cast,
+    "cast": lambda x, dtype: _cast(x, dtype),
     "Select": _select,
     "Ramp": _ramp,
     "ramp": _ramp,
@@ -277,7 +307,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min_value": ops.min_value,
     "max_value": ops.max_value,
     "infinity": lambda dtype: TypeName(dtype)("inf"),
-    "target": Target,
+    "target": lambda target_config, host=None: Target(target_config, host),
 }
 
 
@@ -293,7 +323,7 @@ def lookup(name: str) -> Any:
         Op.get(f"tir.{name}")
     except KeyError:
         return None
-    return partial(_intrinsic, name)
+    return Operator(name)
 
 
 def names() -> list[str]:

@@ -49,7 +49,6 @@ NOTES = {
     "tir.transform.VectorizeLoop": "conditions become masks of lanes; TVM makes scalar loops of them",
     "tir.transform.Simplify": "sums and products of floats stay: x * 0.0 is not 0 for an infinite x",
     "target.Target": (
-        "an unknown name among `features` raises AttributeError, where TVM gives None; "
         "targets of equal options are equal; the text and `export()` have the options that were given, as records name "
         "targets by them (`attrs`, `keys`, `arch`, `mcpu` and `mtriple` have the defaults, too)"
     ),

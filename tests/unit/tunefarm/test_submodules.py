@@ -233,6 +233,13 @@ def test_what_targets_and_llvm_tell() -> None:
     assert tvm.target.codegen.llvm_get_system_x86_vendor() in ("intel", "amd", "")
     assert tvm.target.detect_target.detect_target_from_device("cpu").kind == "llvm"
     assert "supports_float16" in tvm.target.Target("vulkan").kind.options
+    tags = tvm.target.list_tags()
+    assert tags["nvidia/nvidia-a100"].arch == "sm_80"
+    assert "no/such" not in tags
+    assert len(tags) == len(list(tags)) > 200
+    mine = tvm.target.register_tag("test-submodules/box", {"kind": "llvm", "num-cores": 3}, override=True)
+    assert tags["test-submodules/box"] == mine
+    assert mine.num_cores == 3
 
 
 def test_texts_are_read_by_the_names_of_the_parser_s_modules() -> None:

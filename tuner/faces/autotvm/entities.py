@@ -79,7 +79,7 @@ class ReorderEntity:
 @dataclass(frozen=True)
 class AnnotateEntity:
     """Each loop's annotation.
-    It is none, unroll, vec, try_unroll, try_vec, parallel, a thread's name or locate_cache."""
+    It is none, unroll, vec, try_unroll, try_vec, parallel, a thread's name, locate_cache, or fuse: with the next."""
 
     anns: list[str]
 
@@ -101,11 +101,14 @@ class AnnotateEntity:
 
         With `axis_lens`, a loop longer than `max_unroll` is not unrolled and one of a length outside `vec_size` not
         vectorised. `cfg` is told when it had to be, not when it was only to be tried. `source` is the tensor that
-        locate_cache computes there. Returns the axes.
+        locate_cache computes there. Returns the axes, fused ones as one.
         """
+        axes = list(axes)
         if len(axes) != len(self.anns):
             raise ConfigError(f"the annotation was defined over {len(self.anns)} axes, it is applied to {len(axes)}")
-        for at, (axis, ann) in enumerate(zip(axes, self.anns)):
+        fused = 0
+        for at, ann in enumerate(self.anns):
+            axis = axes[at]
             length = None if axis_lens is None else axis_lens[at]
             match ann:
                 case "none" | "":
@@ -122,13 +125,16 @@ class AnnotateEntity:
                         cfg.raise_error(f"no vector has {length} lanes here")
                 case "parallel":
                     sch[op].parallel(axis)
+                case "fuse":
+                    axes[at + 1] = sch[op].fuse(axis, axes[at + 1])
+                    fused = at + 1
                 case "locate_cache":
                     sch[source].compute_at(sch[op], axis)
                 case _ if ann.split(".")[0] in _THREADS:
                     sch[op].bind(axis, thread_axis(ann))
                 case _:
                     raise ConfigError(f"no annotation is called {ann!r}")
-        return list(axes)
+        return axes[fused:]
 
     def to_json(self) -> list[Any]:
         return ["an", self.anns]

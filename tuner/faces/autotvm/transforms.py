@@ -34,6 +34,11 @@ class TransformSpace(Generic[E]):
     def __iter__(self) -> Iterator[E]:
         return iter(self.entities)
 
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str = "", **kwargs: Any) -> int:
+        """Return how many loops come out of the loops that go in: as many, but of a split."""
+        return len(axes)
+
     @property
     def axes(self) -> list[Axis]:
         """The loops that come out."""
@@ -77,6 +82,11 @@ class SplitSpace(TransformSpace[SplitEntity]):
             inner = _fitting(factors, num_outputs - 1, axis.length, whole)
             found = [SplitEntity([-1, *reversed(lengths)]) for lengths in inner]
         super().__init__([e for e in found if filter is None or filter(e)], num_outputs)
+
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str = "", **kwargs: Any) -> int:
+        """Return how many loops come out of a split: the `num_outputs` that it is given."""
+        return int(kwargs.get("num_outputs", 2))
 
 
 def _split_candidates(candidate: Sequence[Sequence[int]] | None, num_outputs: int) -> list[SplitEntity]:
@@ -185,9 +195,11 @@ def _merges(chains: list[list[int]]) -> Iterator[list[int]]:
 
 class AnnotateSpace(TransformSpace[AnnotateEntity]):
     """Annotations of `axes`.
-    Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`, `try_vec` (the innermost
-    only) and `try_unroll_vec` choose for each axis. `parallel` runs one of them, or none, in parallel;
-    `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of annotations."""
+    Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`, `try_vec` and
+    `try_unroll_vec` choose for each axis, with one vectorised at most. `bind_gpu` binds the innermost to a block's
+    threads and the others to blocks, `bind_gpu_virtual` three axes, with virtual threads between. `parallel` runs one
+    of them, or none, in parallel; `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of
+    annotations."""
 
     def __init__(
         self, axes: Sequence[Any], policy: str = "none", candidate: Sequence[Sequence[str]] | None = None
@@ -203,10 +215,13 @@ class AnnotateSpace(TransformSpace[AnnotateEntity]):
             case "try_unroll":
                 found = [list(a) for a in itertools.product(("none", "unroll"), repeat=count)]
             case "try_vec" | "try_vectorize":
-                found = [[*head, "none"], [*head, "vec"]]
+                found = _with_one_vector(("none", "vec"), count)
             case "try_unroll_vec":
-                outer = itertools.product(("none", "unroll"), repeat=count - 1)
-                found = [[*a, last] for a in outer for last in ("none", "unroll", "vec")]
+                found = _with_one_vector(("none", "unroll", "vec"), count)
+            case "bind_gpu" if count > 1:
+                found = [["fuse"] * (count - 2) + ["blockIdx.x", "threadIdx.x"]]
+            case "bind_gpu_virtual" if count == 3:
+                found = [["blockIdx.x", "vthread", "threadIdx.x"]]
             case "parallel":
                 found = [["none"] * count, *_one_of(count, "parallel")]
             case "locate_cache":
@@ -216,11 +231,16 @@ class AnnotateSpace(TransformSpace[AnnotateEntity]):
             case "candidate":
                 raise ConfigError("an annotation with policy='candidate' needs candidate=, lists of annotations")
             case _:
-                known = "none unroll vec try_unroll try_vec try_unroll_vec parallel locate_cache candidate"
+                known = "none unroll vec try_unroll try_vec try_unroll_vec bind_gpu parallel locate_cache candidate"
                 raise _unknown("annotation", policy, known.split())
         if any(len(a) != count for a in found):
             raise ConfigError(f"an annotation must say something of each of the {count} axes")
         super().__init__([AnnotateEntity(a) for a in found], count)
+
+
+def _with_one_vector(choices: Sequence[str], count: int) -> list[list[str]]:
+    """A choice for each axis, where one at most is vectorised."""
+    return [list(anns) for anns in itertools.product(choices, repeat=count) if anns.count("vec") < 2]
 
 
 def _one_of(count: int, annotation: str) -> list[list[str]]:

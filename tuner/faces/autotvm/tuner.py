@@ -55,6 +55,10 @@ class Tuner(ABC):
         """Learn from records made before. Raises NotImplementedError by a tuner that cannot."""
         raise NotImplementedError(f"{type(self).__name__} does not learn from records")
 
+    def set_error_threshold(self, threshold: int) -> None:
+        """Keep how many errors in a row are worth a warning; ignored; accepted for compatibility with TVM."""
+        self.error_ct_threshold = threshold
+
     # -- the run
 
     def tune(

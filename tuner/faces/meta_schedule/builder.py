@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
@@ -37,6 +37,9 @@ class BuilderResult:
 
 class Builder(ABC):
     """The contract: every input gets its result, in order. A failed build is a result, too."""
+
+    BuilderType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     @abstractmethod
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.faces.meta_schedule.builder import BuilderResult
 from tuner.faces.meta_schedule.record import MeasureCandidate, TuningRecord, Workload
@@ -18,6 +18,9 @@ class MeasureCallback(ABC):
     """The contract: `apply` is called after each trial, in the order they end.
     After the run it is called for each candidate that the finals measured again, with all samples it had there.
     There are no rounds, so each of the lists has one entry. An exception in it ends the run."""
+
+    CallbackListType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     @abstractmethod
     def apply(

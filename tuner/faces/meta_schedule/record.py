@@ -23,6 +23,10 @@ from tuner.errors import TuningError
 class ArgInfo:
     """An argument of a function; the names of TVM's constructors."""
 
+    def as_json(self) -> list[Any]:
+        """Return it as a record has it."""
+        raise NotImplementedError(f"{type(self).__name__} says how it is written")
+
     @staticmethod
     def from_json(json_obj: Sequence[Any]) -> TensorInfo:
         """The inverse of `TensorInfo.as_json`. Raises TuningError."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
@@ -134,6 +134,9 @@ class PyRunnerFuture(RunnerFuture):
 
 class Runner(ABC):
     """The contract: every input gets its result, in order; one that fails is a result too."""
+
+    RunnerType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     def __init__(self, timeout_sec: float, evaluator_config: EvaluatorConfig | None, cooldown_sec: float) -> None:
         self.timeout_sec = timeout_sec

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from compiler.errors import ScheduleError
 from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
@@ -79,6 +79,9 @@ class SearchStrategy(ABC):
     `tune_tir` drives it. A program that measures by itself calls `pre_tuning`, then `generate_measure_candidates` and
     `notify_runner_results` in turns, until there are no candidates.
     """
+
+    SearchStrategyType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     _context: TuneContext | None = None
     _rounds: SearchRounds | None = None

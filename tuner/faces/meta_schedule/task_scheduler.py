@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.engine.scheduling import GradientOptions, Policy, TaskView
 from tuner.errors import UnknownKindError
@@ -22,6 +22,9 @@ _KINDS = ("gradient", "round-robin")
 
 class TaskScheduler:
     """A run's tasks, database, callbacks and cost model. A kind of its own says which task is next."""
+
+    TaskSchedulerType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     policy = Policy.GRADIENT
     # A subclass need not call our __init__: a run sets these.

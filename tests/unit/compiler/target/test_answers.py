@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.errors import TargetError
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 
@@ -18,6 +19,7 @@ def test_plain_llvm_answers_with_the_triple_of_this_machine() -> None:
 
 def test_names_that_were_not_given_are_texts() -> None:
     assert (Target("llvm").mcpu, Target("llvm").arch, Target("cuda").mcpu) == ("", "", "")
+    assert (Target("nvptx -mcpu=sm_75").arch, Target("rocm -mcpu=gfx90a").arch) == ("", "")
     assert (Target("nvptx").mcpu, Target("rocm").mcpu) == ("sm_50", "gfx900")
     assert Target("llvm -mcpu=znver3").arch == ""
 
@@ -88,3 +90,24 @@ def test_a_browser_has_the_limits_of_its_standard() -> None:
 def test_tags_of_tvm(tag: str, options: dict[str, object]) -> None:
     attrs = Target(tag).attrs
     assert {name: attrs[name] for name in options} == options
+
+
+def test_kinds_answer_with_their_keys_and_device() -> None:
+    kind = Target("cuda -keys=mine").kind
+    assert (kind.default_keys, kind.default_device_type) == (["cuda", "gpu"], 2)
+    assert Target("llvm").get_kind_attr("is_external_codegen") is False
+    assert Target("llvm").get_kind_attr("nothing_of_the_kind") is None
+    assert (Target("metal").max_function_args, Target("llvm").max_function_args) == (31, 0)
+
+
+def test_questions_about_features_that_nobody_knows() -> None:
+    features = Target("llvm -mtriple=aarch64-linux-gnu").features
+    assert features.has_asimd
+    assert not features.has_what_no_one_has
+    with pytest.raises(AttributeError):
+        features.no_question  # noqa: B018
+
+
+def test_an_option_is_given_once() -> None:
+    with pytest.raises(TargetError, match="'mcpu' twice"):
+        Target("llvm -mcpu=znver3 --mcpu=znver4")

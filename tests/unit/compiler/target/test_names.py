@@ -78,8 +78,17 @@ def test_constructors() -> None:
     assert make.cuda("nvidia-a100").arch == "sm_80"
     assert make.cuda("geforce-rtx-3090", options="-max_threads_per_block=512").max_num_threads == 512
     assert make.llvm(["-mcpu=znver3", "-num-cores=2"]) == Target("llvm -mcpu=znver3 -num-cores=2")
-    with pytest.raises(TargetError, match=r"no Arm board 'rasp4'(?s:.)*did you mean 'rasp4b'"):
-        make.arm_cpu("rasp4")
+    assert make.rasp("-num-cores=2") == Target("raspberry-pi/3b -num-cores=2")
+    assert make.arm_cpu("pixel2").triple == "arm64-linux-android"
+    assert make.arm_cpu("p20pro").model == "kirin970"
+    own = make.arm_cpu("my-board", "-mcpu=cortex-a53")
+    assert (own.model, own.mcpu, own.triple, own.keys) == ("my-board", "cortex-a53", None, ("arm_cpu", "cpu"))
+    assert make.riscv_cpu("sifive-e76").attrs["mabi"] == "ilp32"
+    dsp = make.hexagon("v69", num_cores=2, llvm_options="-x -y", link_params=True)
+    assert (dsp.vtcm_capacity, dsp.num_cores, dsp.attrs["llvm-options"]) == (8 << 20, 2, ("-x", "-y"))
+    assert dsp.mattr == ("+hvxv69", "+hvx-length128b", "+hvx-qfloat", "-hvx-ieee-fp")
+    assert make.hexagon("v65", hvx=0, vtcm_capacity=5).mattr == ("-hvx",)
+    assert make.hexagon().attrs["llvm-options"] == ("-force-hvx-float",)
     with pytest.raises(TargetError, match="no RISC-V CPU"):
         make.riscv_cpu("x")
 

@@ -66,8 +66,11 @@ def test_annotation_policies():
 
     assert anns(2, "unroll") == [["unroll", "unroll"]]
     assert len(anns(3, "try_unroll")) == 8
-    assert anns(2, "try_vec") == [["none", "none"], ["none", "vec"]]
-    assert len(anns(2, "try_unroll_vec")) == 6
+    assert anns(2, "try_vec") == [["none", "none"], ["none", "vec"], ["vec", "none"]]
+    assert [len(anns(count, "try_unroll_vec")) for count in (1, 2, 3)] == [3, 8, 20]  # one vector at most
+    assert anns(2, "try_unroll_vec")[-3:] == [["unroll", "vec"], ["vec", "none"], ["vec", "unroll"]]
+    assert anns(3, "bind_gpu") == [["fuse", "blockIdx.x", "threadIdx.x"]]
+    assert anns(3, "bind_gpu_virtual") == [["blockIdx.x", "vthread", "threadIdx.x"]]
     assert anns(2, "locate_cache") == [["locate_cache", "none"], ["none", "locate_cache"]]
     assert anns(1, "candidate", candidate=[["parallel"]]) == [["parallel"]]
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,9 @@ _CONFIG = XGBConfig()
 class CostModel(ABC):
     """The contract.
     A subclass is given to `tune_tir(cost_model=)`: its scores guide the evolutionary search."""
+
+    CostModelType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     @abstractmethod
     def load(self, path: str) -> None:

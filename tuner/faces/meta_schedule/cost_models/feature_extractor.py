@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 class FeatureExtractor(ABC):
     """The contract: `extract_from` gives an array for each candidate, a row for each of its blocks."""
+
+    FeatureExtractorType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
 
     @abstractmethod
     def extract_from(self, context: TuneContext, candidates: Sequence[MeasureCandidate]) -> list[NDArray]:

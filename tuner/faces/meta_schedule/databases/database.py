@@ -35,6 +35,9 @@ def counted(top_k: int) -> int:
 class Database(ABC):
     """The contract of every kind. Use one as a context, `with database:`, to make it `Database.current()`."""
 
+    DatabaseType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
+
     KINDS: ClassVar[dict[str, Callable[..., Database]]] = {}
 
     def __init__(self, module_equality: Equality = "structural") -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from compiler.errors import ScheduleError
 from compiler.faces.tir_schedule.schedule import Schedule as FaceSchedule
@@ -35,6 +35,10 @@ _MOST_SPACES = 64
 
 class SpaceGenerator(ABC):
     """The contract: schedules of a module with open decisions; the search fills them in."""
+
+    SpaceGeneratorType: ClassVar[Any] = Any
+    """What parameters that take one are annotated with, in programs for TVM."""
+    ScheduleFnType: ClassVar[Any] = Any
 
     def __init__(
         self,
