@@ -308,12 +308,8 @@ class TrackerSession:
             (d.id, d.key, d.address, d.state, d.user or "", f"{100 * d.utilisation:.0f}%") for d in self.devices()
         ]
         queues = [(q.key, str(q.devices), str(q.free), str(q.pending)) for q in self.queue()]
-        return "\n\n".join(
-            (
-                _table(("device", "key", "address", "state", "user", "used"), devices),
-                _table(("key", "total", "free", "pending"), queues),
-            )
-        )
+        servers = _table(("device", "key", "address", "state", "user", "used"), devices)
+        return f"Server List\n{servers}\n\nQueue Status\n{_table(('key', 'total', 'free', 'pending'), queues)}"
 
     # What an admin does
 

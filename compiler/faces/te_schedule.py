@@ -23,7 +23,7 @@ _made: deque[tuple[n.Stmt, Schedule]] = deque(maxlen=16)
 
 
 def InferBound(sch: Schedule) -> Map:
-    """Give the range of every axis.
+    """Give the range of every axis, and of the threads that loops are bound to.
     Of a stage that is attached to another, it is what one iteration there needs."""
     found: dict[n.IterVar, n.Range] = {}
     for stage, op in _computed(sch):
@@ -33,6 +33,9 @@ def InferBound(sch: Schedule) -> Map:
     schedule_to_func(sch, _args(sch), ranges=found)
     for stage, _ in _computed(sch):
         _shorten_inner_loops(found, stage)
+        for loop, attr in stage.iter_var_attrs.items():
+            if attr.bind_thread is not None:
+                found[attr.bind_thread] = attr.bind_thread.dom or found[loop]
     return Map(found)
 
 

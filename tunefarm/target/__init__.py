@@ -3,7 +3,18 @@
 from typing import TYPE_CHECKING
 
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
-from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, rasp, riscv_cpu, rocm
+from compiler.target.constructors import (
+    arm_cpu,
+    bifrost,
+    cuda,
+    hexagon,
+    intel_graphics,
+    llvm,
+    mali,
+    rasp,
+    riscv_cpu,
+    rocm,
+)
 from compiler.target.target import Target, TargetKind, list_kinds
 from tunefarm.compatibility import refusing
 from tunefarm.target import detect_target, tag, target, x86

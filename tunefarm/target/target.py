@@ -1,6 +1,17 @@
 """Targets that code is built for."""
 
-from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, rasp, riscv_cpu, rocm
+from compiler.target.constructors import (
+    arm_cpu,
+    bifrost,
+    cuda,
+    hexagon,
+    intel_graphics,
+    llvm,
+    mali,
+    rasp,
+    riscv_cpu,
+    rocm,
+)
 from compiler.target.cpu_features import CPUFeatures as TargetFeatures
 from compiler.target.target import Target, TargetKind, list_kinds
 

@@ -57,7 +57,9 @@ forms = [
     str(Target("llvm -mcpu=haswell -num-cores=2")),
 ]
 print([told(Target(form), "mcpu", "num-cores") for form in forms])
-print(len({str(Target(form)) for form in forms}), all(tvm.ir.structural_equal(Target(forms[0]), Target(f)) for f in forms))
+print(
+    len({str(Target(form)) for form in forms}), all(tvm.ir.structural_equal(Target(forms[0]), Target(f)) for f in forms)
+)
 gpus = [
     Target("cuda -arch=sm_75 -libs=cudnn,cublas"),
     Target({"kind": "cuda", "arch": "sm_75", "libs": ["cudnn", "cublas"], "host": {"kind": "llvm", "mcpu": "haswell"}}),
@@ -70,13 +72,23 @@ gpus = [
 ]
 for gpu in gpus:
     host = gpu.host
-    print(told(gpu, "libs", "arch", "max_threads_per_block"), gpu.tag, None if host is None else (host.kind.name, host.mcpu))
+    print(
+        told(gpu, "libs", "arch", "max_threads_per_block"),
+        gpu.tag,
+        None if host is None else (host.kind.name, host.mcpu),
+    )
     print("   ", gpu.max_num_threads, gpu.thread_warp_size, gpu.arch, gpu.model, gpu.get_target_device_type())
 print(bool(gpus[6].attrs["supports_float16"]), "supports_float16" in gpus[5].attrs, gpus[0].attrs.get("no_such", "no"))
 print([t.kind.name for t in Target.canon_multi_target(multi_targets=["llvm", "cuda"])], Target.canon_multi_target(None))
 print([t.host.kind.name for t in Target.canon_multi_target_and_host(target=["cuda", "opencl"], target_host="llvm")])
-print([t if t is None else t.kind.name for t in Target.canon_target_and_host("cuda")], Target.canon_target_and_host(None))
-print(list(Target("vulkan").kind.default_keys), int(Target("metal").kind.default_device_type), Target("nvptx -mcpu=sm_75").arch)
+print(
+    [t if t is None else t.kind.name for t in Target.canon_target_and_host("cuda")], Target.canon_target_and_host(None)
+)
+print(
+    list(Target("vulkan").kind.default_keys),
+    int(Target("metal").kind.default_device_type),
+    Target("nvptx -mcpu=sm_75").arch,
+)
 print(bool(Target("llvm").get_kind_attr("is_external_codegen")), bool(Target("llvm").features.has_no_such_thing))
 a100 = tvm.target.list_tags()["nvidia/nvidia-a100"]
 print(a100.kind.name, a100.attrs["arch"], len(tvm.target.list_tags()) > 200, "no/such" in tvm.target.list_tags())

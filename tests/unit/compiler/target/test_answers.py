@@ -105,7 +105,7 @@ def test_questions_about_features_that_nobody_knows() -> None:
     assert features.has_asimd
     assert not features.has_what_no_one_has
     with pytest.raises(AttributeError):
-        features.no_question  # noqa: B018
+        features.no_question
 
 
 def test_an_option_is_given_once() -> None:

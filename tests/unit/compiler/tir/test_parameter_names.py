@@ -13,7 +13,7 @@ from tunefarm import te, tir
 from tunefarm.script import tir as T
 
 X, Y = tir.Var("x", "float32"), tir.Var("y", "float32")
-I, J = tir.Var("i", "int32"), tir.Var("j", "int32")
+N, M = tir.Var("i", "int32"), tir.Var("j", "int32")
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ I, J = tir.Var("i", "int32"), tir.Var("j", "int32")
         (lambda: T.exp(x=X), lambda: T.exp(X)),
         (lambda: T.atan2(x1=X, x2=Y), lambda: T.atan2(X, Y)),
         (lambda: T.atan2(X, x2=Y), lambda: T.atan2(X, Y)),
-        (lambda: T.shift_left(y=J, x=I), lambda: T.shift_left(I, J)),
-        (lambda: T.if_then_else(cond=I < J, t=X, f=Y), lambda: T.if_then_else(I < J, X, Y)),
+        (lambda: T.shift_left(y=M, x=N), lambda: T.shift_left(N, M)),
+        (lambda: T.if_then_else(cond=N < M, t=X, f=Y), lambda: T.if_then_else(N < M, X, Y)),
         (lambda: T.reinterpret("int32", value=X), lambda: T.reinterpret("int32", X)),
         (lambda: T.reinterpret(value=X, dtype="int32"), lambda: T.reinterpret("int32", X)),
         (lambda: T.exp(x=X, dtype="float32"), lambda: T.exp(X)),
         (lambda: T.float32(expr=1), lambda: T.float32(1)),
-        (lambda: T.max(a=I, b=J), lambda: T.max(I, J)),
+        (lambda: T.max(a=N, b=M), lambda: T.max(N, M)),
         (lambda: T.cast(x=X, dtype="int32"), lambda: T.cast(X, "int32")),
-        (lambda: T.ceildiv(lhs=I, rhs=J), lambda: T.ceildiv(I, J)),
+        (lambda: T.ceildiv(lhs=N, rhs=M), lambda: T.ceildiv(N, M)),
         (lambda: T.call_extern("int32", func_name="f"), lambda: T.call_extern("int32", "f")),
-        (lambda: te.add(lhs=I, rhs=J), lambda: te.add(I, J)),
-        (lambda: te.subtract(lhs=I, rhs=J), lambda: te.subtract(I, J)),
-        (lambda: te.multiply(lhs=I, rhs=J), lambda: te.multiply(I, J)),
-        (lambda: te.if_then_else(cond=I < J, t=X, f=Y), lambda: te.if_then_else(I < J, X, Y)),
+        (lambda: te.add(lhs=N, rhs=M), lambda: te.add(N, M)),
+        (lambda: te.subtract(lhs=N, rhs=M), lambda: te.subtract(N, M)),
+        (lambda: te.multiply(lhs=N, rhs=M), lambda: te.multiply(N, M)),
+        (lambda: te.if_then_else(cond=N < M, t=X, f=Y), lambda: te.if_then_else(N < M, X, Y)),
         (lambda: tir.hypot(x1=X, x2=Y), lambda: tir.hypot(X, Y)),
         (lambda: tir.fmod(x=X, y=Y), lambda: tir.fmod(X, Y)),
-        (lambda: tir.ldexp(x1=X, x2=I), lambda: tir.ldexp(X, I)),
-        (lambda: tir.bitwise_xor(x=I, y=J), lambda: tir.bitwise_xor(I, J)),
-        (lambda: tir.bitwise_not(x=I), lambda: tir.bitwise_not(I)),
-        (lambda: tir.likely(cond=I < J), lambda: tir.likely(I < J)),
+        (lambda: tir.ldexp(x1=X, x2=N), lambda: tir.ldexp(X, N)),
+        (lambda: tir.bitwise_xor(x=N, y=M), lambda: tir.bitwise_xor(N, M)),
+        (lambda: tir.bitwise_not(x=N), lambda: tir.bitwise_not(N)),
+        (lambda: tir.likely(cond=N < M), lambda: tir.likely(N < M)),
         (lambda: tir.reinterpret("int32", value=X), lambda: tir.reinterpret("int32", X)),
     ],
 )
@@ -55,7 +55,7 @@ def test_in_a_text() -> None:
         for i in range(4):
             b[i] = T.if_then_else(cond=i < 2, t=T.exp(x=a[i]), f=T.float32(expr=1))
 
-    assert "T.if_then_else(i < 2, T.exp(a[i]), T.float32(1" in func.script()
+    assert "T.if_then_else(i < 2, T.exp(a[i]), 1.0)" in func.script()
 
 
 def test_names_that_are_not_there() -> None:
@@ -78,7 +78,7 @@ def test_signatures_say_the_names() -> None:
 
 def test_walks_over_a_statement_by_name() -> None:
     seen: list[str] = []
-    body = tir.Evaluate(I + 1)
+    body = tir.Evaluate(N + 1)
     tir.stmt_functor.post_order_visit(stmt=body, fvisit=lambda node: seen.append(type(node).__name__))
     tir.stmt_functor.pre_order_visit(stmt=body, fvisit=lambda node: seen.append(type(node).__name__))
     assert seen == ["Var", "IntImm", "Add", "Evaluate", "Evaluate", "Add", "Var", "IntImm"]
