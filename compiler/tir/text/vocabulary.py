@@ -215,7 +215,7 @@ def _intrinsic(name: str, *args: Any, dtype: str | TypeName | None = None) -> Pr
 
 
 @dataclass(frozen=True)
-class Operator:
+class TextOperator:
     """`T.exp`: called, it is a call of the operator. Arguments are given by position, or by TVM's names for them."""
 
     name: str
@@ -323,7 +323,7 @@ def lookup(name: str) -> Any:
         Op.get(f"tir.{name}")
     except KeyError:
         return None
-    return Operator(name)
+    return TextOperator(name)
 
 
 def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""What modules tell: kinds, names, sources, imports, files."""
+"""Modules tell their kinds, names, sources, imports and files."""
 
 import os
 

@@ -52,4 +52,4 @@ for wrong in (lambda: s[C].split(a), lambda: s[C].reorder(a, a), lambda: s[C].fu
         print("fine")
     except (ValueError, tvm.TVMError):
         print("refused")
-print(C.op.input_tensors[0].op.name, C.op.input_tensors[0] == B, B.op.body[0] is not None, C.shape[0], C.op.num_outputs)
+print(C.op.input_tensors[0].op.name, bool(C.op.input_tensors[0] == B), B.op.body[0] is not None, C.shape[0], C.op.num_outputs)
