@@ -1,4 +1,7 @@
-"""Attributes of calls, functions and modules: an unchangeable mapping whose entries are also Python attributes."""
+"""Attributes of calls, functions and modules.
+
+They are an unchangeable mapping whose entries are also Python attributes.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def register_complete(cls: type[Node], write: Callable[[Any, str | None, bool], 
 
 
 def register_newer(cls: type[Node], write: Callable[[Any, str | None, bool], str]) -> None:
-    """Print nodes of a class for readers that know newer names only, on request, by `write(node, name, sugar)`."""
+    """Print nodes of a class for readers of newer names, on request, by `write(node, name, sugar)`."""
     _newer[cls] = write
 
 

@@ -257,7 +257,8 @@ def if_then_else(cond: Any, t: Any, f: Any) -> PrimExpr:
     t, f = ops.match_types(t, f)
     condition = ops.as_condition(cond, "if_then_else")
     if isinstance(condition, n.IntImm):
-        return t if condition.value else f
+        chosen: PrimExpr = t if condition.value else f
+        return chosen
     return call("tir.if_then_else", t.dtype, condition, t, f)
 
 

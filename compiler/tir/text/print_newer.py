@@ -1,6 +1,6 @@
-"""Texts for readers that know the names of Apache TVM 0.27, as `script(tvm_version="0.27")` gives them.
+"""Texts for readers that know the names of Apache TVM 0.27.
 
-Blocks and their memory have other names there. Lets, allocations and assertions are lines, in use until the statements
+`script(tvm_version="0.27")` gives them. Blocks and their memory have other names there. Lets, allocations and assertions are lines, in use until the statements
 around them end.
 """
 
