@@ -1,4 +1,4 @@
-"""The names that operators' arguments have in texts: `T.exp(x=A[i])`, `T.reinterpret("float32", value=b)`."""
+"""The names that arguments of operators have in texts, as in `T.exp(x=A[i])`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Texts for readers that know the names of Apache TVM 0.27.
 
-`script(tvm_version="0.27")` gives them. Blocks and their memory have other names there. Lets, allocations and assertions are lines, in use until the statements
-around them end.
+`script(tvm_version="0.27")` gives them. Blocks and their memory have other names there. Lets, allocations and
+assertions are lines, in use until the statements around them end.
 """
 
 from __future__ import annotations
