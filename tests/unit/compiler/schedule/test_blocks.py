@@ -89,8 +89,9 @@ def test_compute_at_with_two_outputs() -> None:
     func = create_prim_func([a, c])
     s = Schedule(func)
     outer, _ = s.split(s.get_loops("C")[0], [None, 4])
-    s.compute_at(s.get_block("B"), outer)
-    assert _extents(s, "B") == [3, 4]
+    for block in ("B_v0", "B_v1"):
+        s.compute_at(s.get_block(block), outer)
+        assert _extents(s, block) == [3, 4]
     w.check_same(s, func)
 
 
