@@ -47,9 +47,8 @@ def test_a_tuner_that_is_killed_again_and_again(farm):
         command = ["tune", "--resume", str(run_of(farm).id), "--db", farm.db, "--quiet"]
         if run_of(farm).state is RunState.FINISHED:
             break
-    if run_of(farm).state is not RunState.FINISHED:
-        farm.run(*command)
+    said = farm.run(*command) if run_of(farm).state is not RunState.FINISHED else "finished before it was resumed"
     with RecordStore.open(farm.db) as store:
         found = list(store.trials.all(run_of(farm).id))
-    assert run_of(farm).trials == budget
+    assert run_of(farm).trials == budget, (run_of(farm).state, said)
     assert set(Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH).values()) == {1}
