@@ -2,7 +2,7 @@
 
     python benchmarks/strategies.py
     python benchmarks/strategies.py --family llvm-x86_64-512 --only evolutionary --only random
-    python benchmarks/strategies.py --seeds 3 --trials 64 --write docs/models.md
+    python benchmarks/strategies.py --seeds 3 --trials 64 --write benchmarks/results/strategies.md
 
 Each strategy tunes every workload of benchmarks/data/FAMILY/ with every seed, the engine playing recorded results back;
 by default, those of every family that was recorded, each by itself.
