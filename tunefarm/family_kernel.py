@@ -1,11 +1,11 @@
 """`tunefarm.kernel`: a function for any size, with the best kernels that the farm knows.
 
+    dense = tunefarm.kernel("dense:M,3072,768", api="http://127.0.0.1:9180")
+    y = dense(x, weight)
+
 The record of the family is fetched from the web app and kept on disk. What is built of it lies beside it, by digest.
 So the function works without the app, too. A family that nobody has tuned is built with a drafted schedule, and says
 so.
-
-The record of the family is fetched from the web app and kept on disk, and what is built of it beside it, by digest. So
-the function works without the app, too. What nobody has tuned is built with a drafted schedule, and says so.
 """
 
 from __future__ import annotations

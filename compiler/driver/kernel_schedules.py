@@ -151,8 +151,6 @@ def schedulable_work(func: n.PrimFunc) -> float | None:
     None for a kernel that is scheduled already or not made of plain blocks.
 
     None also for a kernel that a build does not call, because its parts are computed in place.
-
-    None also for one that a build does not call, because its parts are computed in place.
     """
     if JOINED_PARTS in func.attrs:
         return None

@@ -69,8 +69,6 @@ def SchedulePostProcToPrimFunc(
     """Give the function of `arg_list` whose statement `ScheduleOps` returned lately.
 
     Raises IRError for another statement.
-
-    Raises IRError for another statement.
     """
     made = next((sch for stmt, sch in _made if stmt is body), None)
     if made is None:

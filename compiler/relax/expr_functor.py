@@ -6,9 +6,13 @@ A subclass overrides the methods of the kinds it is about.
     class CountCalls(PyExprVisitor):
         def visit_call_(self, op): ...
 
-A method of a subclass calls `super().visit_call_(op)` to do what the base class does: visit the node's children.
+    @mutator
+    class ReluToGelu(PyExprMutator):
+        def visit_call_(self, op):
+            op = self.visit_expr_post_order(op)
+            ...
 
-A method of a subclass calls `super().visit_call_(op)` for what the base class does: going on into what it is made of.
+A method of a subclass calls `super().visit_call_(op)` to do what the base class does: visit the node's children.
 """
 
 from __future__ import annotations

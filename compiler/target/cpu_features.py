@@ -247,8 +247,6 @@ def architecture(triple: str | None) -> str:
     """The architecture family of a triple: x86_64, i386, aarch64, arm, riscv64, or its own first word.
 
     None means this machine.
-
-    None means this machine.
     """
     name = (triple.split("-", 1)[0] if triple else platform.machine()).lower()
     if name in ("x86_64", "amd64", "x86_64h"):

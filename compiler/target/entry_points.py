@@ -2,11 +2,11 @@
 
 A distribution names them in its pyproject.toml, one group a table. Every process that has it on its path knows them:
 
+    [project.entry-points."tunefarm.device_backends"]
+    toy = "toy_backend.device:BACKEND"
+
 Groups are read when a name is looked up that no row of ours has, or when all names are listed. A row's object is
 imported at its first use. A name of ours is never replaced.
-
-Groups are read when a name is looked up that no row of ours has, or all names are listed. What a row stands for is
-imported when it is first used. A name of ours is never replaced.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class _Buffers:
         self._kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
 
     def take(self, size: int) -> bytearray:
-        """Whether there are views of the buffer. It is found out by trying to change its size."""
+        """Return a buffer of at least `size` bytes, with any contents."""
         if not _WORTH_KEEPING <= size <= _LARGEST_KEPT:
             return bytearray(size)
         for buffer in self._kept:

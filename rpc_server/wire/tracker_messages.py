@@ -263,9 +263,9 @@ class Granted(_Struct, frozen=True):
 
 
 class Offered(_Struct, frozen=True):
-    """Where a request stands.
-    `position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants. `note` names
-    a matching device that is closed at this hour, and when it opens."""
+    """A device at `address` is being lent for the request.
+    The client may connect there already and ask for a session with `token`, which the box refuses until it has
+    agreed. The tracker does not send it for boxes that need more than that to let a client in."""
 
     request: Name
     address: Text
@@ -273,8 +273,9 @@ class Offered(_Struct, frozen=True):
 
 
 class Queued(_Struct, frozen=True):
-    """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants.
-    `note` names a matching device that is not lent at this hour, and when it will be."""
+    """Where a request stands.
+    `position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants. `note` names
+    a matching device that is closed at this hour, and when it opens."""
 
     request: Name
     position: Count

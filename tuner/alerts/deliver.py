@@ -1,8 +1,6 @@
 """Deliver alerts: to the log, a web hook, or a command.
 
 Addresses of web hooks are in no message.
-
-Addresses of web hooks are in no message.
 """
 
 from __future__ import annotations

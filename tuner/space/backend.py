@@ -17,12 +17,11 @@ class TuningBackend(ABC):
 
     @abstractmethod
     def sketches(self, func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
-        """Return the sketch called `name` alone, its trace's decisions near `begin`.
-        None if only `sketches` can tell."""
+        """Return the sketches of `func`, which has blocks with constant extents. Raises TuningError."""
 
     def sketch(self, func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
         """Return the sketch called `name` alone, its trace's decisions near `begin`.
-        None where `sketches` must say."""
+        None if only `sketches` can tell."""
         return None
 
     def model_family(self, target: Target) -> str:

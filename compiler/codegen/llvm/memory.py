@@ -21,9 +21,6 @@ def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> t
 
     The terms are added outermost loop first, each level's sum at that level. A known offset comes last, so unrolled
     copies of an access differ in that constant only.
-
-    The terms are added outermost loop first, each level's sum at that level; a known offset comes last, so the
-    unrolled copies of an access differ in that constant only.
     """
     w = g.w
     terms, offset = resolve(g, g.forms.form(position))

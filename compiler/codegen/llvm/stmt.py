@@ -245,8 +245,6 @@ def _heap(g: Gen, count: Operand, size: int) -> str:
     """Memory taken at the function's entry and given back at its exit, if the size is known by then.
 
     A temporary inside a loop is thus allocated once, not in each iteration.
-
-    A temporary inside a loop is thus allocated once, not once an iteration.
     """
     declare_allocator(g)
     total = g.w.imul(count, size)

@@ -160,8 +160,6 @@ def _to_odd_single(g: Gen, value: str, lanes: int) -> str:
     Rounding those again gives the same as rounding once.
 
     It serves float64 to float16, for which LLVM calls a library that not every machine has.
-
-    LLVM calls a library for float64 to float16 that not every machine has.
     """
     w, double, single, whole = g.w, vector_of("double", lanes), vector_of("float", lanes), vector_of("i32", lanes)
     near = w.value(f"fptrunc {double} {value} to {single}", value)

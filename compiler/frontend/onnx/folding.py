@@ -2,9 +2,6 @@
 
 A small tensor of integers is known as numbers and as scalar expressions over the model's dimensions. numpy moves both
 alike, as elements of an array of objects. Operators that are not in the table are computed when the program runs.
-
-A small tensor of integers is known as numbers and as scalar expressions over the model's dimensions; numpy moves both
-alike, as elements of an array of objects. What is not in the table is computed when the program runs.
 """
 
 from __future__ import annotations

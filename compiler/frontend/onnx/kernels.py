@@ -1,7 +1,4 @@
-"""Return a node of a function with the attributes of a call in place of references to them.
-
-Its graphs get them, too.
-"""
+"""Kernels that only ONNX's operators need, as te functions."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
           C[p // m * 16 + j] = ...                      if row * 16 + j < k:
                                                           C[row * 16 + j] = ...
 
-Fused loops look like that. A divisor may be 0 as long as it is not named. Conditions over the name are compared and
-moved, and hold for whole tiles, as those of any loop's variable do.
+Fused loops look like that. A division by a size that may be 0 cannot be moved or compared, but a name can. So
+conditions over the name are moved, and hold for whole tiles, as those of any loop's variable do.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ _USED = {name: ctypes.create_string_buffer(b"used_" + name) for name in _LAYOUTS
 
 # -- handing out -----------------------------------------------------------------------------------------
 def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version: Any, copy: bool | None) -> Any:
-    """Another library's tensor in use here. Its deleter is called when this object is collected."""
+    """Return a capsule over `view`'s memory, or with `copy` over a copy of it.
+    `dtype` is that of the elements, which numpy may not have."""
     plain = view.view(np.uint16) if dtype == "bfloat16" else view
     if copy:
         plain = plain.copy()

@@ -28,8 +28,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, tag="object"):
 
 
 class PrimInfo(msgspec.Struct, frozen=True, tag="prim"):
-    """A shape.
-    `values` are its extents, numbers or expressions, if they are known. `ndim` is -1 if it is not."""
+    """A number. `value` is the number or expression it is known to be."""
 
     dtype: str
     value: str | None = None
@@ -39,11 +38,8 @@ class PrimInfo(msgspec.Struct, frozen=True, tag="prim"):
 
 
 class ShapeInfo(msgspec.Struct, frozen=True, tag="shape"):
-    """An array.
-    `dtype` is "" and `shape` None where they are not known; then `ndim` may be known, or is -1.
-
-    `device` is "" for the machine's first device, else such as "cuda:1".
-    """
+    """A shape.
+    `values` are its extents, numbers or expressions, if they are known. `ndim` is -1 if it is not."""
 
     values: tuple[int | str, ...] | None = None
     ndim: int = -1
@@ -53,7 +49,8 @@ class ShapeInfo(msgspec.Struct, frozen=True, tag="shape"):
 
 
 class SignatureTensor(msgspec.Struct, frozen=True, tag="tensor"):
-    """An array. `dtype` is "" where it is not known, `shape` None likewise; then `ndim` may be, or is -1.
+    """An array.
+    `dtype` is "" and `shape` None where they are not known; then `ndim` may be known, or is -1.
 
     `device` is "" for the machine's first device, else such as "cuda:1".
     """

@@ -19,17 +19,6 @@ class Budget:
     address may open at once; `rate`: further ones a second. `first_words_s`: how long a new connection has to send a
     valid message before the kernel limits what it accepts, because telling the kernel interrupts every core. Whoever
     grants it must poll until `due`.
-
-    `unfinished`: what a connection may have sent of a message that is not whole. `credit`: what the kernel takes in of
-    it beyond the messages that were heard, whether those behind it are whole or not; `stranger_bytes`: both of these
-    for a stranger. An honest peer that sends more than its credit before the service gets to read it is slowed down, by
-    some tenths of a second. `unread`: answers it has not taken.
-    `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
-    in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `growth`: how much the process may
-    grow by messages that are not whole, of all connections. `burst`: connections that an address may open at once;
-    `rate`: and so many a second from then on.
-    `first_words_s`: how long a new connection has to send a message that makes sense before the kernel bounds what it
-    takes in: to tell the kernel interrupts every core. Whoever gives some must poll until `due`.
     """
 
     connections: int = 4096

@@ -30,8 +30,6 @@ def debug_func(name: str, *args: Any) -> None:
     """Call a function of the runtime for its effect. It gets the state of input and output first.
 
     Raises IRError in a module that is exported without `debug=True`.
-
-    Raises IRError in a module that is exported without `debug=True`.
     """
     io = _IO.get()
     if io is None or io.effect is None:
