@@ -2,9 +2,6 @@
 
 `tunefarm.relax` names the tuner's answers about schedules when it is imported. Programs that only run a built model
 import it too.
-
-`tunefarm.relax` names the tuner's answers about schedules when it is imported, which programs that only run a built
-model do, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Ask LLVM whether it knows a CPU and its features.
 
 A child process asks, because LLVM aborts the process for an unknown CPU.
-
-It aborts the process for an unknown CPU.
 """
 
 from __future__ import annotations

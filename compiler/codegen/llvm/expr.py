@@ -219,8 +219,6 @@ def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number:
 
     `is_number`: b is not NaN.
 
-    So NaN stays on either side. `is_number`: b is not NaN.
-
     On a CPU that NaN is a constant of its own. If it were b, LLVM would merge both tests into one choice, and would not
     use the machine's maximum or minimum.
     """

@@ -33,9 +33,9 @@ NEXT_GROUP = "group"
 NEXT_TASK = "task"
 """Another: what the next iteration of the parallel loop reads, wherever in it."""
 
-_MOST_LINES = 3  # in half a step, or
-_LEAST_USES = 3  # times as many as that are read: of more, memory is read all the time, which its prefetchers see
-_HASTE = 2  # in half the time
+_MOST_LINES = 1.5  # of a group in a step; of more, memory is read all the time, which its prefetchers see
+_LEAST_USES = 6  # times that lines are read for each that may be fetched, where a step reads many
+_MOST_OF_TASK = 3  # lines of the next task in a step
 _UNKNOWN = 1 << 40  # and more iterations: their number is not known
 _SHARED = 4  # steps that ask for the same line; with more, a group is used so often that its first use costs little
 _L2 = 2  # locality, as LLVM counts it
@@ -45,7 +45,7 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
     """Return the prefetches in each iteration of `loop` for the next one of the innermost parallel loop.
     `around` are the loops that `loop` is in. There are no prefetches where sizes are not known, or where nothing
     that is read moves with both loops by a line or more."""
-    at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
+    at = _innermost_parallel(around)
     if at is None:
         return []
     inner = [node for node in walk(loop.body) if isinstance(node, n.For)]
@@ -63,26 +63,25 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
 def task_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
     """Return the prefetches in each iteration of `loop` for the next one of the innermost parallel loop.
     Other loops read it, before or after this one; a copy into another layout does, whose source is read once."""
-    at = max((i for i, each in enumerate(around) if each.kind is ForKind.PARALLEL), default=None)
+    at = _innermost_parallel(around)
     if at is None:
         return []
     parallel, stepped = around[at], (*around[at + 1 :], loop)
     inner = {node.loop_var: _most(node) for node in walk(parallel.body) if isinstance(node, n.For)}
-    steps = math.prod(map(_most, stepped))
+    counts = tuple(map(_most, stepped))
+    steps = math.prod(counts)
     pieces = dict[n.Var, _Piece]()
     for read in affine_reads(parallel, given, lambda place: [var for var in free_vars(place) if var in inner]):
         size = read.lanes + sum(abs(f) * (inner[v] - 1) for f, v in zip(read.factors, read.variables, strict=True))
         known = pieces.get(read.buffer.data)
         piece = _Piece(read.buffer, read.start, size)
         pieces[read.buffer.data] = piece if known is None else known.joined(piece)
-    number: PrimExpr = ops.const(0)
-    for each in stepped:
-        number = ops.add(ops.mul(number, each.extent), each.loop_var)
+    number = _position(ops.const(0), stepped, counts)
     found = list[Stmt]()
     for piece in pieces.values():
         share, apart = -(-piece.size // steps), piece.apart(parallel.loop_var)
         line = line_elements(piece.buffer)
-        if not 0 < steps < _UNKNOWN or apart != piece.size or not line < piece.size <= steps * _MOST_LINES * line:
+        if not 0 < steps < _UNKNOWN or apart != piece.size or not line < piece.size <= steps * _MOST_OF_TASK * line:
             continue
         following = substitute(piece.start, {parallel.loop_var: ops.add(parallel.loop_var, 1)})
         first = ops.add(following, ops.mul(number, share))
@@ -151,7 +150,7 @@ class _Group:
         if repeated > 1 and size * _SHARED < steps * line:
             return []
         share = -(-size // steps)
-        if -(-_HASTE * share // line) > max(_MOST_LINES, read.factors[len(self.stepped) - 1] // line // _LEAST_USES):
+        if share > line * max(_MOST_LINES, read.factors[len(self.stepped) - 1] / line / _LEAST_USES):
             return []
         following = substitute(read.start, {self.parallel.loop_var: ops.add(self.parallel.loop_var, repeated)})
         first = ops.add(following, ops.mul(self._number(repeated), share))
@@ -161,9 +160,18 @@ class _Group:
     def _number(self, repeated: int) -> PrimExpr:
         """Return the position of a step in its group, of `repeated` parallel iterations."""
         number: PrimExpr = ops.floormod(self.parallel.loop_var, repeated) if repeated > 1 else ops.const(0)
-        for loop, count in zip(self.stepped, self.most, strict=False):
-            number = ops.add(ops.mul(number, count), loop.loop_var)
-        return number
+        return _position(number, self.stepped, self.most)
+
+
+def _innermost_parallel(around: Sequence[n.For]) -> int | None:
+    return max((at for at, loop in enumerate(around) if loop.kind is ForKind.PARALLEL), default=None)
+
+
+def _position(number: PrimExpr, loops: Sequence[n.For], most: Sequence[int]) -> PrimExpr:
+    """Return the position of an iteration of `loops`, one in another, which is `number` outside of them."""
+    for loop, count in zip(loops, most, strict=False):
+        number = ops.add(ops.mul(number, count), loop.loop_var)
+    return number
 
 
 def _most(loop: n.For) -> int:

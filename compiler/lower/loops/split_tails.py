@@ -170,9 +170,6 @@ class _Edge:
 
     `condition` is true at the edge tile and false at positions where nothing of the tile runs. `has_inside`: all of the
     tile runs at some positions.
-
-    `condition` tells the edge tile from positions where nothing of the tile runs. `has_inside`: there are positions
-    where all of it runs.
     """
 
     guard: Guard

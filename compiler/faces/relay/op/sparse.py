@@ -60,8 +60,6 @@ def sparse_dense_of(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -
     """Multiply `dense_mat` by the transpose of a sparse matrix; with `sparse_lhs`, the other way round.
 
     `sparse_mat` is a tuple (`data`, `indices`, `indptr`), or has these as attributes, as scipy's matrices do.
-
-    `sparse_mat`: its `data`, `indices` and `indptr`, as a tuple or as attributes, as scipy's matrices have them.
     """
     if hasattr(sparse_mat, "indptr"):
         sparse_mat = sparse_mat.data, sparse_mat.indices, sparse_mat.indptr
