@@ -24,7 +24,7 @@ LONGEST = 30
 """Words of a sentence."""
 FIRST = 100
 """Characters of a docstring's first sentence."""
-ALIKE = 0.5
+ALIKE = 0.6
 """Part of the words of two paragraphs that both have, from which on they say the same."""
 TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 """Pages that are generated."""
