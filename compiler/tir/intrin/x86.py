@@ -1,6 +1,8 @@
 """Tensor intrinsics of x86: products of groups of narrow elements.
 
-On vectors of sums, for all i of `lanes` and k of `group`:  C[i] += Σ_k A[k] * B[i, k]
+On vectors of sums, for all i of `lanes` and k of `group`:
+
+    C[i] += Σ_k A[k] * B[i, k]
 
 | name | sums | A, B | instruction |
 | `dot_16x4_vnni`, `dot_8x4_vnni` | 16, 8 int32 | 4 uint8, int8 | vpdpbusd |
@@ -14,7 +16,9 @@ Where each sum has numbers of its own (depthwise), rows of A and B may lie apart
 | name | sums | A, B | instruction |
 | `columns_16x3_vnni`, `columns_8x3_vnni` | 16, 8 int32 | 3 uint8, int8 | vpdpbusd |
 
-On tiles (AMX), for all i, j, k of 16 and g of `group`:  C[i, j] += Σ_{k,g} A[i, k, g] * B[k, j, g]
+On tiles (AMX), whose operands both have groups, for all i, j, k of 16 and g of `group`:
+
+    C[i, j] += Σ_{k,g} A[i, k, g] * B[k, j, g]
 
 | name | sums | A, B | instruction |
 | `amx_bf16` | float32 | bfloat16, groups of 2 | tdpbf16ps |
