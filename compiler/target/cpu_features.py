@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 _X86_IMPLIES: dict[str, tuple[str, ...]] = {
     "sse2": ("sse",),
@@ -166,9 +167,11 @@ class CPUFeatures(frozenset[str]):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> None:
-        if not name.startswith(("has_", "is_")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # our own code asks for what there is
+
+        def __getattr__(self, name: str) -> None:
+            if not name.startswith(("has_", "is_")):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def has_asimd(self) -> bool:
