@@ -9,7 +9,7 @@ from compiler.codegen.math import tables as t
 from compiler.codegen.math.body import MathBody
 
 _EXP = {32: t.EXP32, 64: t.EXP64}
-_EXP2 = {32: t.EXP2_32, 64: t.EXP2_64}
+EXP2 = {32: t.EXP2_32, 64: t.EXP2_64}
 _EXP10 = {32: t.EXP10_32, 64: t.EXP10_64}
 _TANH_LIMIT = {32: 9.5, 64: 20.0}  # tanh is 1 from here on
 
@@ -91,7 +91,7 @@ def exp2(m: MathBody, x: str) -> str:
     limits, power = t.EXP2_LIMITS[m.bits], Power.by_sign(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
     shifted = m.add(x, power.magic)
-    return power.times(m.polynomial(m.sub(x, power.whole(shifted)), (1.0, *_EXP2[m.bits])), shifted)
+    return power.times(m.polynomial(m.sub(x, power.whole(shifted)), (1.0, *EXP2[m.bits])), shifted)
 
 
 def exp10(m: MathBody, x: str) -> str:
@@ -153,4 +153,4 @@ def _one_less_power(m: MathBody, p: str) -> str:
     shifted = m.fma(p, t.LOG2_E[m.bits][0], magic)
     r = m.fma(p, t.LOG2_E[m.bits][0], m.neg(m.sub(shifted, magic)))
     power = m.from_bits(m.ints("shl", m.to_bits(shifted), m.mantissa))
-    return m.fma(m.neg(m.polynomial(r, (1.0, *_EXP2[m.bits]))), power, 1.0)
+    return m.fma(m.neg(m.polynomial(r, (1.0, *EXP2[m.bits]))), power, 1.0)

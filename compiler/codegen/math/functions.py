@@ -25,6 +25,9 @@ from compiler.codegen.math import (
     pow64 as math_pow64,
 )
 from compiler.codegen.math import (
+    scaled_exp as math_scaled_exp,
+)
+from compiler.codegen.math import (
     trig as math_trig,
 )
 from compiler.codegen.math import (
@@ -57,6 +60,10 @@ _BY_DTYPE: dict[int, dict[str, Define]] = {
         OF_SMALL["exp"]: math_exp.exp_of_small,
     },
 }  # fmt: skip
+# Instead, of float32 on a CPU with math_scaled_exp.FEATURES.
+_SCALED: dict[str, Define] = {
+    "exp": math_scaled_exp.exp, OF_SMALL["exp"]: math_scaled_exp.exp, "sigmoid": math_scaled_exp.sigmoid,
+}  # fmt: skip
 
 
 def math_call(g: Gen, name: str, dtype: str, args: list[str]) -> str | None:
@@ -65,6 +72,9 @@ def math_call(g: Gen, name: str, dtype: str, args: list[str]) -> str | None:
     define = _BY_DTYPE[bits_of(dtype)].get(name)
     if define is None:
         return None
+    options = g.module.options
+    if bits_of(dtype) == 32 and options.device is None and options.features >= math_scaled_exp.FEATURES:
+        define = _SCALED.get(name, define)
     m = MathBody(dtype)
     symbol = f"@tunefarm.{name}.{f'v{m.lanes}' if lanes_of(dtype) > 1 else ''}f{m.bits}"
     _define(g.module, symbol, m, define, len(args))

@@ -289,3 +289,37 @@ def test_steps_scales_and_classes(dtype: str) -> None:
         np.testing.assert_array_equal(got, np.ldexp(a, powers))
     for name in ("isnan", "isinf", "isfinite"):
         np.testing.assert_array_equal(agree([dtype], "bool", getattr(intrin, name), [a]), getattr(np, name)(a))
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid"])
+def test_powers_have_the_same_bits_in_vectors_of_any_length(name: str) -> None:
+    """Instructions of AVX-512 for 4, 8 and 16 lanes are used in parts, or several times."""
+    x = samples("float32")[::7]
+    found = [
+        by_machine(elementwise(["float32"], "float32", getattr(intrin, name), len(x), lanes), [x])
+        for lanes in (1, 2, 3, 4, 5, 16, 17, 32, 48, 64)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.view(np.uint32), found[0].view(np.uint32))
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+@pytest.mark.parametrize("name", ["exp", "sigmoid"])
+def test_powers_where_they_overflow_or_become_denormal(name: str, cpu: Target) -> None:
+    """Also of numbers so large that the reduced argument is no number."""
+    ends = [np.linspace(a, b, 50_000) for a, b in ((-110, -85), (85, 110), (-1e-3, 1e-3))]
+    large = np.exp(np.linspace(0, 88.7, 20_000))
+    x = np.concatenate([*ends, large, -large, [np.inf, -np.inf, np.nan, -np.nan]]).astype("float32")
+    got = by_machine(elementwise(["float32"], "float32", getattr(intrin, name), len(x), 16), [x], cpu)
+    with np.errstate(all="ignore"):
+        assert error(got, REFERENCE[name](x.astype(np.float64))).max() <= BOUNDS[name]
+
+
+@pytest.mark.parametrize(("spec", "scaled"), [("avx2", False), ("avx512", True)])
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+def test_powers_are_scaled_by_an_instruction_where_there_is_one(spec: str, scaled: bool, lanes: int) -> None:
+    """A sigmoid then asks nothing about the sign or size of its argument."""
+    func = elementwise(["float32"], "float32", intrin.sigmoid, 64, lanes)
+    text = compile_artifact(func, TARGETS[spec], name="main", keep=("asm",)).blobs["asm"].decode()
+    assert ("vscalefps" in text) == scaled
+    assert bool(re.search(r"v(cmp|max|min|pslld|blendm|or)\w*ps|vpslld", text)) != scaled
