@@ -45,7 +45,7 @@ _MOST_CHANNELS = 256  # of large tiles: the more are added up, the more digits o
 _MOST_ADDED = 1.35  # times the tiles there are, to make whole vectors of them
 _LEAST_CHUNK = 4
 _BUSY = 4  # vectors
-_ROWS = (1, 2, 3, 4, 5, 6, 8, 12)
+_ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 _MOST_VECTORS = 7
 _LEAST_FILLED = 0.6
 _UNROLLS = (1, 2, 4, 8)
@@ -147,11 +147,11 @@ def _channels(info: BlockInfo) -> list[BlockAxis]:
 
 def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> WinogradSplit | None:
     """Bands whose tiles fit the near cache, enough of them for all threads."""
-    each = sizes.products * sizes.channels * element_bytes
+    each = sizes.products * (sizes.channels + sizes.filters) * element_bytes
     fitting = [
         split
         for split in (_split(sizes, band, sizes.filters, hardware) for band in range(1, sizes.rows))
-        if sizes.rows % split.band == 0 and split.tiles * each <= hardware.l2_bytes
+        if sizes.rows % split.band == 0 and split.tiles * each <= 2 * hardware.l2_bytes
         if split.tiles <= _MOST_ADDED * split.band * sizes.columns
         if any(w >= 2 * hardware.lanes for w in _widths(split.tiles, hardware.lanes))
     ]
