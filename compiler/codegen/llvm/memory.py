@@ -14,6 +14,8 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
+_FARTHEST = 4  # elements from lane to lane that shuffles pick
+_TWO_SOURCES = 512  # bits of the registers of which one instruction picks any lanes of two
 
 
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
@@ -80,7 +82,7 @@ def _load(g: Gen, expr: n.BufferLoad) -> str:
         pointer, align = address(g, memory.pointer, start, element, size)
         return _boolean(g, _read(g, memory, pointer, ty, align), expr.dtype)
     if isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm):
-        return _boolean(g, _strided_load(g, memory, position, expr.dtype), expr.dtype)
+        return _boolean(g, _strided_load(g, expr, memory, position), expr.dtype)
     return _boolean(g, _gather(g, memory, position, expr.dtype, "splat (i1 true)"), expr.dtype)
 
 
@@ -119,20 +121,21 @@ def _boolean(g: Gen, value: str, dtype: str) -> str:
     )
 
 
-def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -> str:
+def _strided_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: n.Ramp) -> str:
     """Load lanes whose addresses differ by constants.
 
-    It takes one scalar load a lane, or two vectors for every second element.
+    It takes one scalar load a lane, unless a few vectors hold all lanes.
     """
     assert isinstance(position.stride, n.IntImm)
+    dtype = expr.dtype
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
+    if _is_shuffled(g, expr, position):
+        return _picked(g, memory, position, dtype, position.lanes)
     start, align = address(g, memory.pointer, position.base, element, size)
     if position.stride.value == 0:
         one = _read(g, memory, start, element, align)
         return splat(g, one, with_lanes("uint8", 1) if code_of(dtype) == "bool" else element_of(dtype), position.lanes)
     vector = memory_type(dtype)
-    if _is_every_second(position, size):
-        return _every_second(g, memory, start, align, vector, position.lanes, size)
     result = "poison"
     for lane in range(position.lanes):
         pointer = start
@@ -144,52 +147,68 @@ def _strided_load(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str) -
     return result
 
 
-def _every_second(g: Gen, memory: KernelStorage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
-    """Load two vectors that overlap in one element, and shuffle them.
-    Nothing before the first lane or behind the last is touched."""
-    low = _read(g, memory, start, vector, align)
-    middle = g.w.value(f"getelementptr i8, ptr {start}, i64 {(lanes - 1) * size}", start)
-    high = _read(g, memory, middle, vector, size)
-    picks = (2 * lane if 2 * lane < lanes else 2 * lane + 1 for lane in range(lanes))
-    mask = ", ".join(f"i32 {pick}" for pick in picks)
-    return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{mask}>", low, high)
+def _is_shuffled(g: Gen, load: n.BufferLoad, position: PrimExpr) -> bool:
+    """Whether lanes so far apart are picked from vectors by shuffles.
+    Every second element is, from two vectors; every third or fourth where a shuffle takes two registers. Small arrays
+    that are stored one by one would not become registers if vectors of them were loaded."""
+    size, apart = element_bytes(load.dtype), ops.as_int(position.stride) if isinstance(position, n.Ramp) else None
+    one = lanes_of(position.dtype) * size * 8 <= _TWO_SOURCES <= g.module.options.vector_bits
+    far = one and load.buffer.scope != "local"
+    return size >= 4 and apart is not None and (apart == 2 or (2 < apart <= _FARTHEST and far))
 
 
-def _is_every_second(position: PrimExpr, size: int) -> bool:
-    """Whether a row is read at every second element, which a shuffle of two vectors picks at once."""
-    return isinstance(position, n.Ramp) and ops.as_int(position.stride) == 2 and size >= 4
+def _picked(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
+    """Load the first `count` lanes of elements that are a stride apart: vectors one after another, and shuffles.
+
+    Nothing before the first lane or behind the last is touched. The other lanes hold anything.
+    """
+    size, lanes, vector, apart = element_bytes(dtype), position.lanes, memory_type(dtype), ops.as_int(position.stride)
+    assert apart is not None
+    needed = apart * (count - 1) + 1
+    start, align = address(g, memory.pointer, position.base, memory_type(element_of(dtype)), size)
+
+    def place(at: int) -> tuple[str, int]:
+        return g.w.value(f"getelementptr i8, ptr {start}, i64 {at * size}", start), size
+
+    result, have = _first_elements(g, memory, start, align, vector, lanes, min(needed, lanes)), lanes
+    picks = [lane * apart for lane in range(lanes)]  # of what is there and comes; places of lanes once they are there
+    while True:
+        first = have if needed - have >= lanes or count < lanes else needed - lanes  # the last two vectors overlap
+        value = "poison"
+        if needed > have:
+            value = _first_elements(g, memory, *place(first), vector, lanes, min(needed - first, lanes))
+        order = [at if at < have else at - first + lanes if at < first + lanes else 0 for at in picks]
+        given = ", ".join(f"i32 {at}" for at in order)
+        result = g.w.value(
+            f"shufflevector {vector} {result}, {vector} {value}, <{lanes} x i32> <{given}>", result, value
+        )
+        have = first + lanes
+        if have >= needed:
+            return result
+        picks = [lane if at < have else at for lane, at in enumerate(picks)]
 
 
-def _first_lanes(predicate: PrimExpr | None) -> int | None:
+def _first_elements(
+    g: Gen, memory: KernelStorage, pointer: str, align: int, vector: str, lanes: int, count: int
+) -> str:
+    if count == lanes:
+        return _read(g, memory, pointer, vector, align)
+    name = f"@llvm.masked.load.{_suffix(vector)}.p0"
+    g.module.declare(name, f"{vector} {name}(ptr, <{lanes} x i1>, {vector})")
+    mask = ", ".join(f"i1 {'true' if lane < count else 'false'}" for lane in range(lanes))
+    given = f"ptr align {align} {pointer}, <{lanes} x i1> <{mask}>, {vector} zeroinitializer"
+    return _seen(g, memory, f"call {vector} {name}({given})")
+
+
+def _first_lanes(g: Gen, predicate: PrimExpr | None) -> int | None:
     """How many lanes, from the first one on, a mask leaves; None for other masks."""
     match predicate:
         case n.LT(a=n.Ramp(base=base, stride=stride), b=n.Broadcast(value=n.IntImm(value=count))):
-            return count if ops.as_int(base) == 0 and ops.as_int(stride) == 1 else None
+            (terms, first), apart, lanes = resolve(g, g.forms.form(base)), ops.as_int(stride), lanes_of(predicate.dtype)
+            if terms or apart is None or apart <= 0 or first >= count:
+                return None
+            return min(lanes, -(-(count - first) // apart))
     return None
-
-
-def _first_of_every_second(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
-    """Load the first `count` lanes of every second element, as a shuffle of two adjacent vectors.
-
-    Nothing behind the last element is touched. The other lanes hold anything.
-    """
-    size, lanes, vector = element_bytes(dtype), position.lanes, memory_type(dtype)
-    start, align = address(g, memory.pointer, position.base, memory_type(element_of(dtype)), size)
-    name = f"@llvm.masked.load.{_suffix(vector)}.p0"
-    g.module.declare(name, f"{vector} {name}(ptr, <{lanes} x i1>, {vector})")
-
-    def read_first(pointer: str, many: int, align: int) -> str:
-        mask = ", ".join(f"i1 {'true' if lane < many else 'false'}" for lane in range(lanes))
-        given = f"ptr align {align} {pointer}, <{lanes} x i1> <{mask}>, {vector} zeroinitializer"
-        return _seen(g, memory, f"call {vector} {name}({given})")
-
-    needed = 2 * count - 1
-    low = high = read_first(start, min(needed, lanes), align)
-    if needed > lanes:
-        behind = g.w.value(f"getelementptr i8, ptr {start}, i64 {lanes * size}", start)
-        high = read_first(behind, needed - lanes, size)
-    picks = ", ".join(f"i32 {2 * lane if lane < count else 0}" for lane in range(lanes))
-    return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{picks}>", low, high)
 
 
 def _pointers(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str) -> str:
@@ -228,10 +247,10 @@ def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: Pr
         return zero
     if lanes == 1:
         return _guarded_load(g, memory, position, expr.dtype, mask)
-    first = _first_lanes(expr.predicate)
-    if first is not None and _is_every_second(position, element_bytes(expr.dtype)):
+    first = _first_lanes(g, expr.predicate)
+    if first is not None and _is_shuffled(g, expr, position):
         assert isinstance(position, n.Ramp)
-        return _first_of_every_second(g, memory, position, expr.dtype, first)
+        return _picked(g, memory, position, expr.dtype, first)
     if not _is_unit_ramp(position):
         return _gather(g, memory, position, expr.dtype, mask)
     assert isinstance(position, n.Ramp)

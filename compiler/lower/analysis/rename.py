@@ -74,6 +74,8 @@ def substituted(stmt: Stmt, values: dict[n.Var, PrimExpr]) -> Stmt:
             return ops.binary(type(rebuilt), rebuilt.a, rebuilt.b)
         if isinstance(rebuilt, n.Call) and rebuilt.op is _IF_THEN_ELSE and isinstance(rebuilt.args[0], n.IntImm):
             return rebuilt.args[1 if rebuilt.args[0].value else 2]
+        if isinstance(rebuilt, n.Select) and isinstance(rebuilt.condition, n.IntImm):
+            return rebuilt.true_value if rebuilt.condition.value else rebuilt.false_value
         return rebuilt
 
     result = go(renamed(stmt))

@@ -18,6 +18,7 @@ from compiler.ir.transform.config import register_option, truth
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.analysis.rename import substituted
+from compiler.lower.loops.interleave import interleaved
 from compiler.lower.loops.simplify import NOTHING
 from compiler.lower.loops.vectorizer import CannotVectorize, Vectorizer
 from compiler.lower.loops.whole_lanes import whole_lanes
@@ -29,7 +30,7 @@ from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
-_SHUFFLED_BITS = 32  # of an element of which every second one is loaded by a shuffle
+_SHUFFLED_BITS = 32  # of an element; lanes a few of them apart are loaded by shuffles
 _MASKED_BITS = 512
 """Registers from this size on have masks: a masked load or store costs what a plain one does."""
 DISABLE_VECTORIZE = register_option(
@@ -50,10 +51,13 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: boo
 
     given = {buffer.data for buffer in func.buffer_map.values()} | set(func.params)
     whole: set[n.Var] = set()
+    masks = vector_bits >= _MASKED_BITS
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):
             return node
+        if enable_vectorize and isinstance(node, n.For) and (stores := interleaved(node, vector_bits, masks)):
+            return stores
         rebuilt = map_children(node, go)
         if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.VECTORIZED:
             return _vectorized(rebuilt, vector_bits, may_mask) if enable_vectorize else _serial(rebuilt)
@@ -71,7 +75,7 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: boo
         body = go(func.body)
         assert isinstance(body, Stmt)
         made = func.with_body(body)
-        if vector_bits < _MASKED_BITS or not (masked := _masked_arrays(whole_lanes(made).body) - whole):
+        if not masks or not (masked := _masked_arrays(whole_lanes(made).body) - whole):
             return made
         whole |= masked
 
@@ -161,9 +165,9 @@ def _masked_piece(loop: n.For, done: int, left: int, first: bool) -> Stmt | None
 
 def _is_straight(node: n.BufferLoad | n.BufferStore) -> bool:
     """Whether an access has no mask, or a mask costs little.
-    Lanes are gathered one by one anyway, unless they are neighbours or every second element of a load."""
+    Lanes are gathered one by one anyway, unless they are neighbours or at most four apart in a load."""
     if node.predicate is None:
         return True
     last = node.indices[-1]
     shuffled = isinstance(node, n.BufferLoad) and parse_dtype(node.buffer.dtype).bits >= _SHUFFLED_BITS
-    return isinstance(last, n.Ramp) and ops.as_int(last.stride) in ((1, 2) if shuffled else (1,))
+    return isinstance(last, n.Ramp) and ops.as_int(last.stride) in ((1, 2, 3, 4) if shuffled else (1,))

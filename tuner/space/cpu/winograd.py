@@ -215,8 +215,9 @@ def _sketch(
     own = {sch.get(block).name_hint for block in (*made, *([] if packed is None else [packed]))}
     inline_chains(sch, kept=own)
     last = _with_epilogue(sch, info.name)
+    padding = _padding(sch, made[0])
     for other in blocks_of(sch.func):
-        if other.injective and other.name not in {*own, sch.get(last).name_hint}:
+        if other.injective and other.name not in {*own, padding, sch.get(last).name_hint}:
             spread(sch, other, hardware.lanes)
     phases, lines, tiles, tap_lines, taps, product, out_lines, _ = made
     planes = sch.cache_write(product, 0, "global")
@@ -224,7 +225,7 @@ def _sketch(
         sch.storage_align(block, 0, 2, _APART, 64 // 4)
     if split.chunk < sizes.filters:
         sch.storage_align(taps, 0, 1, _APART, 64 // 4)
-    _split_phases(sch, phases)
+    _split_phases(sch, phases, padding)
     bands, chunk = _results(sch, last, out_lines, split, sizes)
     sch.compute_at(planes, chunk, preserve_unit_loops=True)
     sch.compute_at(product, chunk, preserve_unit_loops=True)
@@ -262,11 +263,27 @@ def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
     return sch.get_block(users[0].name)
 
 
-def _split_phases(sch: Schedule, phases: BlockRV) -> None:
-    *around, phase, along = sch.get_loops(phases)
+def _padding(sch: Schedule, phases: BlockRV) -> str | None:
+    """The block that pads the image, if only the phases read what it makes."""
+    blocks = blocks_of(sch.func)
+    reader = next(b for b in blocks if b.name == sch.get(phases).name_hint)
+    read = {access.buffer for access in reader.inputs}
+    made = [b for b in blocks if b.output.buffer in read and b.injective and consumers(b, blocks) == (reader,)]
+    return made[0].name if made else None
+
+
+def _split_phases(sch: Schedule, phases: BlockRV, padding: str | None) -> None:
+    """An image of a channel is padded just before it is split, so that it is still near.
+    A row at a time would be read before it has arrived in the cache."""
+    *around, _, phase, along = sch.get_loops(phases)
     sch.unroll(phase)
     sch.vectorize(along)
-    sch.parallel(sch.fuse(*around))
+    image = sch.fuse(*around)
+    sch.parallel(image)
+    if padding is not None:
+        padded = sch.get_block(padding)
+        sch.compute_at(padded, image)
+        sch.vectorize(sch.get_loops(padded)[-1])
 
 
 def _results(
