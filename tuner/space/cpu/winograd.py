@@ -49,11 +49,13 @@ _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 _MOST_VECTORS = 7
 _LEAST_FILLED = 0.6
 _UNROLLS = (1, 2, 4, 8)
+_DEPTHS = (16, 32, 64)  # channels
+_PARTED_CHANNELS = 256  # from so many on, they are added up in parts
 _PROMISE = {_TILE: 1.3, _LARGE_TILE: 2.2}  # times faster than a plain sum at its best, operations that are saved apart
 _LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
 _LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
 _LONGEST_ROW = 32  # tiles in a row that are transformed at a time
-_APART = 1024  # planes of 16 are this many elements apart, and a cache line more: else all lie in one set of the cache
+_APART = 32  # planes are an odd number of cache lines apart: else all lie in few sets of a cache
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,15 @@ def _sketch(
         if other.injective and other.name not in {*own, padding, sch.get(last).name_hint}:
             spread(sch, other, hardware.lanes)
     phases, lines, tiles, tap_lines, taps, product, out_lines, _ = made
-    planes = sch.cache_write(product, 0, "global")
+    depths = () if packed is None else _depths(split, sizes, hardware)
+    if depths:
+        depth = recorder.choose("depth", depths).rv
+        *_, channels = sch.get_loops(product)
+        parts, _ = sch.split(channels, [None, depth])
+        part, planes = sch.rfactor(parts, 0, factor_first=False), product
+        sch.set_scope(part, 0, "local")
+    else:
+        planes = sch.cache_write(product, 0, "global")
     for block in (tiles, planes):
         sch.storage_align(block, 0, 2, _APART, 64 // 4)
     if split.chunk < sizes.filters:
@@ -228,11 +238,15 @@ def _sketch(
     _split_phases(sch, phases, padding)
     bands, chunk = _results(sch, last, out_lines, split, sizes)
     sch.compute_at(planes, chunk, preserve_unit_loops=True)
-    sch.compute_at(product, chunk, preserve_unit_loops=True)
-    k_outer = _multiply(sch, recorder, product, planes, split, sizes, hardware)
+    at = chunk if split.chunk < sizes.filters else None
+    if depths:
+        k_outer, at = _multiply_parts(sch, recorder, product, part, split, hardware)
+    else:
+        sch.compute_at(product, chunk, preserve_unit_loops=True)
+        k_outer = _multiply(sch, recorder, product, planes, split, sizes, hardware)
     if packed is not None:  # they come from memory, and the next chunk's meanwhile
         sch.annotate(k_outer, SOFTWARE_PREFETCH, NEXT_TASK)
-    _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
+    _transform_taps(sch, taps, tap_lines, at, hardware)
     if ahead:
         ahead_of_time(sch, taps)
     _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, split)
@@ -342,6 +356,41 @@ def _multiply(
     for loop in (t_lane, z_lane, p_lane):
         sch.vectorize(loop)
     return k_outer
+
+
+def _depths(split: WinogradSplit, sizes: _Sizes, hardware: Hardware) -> tuple[int, ...]:
+    """How many channels are added up at a time, so that their taps stay near between transforming and use.
+    Of few channels they do so in any case, and sums are not stored in between."""
+    if split.chunk == sizes.filters or sizes.channels < _PARTED_CHANNELS:
+        return ()
+    return tuple(d for d in _DEPTHS if d % hardware.lanes == 0 and sizes.channels % d == 0)
+
+
+def _multiply_parts(
+    sch: Schedule, recorder: Recorder, product: BlockRV, part: BlockRV, split: WinogradSplit, hardware: Hardware
+) -> tuple[LoopRV, LoopRV]:
+    """The products of some channels at a time, added up in memory.
+    Returns the loop of a sum in registers, and the loop over parts of the channels."""
+    tile_rows = recorder.choose("rows", tuple(r for r in _ROWS if split.chunk % r == 0)).rv
+    width = recorder.choose("width", _widths(split.tiles, hardware.lanes)).rv
+    unroll = recorder.choose("unroll", _UNROLLS).rv
+    *planes, filters, tiles, parts = sch.get_loops(product)[-len(sch.get(product).iter_vars) :]
+    f_outer, f_tile = sch.split(filters, [None, tile_rows])
+    t_outer, t_lane = sch.split(tiles, [None, width])
+    sch.reorder(parts, *planes, t_outer, f_outer, f_tile, t_lane)
+    sch.compute_at(part, f_outer, preserve_unit_loops=True)
+    *_, p_row, p_lane, p_of, channels = sch.get_loops(part)
+    k_outer, k_inner = sch.split(channels, [None, unroll])
+    sch.reorder(p_of, k_outer, k_inner, p_row, p_lane)
+    zero = sch.decompose_reduction(part, k_outer)
+    *_, z_row, z_lane = sch.get_loops(zero)
+    clear = sch.decompose_reduction(product, parts)
+    *_, c_lane = sch.get_loops(clear)
+    for loop in (k_inner, p_row, z_row, f_tile):
+        sch.unroll(loop)
+    for loop in (t_lane, p_lane, z_lane, c_lane):
+        sch.vectorize(loop)
+    return k_outer, parts
 
 
 def _packed_taps(sch: Schedule, lines: BlockRV, access: BlockAccess, channels: BlockAxis, lanes: int) -> BlockRV | None:
