@@ -30,8 +30,9 @@ _MOST_LANES = 128  # of the loop whose conditions are asked lane by lane
 
 
 def interleaved(loop: n.For, vector_bits: int, masks: bool) -> Stmt | None:
-    """Return `loop`, which goes over the places between lanes of the vectorized loop in it, as stores of neighbours.
-    None if it is no such loop. `masks`: part of a vector may be stored."""
+    """Return a loop as stores of neighbours.
+    It goes over the places between lanes of the vectorized loop in it; others are None. `masks` says whether part of a
+    vector may be stored."""
     ways, start = ops.as_int(loop.extent), ops.as_int(loop.min)
     if ways not in _WAYS or start is None or loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
         return None
@@ -65,7 +66,7 @@ class _Row:
         return same and ops.as_int(Analyzer().simplify(ops.sub(self.start, first.start))) == x
 
     def values(self, at: int, lanes: int, count: int) -> PrimExpr:
-        """What `count` lanes from `at` on store, in a vector of `lanes`."""
+        """Return what `count` lanes from `at` on store, in a vector of `lanes`."""
         dtype = self.var.dtype
         zero, one = ops.const(0, dtype), ops.const(1, dtype)
         mask = n.LT(n.Ramp(zero, one, lanes), n.Broadcast(ops.const(count, dtype), lanes)) if count < lanes else None
@@ -94,7 +95,7 @@ def _row(body: Stmt, ways: int) -> _Row | None:
 
 
 def _taken(stmt: Stmt) -> Stmt:
-    """What runs of a statement whose condition is known."""
+    """Return what runs of a statement with a known condition."""
     while isinstance(stmt, n.IfThenElse) and (known := ops.as_int(stmt.condition)) is not None:
         if not known and stmt.else_case is None:
             return stmt
@@ -107,7 +108,8 @@ def _reads_itself(store: n.BufferStore) -> bool:
 
 
 def _first_lanes(condition: PrimExpr | None, var: n.Var, lanes: int) -> int | None:
-    """How many lanes, from the first one on, a condition holds for; None if others, or if that can't be told."""
+    """Return how many lanes a condition holds for, from the first one on.
+    None where it holds for others, or where that can't be told."""
     if condition is None:
         return lanes
     analyzer = Analyzer()
@@ -158,12 +160,13 @@ def _piece(rows: list[_Row], done: int, lanes: int, left: int, register: int) ->
         if left <= 0:
             break
         zero, one = ops.const(0, place.dtype), ops.const(1, place.dtype)
-        mask = n.LT(n.Ramp(zero, one, width), n.Broadcast(ops.const(left, place.dtype), width)) if left < width else None
+        first = n.LT(n.Ramp(zero, one, width), n.Broadcast(ops.const(left, place.dtype), width))
+        mask = first if left < width else None
         stores.append(n.BufferStore(buffer, value, (n.Ramp(place, one, width),), mask, rows[0].store.span))
         place, left = ops.add(place, width), left - width
     body = seq(*stores)
-    for var, value in reversed(lets):
-        body = n.LetStmt(var, value, body)
+    for var, named_value in reversed(lets):
+        body = n.LetStmt(var, named_value, body)
     return body
 
 

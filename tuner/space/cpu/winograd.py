@@ -361,7 +361,8 @@ def _multiply(
 def _depths(split: WinogradSplit, sizes: _Sizes, hardware: Hardware) -> tuple[int, ...]:
     """How many channels are added up at a time, so that their taps stay near between transforming and use.
     Of few channels they do so in any case, and sums are not stored in between."""
-    if split.chunk == sizes.filters or sizes.channels < _PARTED_CHANNELS:
+    few = sizes.channels < _PARTED_CHANNELS or hardware.registers * hardware.lanes < _MANY_LANES
+    if split.chunk == sizes.filters or few:
         return ()
     return tuple(d for d in _DEPTHS if d % hardware.lanes == 0 and sizes.channels % d == 0)
 

@@ -284,27 +284,47 @@ def test_text_is_stable_and_hoists_addresses() -> None:
     assert "ptr align 64 noalias readonly %arg0, ptr align 64 noalias %arg1" in text
 
 
-@pytest.mark.parametrize("lanes", [4, 7, 8, 16])
+@pytest.mark.parametrize("apart", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [2, 4, 7, 8, 16])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
-def test_every_second_element_up_to_the_last_of_a_buffer(lanes: int, dtype: str) -> None:
+def test_elements_apart_up_to_the_last_of_a_buffer(lanes: int, dtype: str, apart: int) -> None:
     """Loaded as whole vectors, of which nothing lies before the first lane or behind the last."""
-    a, b, zero = buffer("a", 2 * lanes - 1, dtype), buffer("b", lanes, dtype), ops.const(0)
-    value = BufferLoad(a, (Ramp(zero, ops.const(2), lanes),))
+    size = apart * (lanes - 1) + 1
+    a, b, zero = buffer("a", size, dtype), buffer("b", lanes, dtype), ops.const(0)
+    value = BufferLoad(a, (Ramp(zero, ops.const(apart), lanes),))
     func = function([a, b], BufferStore(b, value, (Ramp(zero, ops.const(1), lanes),)))
-    given = np.arange(2 * lanes - 1).astype(dtype)
+    given = np.arange(size).astype(dtype)
     (_, got) = agree(func, given, np.zeros(lanes, dtype))
-    np.testing.assert_array_equal(got, given[::2])
+    np.testing.assert_array_equal(got, given[::apart])
 
 
-@pytest.mark.parametrize(("lanes", "count"), [(4, 3), (8, 4), (8, 7), (16, 9), (16, 14)])
+@pytest.mark.parametrize("apart", [2, 3, 4])
+@pytest.mark.parametrize(("lanes", "count"), [(4, 1), (4, 3), (8, 4), (8, 7), (16, 2), (16, 9), (16, 14)])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
-def test_every_second_element_of_the_first_lanes_up_to_the_last_of_a_buffer(lanes: int, count: int, dtype: str) -> None:
+def test_elements_apart_of_the_first_lanes_up_to_the_last_of_a_buffer(
+    lanes: int, count: int, dtype: str, apart: int
+) -> None:
     """A mask leaves the first lanes. Nothing behind the last element is touched, wherever the buffer ends."""
-    a, b, zero, one = buffer("a", 2 * count - 1, dtype), buffer("b", count, dtype), ops.const(0), ops.const(1)
+    size = apart * (count - 1) + 1
+    a, b, zero, one = buffer("a", size, dtype), buffer("b", count, dtype), ops.const(0), ops.const(1)
     mask = n.LT(Ramp(zero, one, lanes), Broadcast(ops.const(count), lanes))
-    value = BufferLoad(a, (Ramp(zero, ops.const(2), lanes),), mask)
+    value = BufferLoad(a, (Ramp(zero, ops.const(apart), lanes),), mask)
     func = function([a, b], BufferStore(b, value, (Ramp(zero, one, lanes),), mask))
-    given = np.arange(2 * count - 1).astype(dtype)
+    given = np.arange(size).astype(dtype)
     (_, got) = agree(func, given, np.zeros(count, dtype))
-    np.testing.assert_array_equal(got, given[::2])
-    assert ("gather" in llvm_text({"main": lower_func(func)}, options_for(HOST))) == (dtype == "int8")
+    np.testing.assert_array_equal(got, given[::apart])
+    picked = dtype != "int8" and (apart == 2 or (lanes * given.itemsize <= 64 <= HOST.vector_bits // 8))
+    assert ("gather" in llvm_text({"main": lower_func(func)}, options_for(HOST))) != picked
+
+
+def test_a_mask_that_an_unrolled_loop_moves_leaves_first_lanes_too() -> None:
+    """Phases of a row: every fourth element from each of the first four on, as far as the row goes."""
+    a, b, i, one = buffer("a", 58), buffer("b", 64), n.Var("i"), ops.const(1)
+    places = Ramp(i, ops.const(4), 16)
+    value = BufferLoad(a, (places,), n.LT(places, Broadcast(ops.const(58), 16)))
+    store = BufferStore(b, value, (Ramp(ops.mul(i, 16), one, 16),))
+    func = function([a, b], loop(i, 4, store, ForKind.UNROLLED))
+    (_, got) = agree(func, numbers(58), np.zeros(64, "float32"))
+    np.testing.assert_array_equal(got.reshape(4, 16), np.pad(numbers(58), (0, 6)).reshape(16, 4).T)
+    if HOST.vector_bits >= 512:
+        assert "gather" not in llvm_text({"main": lower_func(func)}, options_for(HOST))

@@ -145,8 +145,8 @@ def test_a_last_part_of_a_vector_is_masked_where_vectors_have_masks(extent: int,
 
 def test_steps_and_temporary_arrays_have_no_masks() -> None:
     """Elements apart would be gathered one by one, and an array that masks reach into is no register."""
-    wide, b, i, j = buffer("wide", 42), buffer("b", 14), n.Var("i"), n.Var("j")
-    apart = loop(i, 14, BufferStore(b, wide[i * 3] * 2.0, (i,)), ForKind.VECTORIZED)
+    wide, b, i, j = buffer("wide", 70), buffer("b", 14), n.Var("i"), n.Var("j")
+    apart = loop(i, 14, BufferStore(b, wide[i * 5] * 2.0, (i,)), ForKind.VECTORIZED)
     func = same(function([wide, b], apart), lambda func: vectorize(func, 512))
     assert [s.predicate for s in stores(func)] == [None] * 3
     for scope in ("global", "local"):

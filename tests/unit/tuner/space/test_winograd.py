@@ -93,6 +93,16 @@ def test_taps_of_filters_are_packed_ahead_where_they_may_be() -> None:
     check_ahead(func, sketch)
 
 
+def test_many_channels_are_added_up_in_parts() -> None:
+    """Each part's taps are transformed just before it, which registers of few lanes gain nothing from."""
+    func = WorkloadSpec.parse("conv2d:1,256,14,14,32,3,3").prim_func().with_attr(LAYOUT_FREE, [1])
+    [sketch] = fast(func, WIDE)
+    assert sketch.name == "winograd4+chunk16+ahead"
+    assert next(d.values for d in sketch.decisions if d.name == "depth") == (16, 32, 64)
+    check_ahead(func, sketch)
+    assert all("depth" not in {d.name for d in sketch.decisions} for sketch in fast(func))
+
+
 def test_the_next_chunk_of_packed_taps_is_fetched_meanwhile() -> None:
     for workload, fetched in (("conv2d:1,16,28,28,32,3,3", True), ("conv2d:1,16,30,56,20,3,3", False)):
         func = WorkloadSpec.parse(workload).prim_func().with_attr(LAYOUT_FREE, [1])
