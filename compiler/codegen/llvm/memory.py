@@ -160,7 +160,8 @@ def _is_shuffled(g: Gen, load: n.BufferLoad, position: PrimExpr) -> bool:
 def _picked(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
     """Load the first `count` lanes of elements that are a stride apart.
 
-    It takes vectors one after another, and shuffles. Nothing before the first lane or behind the last is touched. The other lanes hold anything.
+    It takes vectors one after another, and shuffles. Nothing before the first lane or behind the last is touched.
+    The other lanes hold anything.
     """
     size, lanes, vector, apart = element_bytes(dtype), position.lanes, memory_type(dtype), ops.as_int(position.stride)
     assert apart is not None
