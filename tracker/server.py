@@ -32,6 +32,7 @@ from rpc_server.service import (
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
+from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.sockets import has_message, prepare, receive_frames, send_frames
 from rpc_server.wire.tracker_messages import (
     TO_TRACKER,
@@ -230,7 +231,7 @@ class TrackerLoop:
             return 0
         due = self._state.next_tick
         wait_s = _LONGEST_POLL_S if due is None else min(_LONGEST_POLL_S, due - self._now)
-        return max(0, int(wait_s * 1000) + 1)
+        return poll_ms(wait_s)
 
     def _read_clock(self) -> None:
         self._now = self._clock.read()

@@ -1,7 +1,7 @@
 """Ranges of integers, and what sums, products, quotients and choices of them can be.
 
 A range is its least and its greatest value. Ends are ints; one that is not known is an infinity, so comparisons need no
-special case. The interpreter computes ranges by these rules too.
+special case. The interpreter has rules of its own: it judges what was made by these.
 """
 
 from __future__ import annotations

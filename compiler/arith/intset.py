@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler.arith.atoms import multiply
+from compiler.arith.bounds import is_known
 from compiler.arith.divide import div, mod
 from compiler.arith.linear import DIV, MAX, MIN, MOD, MUL, SPLIT, VAR, Atom, Lin, plus
 from compiler.arith.minmax import extreme
@@ -91,7 +92,7 @@ def _relax_atom(t: Normal, atom: Atom, domains: Domains) -> Interval | None:
 
 
 def _constant_bounds(atom: Atom) -> Interval | None:
-    if atom.lo in (float("-inf"), float("inf")) or atom.hi in (float("-inf"), float("inf")):
+    if not is_known((atom.lo, atom.hi)):
         return None
     return Lin({}, int(atom.lo)), Lin({}, int(atom.hi))
 
@@ -159,5 +160,3 @@ def domain(t: Normal, low: Lin, extent: Lin) -> Interval:
     """(least, greatest) of the range that starts at `low`."""
     last = t.finish(plus(low, extent))
     return low, Lin(last.terms, last.const - 1)
-
-

@@ -19,6 +19,7 @@ from rpc_server.relay.passes import shown_address
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, check_frames
 from rpc_server.wire.curve import PeerKeys
 from rpc_server.wire.messages import AnyMessage, SessionEnded, decode_answer, public_codec
+from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.sockets import Liveness, receive_message, send_frames
 
 CONNECT_TIMEOUT_S = 10.0
@@ -180,7 +181,7 @@ class Connection:
 
     def _pump(self, deadline: float | None) -> None:
         """Wait for something to arrive and file it."""
-        wait_ms = None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1)
+        wait_ms = None if deadline is None else poll_ms(deadline - time.monotonic())
         ready = dict(self._poller.poll(wait_ms))
         if not ready:
             raise DeadlineExceeded(f"{self.address} has not answered in time", hint="look at the box")

@@ -13,6 +13,7 @@ from rpc_server.relay.handshake import NoSuchLease, PassRefused, is_relay, show_
 from rpc_server.relay.passes import pass_of_key, shown_address, split_via
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.curve import PeerKeys, secure_client
+from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
 
 _LOOK_AGAIN_S = 0.1
@@ -199,7 +200,7 @@ _HINTS = {
 def _await_handshake(monitor: Monitor, deadline: float, keyed: bool) -> str:
     """Wait until both sides speak the protocol; "" or what went wrong."""
     while (left := deadline - time.monotonic()) > 0:
-        if not monitor.socket.poll(int(left * 1000) + 1):
+        if not monitor.socket.poll(poll_ms(left)):
             break
         for event, _ in monitor.drain():
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:

@@ -28,6 +28,7 @@ from rpc_server.machine.health import Health
 from rpc_server.machine.hours import Hours
 from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.curve import PeerKeys, secure_client
+from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.sockets import Liveness, endpoint, prepare, receive_message, resolve, send_frames
 from rpc_server.wire.tracker_messages import LIMITS, to_box, to_tracker
 from rpc_server.wire.tracker_records import Attribute, DeviceSpec, Scores
@@ -225,10 +226,10 @@ class Registrar:
             end_leases = self._end_at_close and bool(closed)
             self._obey(sock, self._core.at_hours(closed or self._unreachable(), end_leases, now))
             self._obey(sock, self._core.tick(now))
-            wait_s = max(0.0, self._core.next_tick() - now)
+            wait_s = self._core.next_tick() - now
             if self._core.is_ending:
                 wait_s = min(wait_s, _REPORT_POLL_S)
-            poller.poll(int(wait_s * 1000) + 1)
+            poller.poll(poll_ms(wait_s))
             self._waker.clear()
             self._receive(sock)
         self._obey(sock, self._core.stop(self._stop_reason))

@@ -21,6 +21,7 @@ import msgspec
 from compiler.target.target import Target
 from rpc_server.errors import ProtocolError
 from rpc_server.machine.gpus import Gpu
+from rpc_server.machine.number_spans import spans
 
 _SYS_CPU = Path("/sys/devices/system/cpu/cpu0")
 
@@ -182,8 +183,4 @@ def _caches() -> tuple[CacheInfo, ...]:
 
 def _count_cpus(text: str) -> int:
     """How many CPUs a list such as "0-3,8" names."""
-    count = 0
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        count += int(high or low) - int(low) + 1
-    return count
+    return sum(last - first + 1 for first, last in spans(text) or ())

@@ -12,8 +12,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from compiler.errors import TunefarmError
+from rpc_server.machine.number_spans import spans
 from tunefarm.cli.importing import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 from tuner.goals import Goal
+from tuner.number_text import ranges
 from tuner.search.registry import strategy_names
 
 EXIT_ERROR = 1
@@ -91,12 +93,6 @@ def address(text: str, option: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def spans(text: str) -> list[tuple[int, int]] | None:
-    """The first and last of each span of a list such as "0-3,8"; None for another text."""
-    found = [re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part) for part in text.split(",")]
-    return [(int(span[1]), int(span[2] or span[1])) for span in found if span] if all(found) else None
-
-
 class Cores(_CoresType):
     """A list of core numbers, such as "0,2" or "0-3,8", of which this process may use every one."""
 
@@ -113,9 +109,8 @@ class Cores(_CoresType):
         cores = {core for low, high in found for core in range(low, high + 1)}
         usable = os.sched_getaffinity(0)
         if missing := sorted(cores - usable):
-            self.fail(
-                f"there is no core {missing[0]} that this process may use; there are {_ranges(usable)}", param, ctx
-            )
+            there = ranges(sorted(usable))
+            self.fail(f"there is no core {missing[0]} that this process may use; there are {there}", param, ctx)
         return tuple(sorted(cores))
 
 
@@ -160,17 +155,6 @@ class Share(_SpanType):
         if share > 1:
             self.fail(f"{value!r} is not a share, for example 95% or 0.95", param, ctx)
         return share
-
-
-def _ranges(numbers: set[int]) -> str:
-    """{0, 1, 2, 5} as "0-2, 5"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def console(file: IO[str] | None = None) -> Console:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from compiler.errors import ScheduleError, TunefarmError
+from compiler.schedule.core.moves import Move
 from compiler.schedule.core.rv import RV, BlockRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Decision as Drawn
 from compiler.schedule.core.step import Step
-from compiler.schedule.core.trace import Move, Trace
+from compiler.schedule.core.trace import Trace
 from compiler.schedule.primitives.sampling import compute_locations, divisors
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int

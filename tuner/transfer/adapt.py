@@ -16,11 +16,12 @@ from typing import Any
 
 from compiler.errors import TunefarmError
 from compiler.ir.visit import walk
+from compiler.schedule.core.moves import Move
 from compiler.schedule.core.rv import RV
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.step import Decision as Drawn
 from compiler.schedule.core.step import Step
-from compiler.schedule.core.trace import Move, Trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.search.base import Candidate

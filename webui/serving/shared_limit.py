@@ -26,8 +26,8 @@ _ROW = _SLOTS + 1  # counts by slot, and their sum
 class SharedLimit:
     """A limit like `webui.access.FailureLimit`, over a file that `prepare` made.
 
-    An address has a slot, which another address
-    that shares it takes over when it fails."""
+    An address has a slot, which another address that shares it takes over when it fails.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

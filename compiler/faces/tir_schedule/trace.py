@@ -20,6 +20,7 @@ from compiler.schedule.core.field_steps import (
     step_of,
 )
 from compiler.schedule.core.field_trace import read_field_json
+from compiler.schedule.core.moves import Scheduled
 from compiler.schedule.core.rv import RV
 from compiler.schedule.core.step import Decision, Step, get_primitive
 
@@ -161,7 +162,7 @@ class Trace(core.Trace):
         return Trace.of(super().simplified(remove_postproc))
 
     def apply_to_schedule(
-        self, sch: core.Scheduled, remove_postproc: bool = False, decision_provider: _Provider | None = None
+        self, sch: Scheduled, remove_postproc: bool = False, decision_provider: _Provider | None = None
     ) -> None:
         """Apply these steps to `sch`.
         `decision_provider(inst, inputs, attrs, decision)`, if given, gives the decisions. Raises ScheduleError for an

@@ -196,23 +196,19 @@ def _pass_class(target: Any, info: PassInfo, base: Any, method: str) -> Any:
     if not callable(getattr(target, method, None)):
         raise TransformError(f"the class {target.__name__} needs a method {method}")
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        self._inner = target(*args, **kwargs)
-        base.__init__(self, getattr(self._inner, method), info)
+    class Made(base):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._inner = target(*args, **kwargs)
+            super().__init__(getattr(self._inner, method), info)
 
-    def __getattr__(self: Any, attribute: str) -> Any:
-        if attribute == "_inner":  # not there yet: the constructor of `target` failed
-            raise AttributeError(attribute)
-        return getattr(self._inner, attribute)
+        def __getattr__(self, attribute: str) -> Any:
+            if attribute == "_inner":  # not there yet: the constructor of `target` failed
+                raise AttributeError(attribute)
+            return getattr(self._inner, attribute)
 
-    names = {
-        "__init__": __init__,
-        "__getattr__": __getattr__,
-        "__doc__": target.__doc__,
-        "__module__": target.__module__,
-        "__qualname__": target.__qualname__,
-    }
-    return type(target.__name__, (base,), names)
+    Made.__name__, Made.__qualname__ = target.__name__, target.__qualname__
+    Made.__module__, Made.__doc__ = target.__module__, target.__doc__
+    return Made
 
 
 # --------------------------------------------------------------------------- ready to be used

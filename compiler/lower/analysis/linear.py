@@ -20,6 +20,7 @@ from compiler.arith.bounds import (
     minimum,
     product,
     quotient,
+    remainder,
     weighted_sum,
 )  # fmt: skip
 from compiler.dtype import parse_dtype
@@ -154,5 +155,5 @@ def _combine(expr: n.BinaryOp, a: Bounds, b: Bounds) -> Bounds:
         case n.FloorDiv() if b[0] == b[1] and b[0] > 0:
             return quotient(a, b)
         case n.FloorMod() if b[0] == b[1] and b[0] > 0:
-            return a if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
+            return remainder(a, b)
     return ANY

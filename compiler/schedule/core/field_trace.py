@@ -24,6 +24,7 @@ from compiler.schedule.core.field_steps import (
     numbered,
     step_of,
 )
+from compiler.schedule.core.moves import Move, play
 from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.step import Decision, Step, get_primitive
 
@@ -88,16 +89,21 @@ def play_field_json(sch: Schedule, trace: Any) -> None:
     """Apply the steps of a TVM trace to `sch`.
     Raises FieldTraceError naming the step that is unknown, malformed or illegal here. The steps before it stay
     applied."""
-    here: dict[RV, RV] = {}
-    for name, step, decision in _read(trace):
-        inputs = [here[i] if isinstance(i, RV) else i for i in step.inputs]
+    read = _read(trace)
+    names = iter(name for name, _, _ in read)
+
+    def take(move: Move) -> tuple[RV, ...]:
+        name = next(names)
         try:
-            made = sch.take(step.prim, inputs, decision, **dict(step.attrs))
+            made = move.take_on(sch)
         except ScheduleError as error:
             raise FieldTraceError(f"step {name} of the trace: {error.message}") from None
-        if len(made) != len(step.outputs):
-            raise FieldTraceError(f"step {name} of the trace gives {len(made)} results here, not {len(step.outputs)}")
-        here.update(zip(step.outputs, made))
+        wanted = len(move.step.outputs)
+        if len(made) != wanted:
+            raise FieldTraceError(f"step {name} of the trace gives {len(made)} results here, not {wanted}")
+        return made
+
+    play((Move(step, step, decision, decision is not None) for _, step, decision in read), take)
 
 
 def read_field_json(trace: Any) -> tuple[tuple[Step, ...], tuple[Decision | None, ...]]:

@@ -17,13 +17,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from compiler.errors import ScheduleError
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
 from compiler.schedule.core.field_trace import as_field_json, play_field_json
+from compiler.schedule.core.moves import Move, Scheduled, play
 from compiler.schedule.core.rv import RV, parse_rv
 from compiler.schedule.core.step import Decision, Input, Step, check_step, get_primitive
 
@@ -33,31 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "tunefarm.trace"
 VERSION = 1
 _MAX_STEPS = 20_000
-
-
-class Scheduled(Protocol):
-    """The schedule that a trace is applied to."""
-
-    def take(
-        self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
-    ) -> tuple[RV, ...]: ...
-
-
-class Move(NamedTuple):
-    """A step of a trace that is being replayed.
-    It has the trace's names and the names of its inputs `here`.
-
-    `decision` is None while it is open, and for steps that draw none.
-    """
-
-    step: Step
-    here: Step
-    decision: Decision | None
-    is_drawn: bool
-
-    def take_on(self, sch: Scheduled) -> tuple[RV, ...]:
-        """Take the step on `sch`; return what it made. Raises ScheduleError."""
-        return sch.take(self.here.prim, self.here.inputs, self.decision, **dict(self.here.attrs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +101,7 @@ class Trace:
 
         `take` carries a move out and returns its results, by which later moves find their inputs.
         """
-        names: dict[RV, RV] = {}
-        for move in self.moves():
-            inputs = tuple(names[i] if isinstance(i, RV) else i for i in move.step.inputs)
-            names.update(zip(move.step.outputs, take(move._replace(here=replace(move.step, inputs=inputs)))))
+        play(self.moves(), take)
 
     def apply_to_schedule(self, sch: Scheduled, remove_postproc: bool = False) -> None:
         """Apply these steps to `sch`, whose function may have been scheduled before.

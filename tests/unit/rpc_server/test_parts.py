@@ -299,7 +299,7 @@ def test_the_fingerprint_of_this_machine():
     assert here.to_builtins()["device_class"] == here.device_class
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0-3", 4), ("0-1,8,10-11", 5)])
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0-3", 4), ("0-1,8,10-11", 5), ("none", 0)])
 def test_counting_cpus(text, count):
     assert _count_cpus(text) == count
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE, PORT, spans
+from rpc_server.machine.number_spans import spans
+from tunefarm.cli.common import FILE, PORT
 from tunefarm.settings import Settings
 
 _EPILOG = """\b

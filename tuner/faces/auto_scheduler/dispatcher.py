@@ -71,6 +71,7 @@ class ApplyHistoryBest(DispatchContext):
         self.best_by_target = self._tables.by_target
         self.best_by_model = self._tables.by_model
         self.best_by_targetkey = self._tables.by_key
+        self._given: BestRecords = {}
         self.load(records, n_lines)
 
     @staticmethod
@@ -93,11 +94,12 @@ class ApplyHistoryBest(DispatchContext):
     def update(self, target: Any, workload_key: str, state: State) -> None:
         """Answer with `state` for this workload, on the target, its model and its keys."""
         for name in HistoryTables.names(Target(target)):
-            entry, _, args = self.get_workload_entry(self._tables.given, name, workload_key)
+            entry, _, args = self.get_workload_entry(self._given, name, workload_key)
             entry[args] = state, 1.0
 
     def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG | None) -> State | None:
-        for table, name in self._tables.in_order(target):
+        given = ((self._given, name) for name in HistoryTables.names(target))
+        for table, name in (*given, *self._tables.places(target)):
             found = self._fitting(table, name, workload_key, dag)
             if found is not None:
                 return found

@@ -55,13 +55,10 @@ class NestedContext(metaclass=_Innermost):
 
 
 class HistoryTables(Generic[T]):
-    """Tables of the best on record: by a target's text, by its `-model`, and by its keys (`cpu`, …).
-
-    `given` holds configs that were set as best, under any of these names. It takes precedence over the tables.
-    """
+    """Tables of the best on record: by a target's text, by its `-model`, and by its keys (`cpu`, …)."""
 
     def __init__(self, empty: Callable[[], T]) -> None:
-        self.by_target, self.by_model, self.by_key, self.given = empty(), empty(), empty(), empty()
+        self.by_target, self.by_model, self.by_key = empty(), empty(), empty()
 
     @staticmethod
     def names(target: Target) -> tuple[str, ...]:
@@ -76,11 +73,6 @@ class HistoryTables(Generic[T]):
             (self.by_key, target.keys),
         ):
             yield from ((table, name) for name in names)
-
-    def in_order(self, target: Target) -> Iterator[tuple[T, str]]:
-        """Yield the tables to look in for `target`, and the name to look for."""
-        yield from ((self.given, name) for name in self.names(target))
-        yield from self.places(target)
 
 
 def _model(target: Target) -> tuple[str, ...]:
