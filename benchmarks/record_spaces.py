@@ -56,6 +56,7 @@ DRAWN = (
 PACKED_AHEAD = (
     "conv2d:1,192,28,28,192,3,3,2,1", "conv2d:1,384,28,28,512,1,1,2,0", "conv2d:1,384,7,7,384,3,3",
     "conv2d:1,1024,7,7,384,1,1,1,0", "conv2d:1,448,14,14,384,1,1,1,0", "conv2d:1,96,28,28,96,3,3",
+    "conv2d:1,256,14,14,192,3,3", "conv2d:1,160,56,56,48,3,3",
     "conv2d:1,896,7,7,320,1,1,1,0", "conv2d:1,768,7,7,160,1,1,1,0", "conv2d:1,224,7,7,1152,1,1,1,0",
 )  # fmt: skip
 """Convolutions drawn from, too, with their filters packed ahead of all calls, as those of a model are."""
