@@ -106,19 +106,18 @@ TUNING: list[tuple[str, str]] = [
     (
         "an internal of TVM's log files; trials are records of a store, see docs/records.md",
         """
-        autotvm.database autotvm.record.load_from_buffer autotvm.record.split_workload autotvm.task.attach_code_hash
-        autotvm.task.attach_code_hash_to_arg
+        autotvm.database.RedisDatabase autotvm.task.attach_code_hash autotvm.task.attach_code_hash_to_arg
         """,
     ),
     (
         "an internal of TVM's task extraction",
-        "autotvm.GLOBAL_SCOPE autotvm.env",
+        "autotvm.env.reset_global_scope",
     ),
     (
         "an internal of TVM's cost model; the model here learns from the records, see docs/models.md",
         """
         auto_scheduler.cost_model.cost_model auto_scheduler.cost_model.xgb_model auto_scheduler.feature.unpack_feature
-        autotvm.feature autotvm.tuner.metric autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
+        autotvm.feature autotvm.tuner.model_based_tuner autotvm.tuner.sa_model_optimizer
         autotvm.tuner.xgboost_cost_model
         meta_schedule.cost_model.xgb_model.PackSum meta_schedule.cost_model.xgb_model.make_metric_sorter
         """,
@@ -142,10 +141,6 @@ TUNING: list[tuple[str, str]] = [
         """,
     ),
     (
-        ("a search that starts from a good config: `autotvm.tuner.GATuner`, or the default search of `meta_schedule`"),
-        "autotvm.tuner.DropletTuner",
-    ),
-    (
         (
             "tasks of a graph are found by `tunefarm tune` and by `meta_schedule`'s tuning of modules, see "
             "docs/tuning.md"
@@ -153,10 +148,6 @@ TUNING: list[tuple[str, str]] = [
         """
         autotvm.task.TaskExtractEnv autotvm.task.extract_from_multiple_program autotvm.task.extract_from_program
         """,
-    ),
-    (
-        "records go to the store of the run; `autotvm.callback.log_to_file` writes a log as well",
-        "autotvm.tuner.callback.log_to_database",
     ),
     (
         "a log is thinned with `tunefarm export`, see docs/records.md",
@@ -206,7 +197,7 @@ TUNING: list[tuple[str, str]] = [
     (
         "progress is shown by the run itself, see docs/tuning.md",
         """
-        auto_scheduler.task_scheduler autotvm.tuner.callback.Monitor meta_schedule.logging
+        auto_scheduler.task_scheduler meta_schedule.logging
         """,
     ),
     (

@@ -23,14 +23,14 @@ _SHOWN = {
     "arith": "bound int_set int_solver iter_affine_map pattern",
     "auto_scheduler": "cost_model loop_state relay_integration testing",
     "auto_scheduler.cost_model": "cost_model xgb_model",
-    "autotvm": "database env feature graph_tuner tophub",
+    "autotvm": "feature graph_tuner tophub",
     "autotvm.graph_tuner": (
         "base_graph_tuner dynamic_programming_stage dynamic_programming_tuner pbqp_tuner utils "
         "utils.traverse_graph utils.utils"
     ),
     "autotvm.measure": "executor local_executor",
     "autotvm.task": "code_hash relay_integration topi_integration",
-    "autotvm.tuner": "droplet_tuner metric model_based_tuner sa_model_optimizer tuner xgboost_cost_model",
+    "autotvm.tuner": "droplet_tuner model_based_tuner sa_model_optimizer tuner",
     "contrib": (
         "cublas cublaslt cudnn cutlass download emcc hipcc miopen mkl mps nnpack peak rocblas rocm sparse spirv "
         "stackvm tedd thrust xcode"

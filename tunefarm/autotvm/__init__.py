@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from tunefarm.autotvm import callback, measure, record, task, tuner
+from tunefarm.autotvm import callback, database, env, measure, record, task, tuner
+from tunefarm.autotvm.env import GLOBAL_SCOPE
 from tunefarm.autotvm.measure import (
     LocalBuilder,
     LocalRunner,
@@ -26,14 +27,16 @@ from tunefarm.autotvm.task import (
     template,
 )
 from tunefarm.autotvm.task.space import FallbackConfigEntity, InstantiationError
-from tunefarm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
+from tunefarm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, XGBTuner
 from tunefarm.compatibility import refusing
 
 __all__ = [
+    "GLOBAL_SCOPE",
     "ApplyHistoryBest",
     "ConfigEntity",
     "ConfigSpace",
     "DispatchContext",
+    "DropletTuner",
     "FallbackConfigEntity",
     "FallbackContext",
     "GATuner",
@@ -51,6 +54,8 @@ __all__ = [
     "apply_history_best",
     "callback",
     "create_measure_batch",
+    "database",
+    "env",
     "get_config",
     "load_from_file",
     "measure",

@@ -1,5 +1,5 @@
 """Callbacks of `tune`."""
 
-from tuner.faces.autotvm.callback import log_to_file, progress_bar
+from tuner.faces.autotvm.callback import Monitor, log_to_database, log_to_file, progress_bar
 
-__all__ = ["log_to_file", "progress_bar"]
+__all__ = ["Monitor", "log_to_database", "log_to_file", "progress_bar"]

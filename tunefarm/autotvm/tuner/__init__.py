@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from tunefarm.autotvm.tuner import callback
+from tunefarm.autotvm.tuner import callback, metric, xgboost_cost_model
 from tunefarm.compatibility import refusing
+from tuner.faces.autotvm.droplet_tuner import DropletTuner
 from tuner.faces.autotvm.ga_tuner import GATuner
 from tuner.faces.autotvm.index_tuners import GridSearchTuner, RandomTuner
 from tuner.faces.autotvm.model_tuner import XGBTuner
 from tuner.faces.autotvm.tuner import Tuner
 
-__all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback"]
+__all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback", "metric", "xgboost_cost_model"]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
+from tuner.faces.autotvm.log_databases import Database
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.record import check_protocol, encode
 from tuner.faces.autotvm.tuner import Callback, Tuner, check_si_prefix
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def log_to_file(file_out: str | Path | IO[str], protocol: str = "json") -> Callback:
@@ -29,6 +34,41 @@ def log_to_file(file_out: str | Path | IO[str], protocol: str = "json") -> Callb
             file_out.flush()
 
     return write
+
+
+def log_to_database(db: Database) -> Callback:
+    """Save each result in a database, such as `autotvm.database.DummyDatabase`."""
+
+    def save(tuner: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, result in zip(inputs, results):
+            db.save(inp, result)
+
+    return save
+
+
+class Monitor:
+    """A callback that notes the speed of every trial (operations a second, 0 for one that failed) and its time."""
+
+    def __init__(self) -> None:
+        self.scores: list[float] = []
+        self.timestamps: list[float] = []
+
+    def __call__(self, tuner: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, result in zip(inputs, results):
+            self.scores.append(inp.task.flop / result.cost if result.error_no == 0 else 0.0)
+            self.timestamps.append(result.timestamp)
+
+    def reset(self) -> None:
+        """Forget what was noted."""
+        self.scores, self.timestamps = [], []
+
+    def trial_scores(self) -> Floats:
+        """Return the speed of each trial, in order."""
+        return np.array(self.scores)
+
+    def trial_timestamps(self) -> Floats:
+        """Return when each trial was measured, in seconds since 1970."""
+        return np.array(self.timestamps)
 
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback:

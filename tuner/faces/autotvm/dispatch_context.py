@@ -17,6 +17,17 @@ logger = logging.getLogger("tunefarm.autotvm")
 Workload = tuple[Any, ...]
 
 
+class AutotvmGlobalScope:
+    """What holds for all templates: `silent` says nothing in the log, `in_tuning` is noted only."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self.in_tuning = False
+
+
+GLOBAL_SCOPE = AutotvmGlobalScope()
+
+
 class DispatchContext(NestedContext):
     """Answers which config to use.
 
@@ -62,23 +73,24 @@ class FallbackContext(DispatchContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self._memory: dict[tuple[str, Workload], Config] = {}
+        self.memory: dict[tuple[str, Workload], Config] = {}
+        """What was answered, by target and workload."""
         self.silent = False
 
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config:
         key = (str(target), workload or ())
-        if key not in self._memory:
-            if not self.silent:
+        if key not in self.memory:
+            if not self.silent and not GLOBAL_SCOPE.silent:
                 logger.warning("nothing was tuned for %s on %s: using the first choice of every knob", workload, target)
-            self._memory[key] = FallbackConfigEntity()
-        return self._memory[key]
+            self.memory[key] = FallbackConfigEntity()
+        return self.memory[key]
 
     def update(self, target: Target | None, workload: Workload, cfg: Config) -> None:
-        self._memory[str(target), workload] = cfg
+        self.memory[str(target), workload] = cfg
 
     def clear_cache(self, target: Target | None, workload: Workload) -> None:
         """Forget what is answered for a workload."""
-        self._memory.pop((str(target), workload), None)
+        self.memory.pop((str(target), workload), None)
 
 
 _FALLBACK = FallbackContext()

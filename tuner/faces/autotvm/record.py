@@ -90,6 +90,27 @@ def load_from_file(filepath: str | bytes | Path | IO[str]) -> Iterator[tuple[Mea
         yield from _read(file, os.fsdecode(filepath))
 
 
+def load_from_buffer(file: IO[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of an open file or a buffer of text, in order. Raises RecordError naming the line."""
+    return _read(file, "the log")
+
+
+def split_workload(in_file: str | Path, clean: bool = True) -> None:
+    """Write a log in parts, one a workload, beside it: `NAME.00.log`, `NAME.01.log` and so on.
+
+    `clean`: of the records with the same input only the fastest is kept.
+    """
+    parts: dict[str, dict[str, tuple[MeasureInput, MeasureResult]]] = {}
+    for number, (inp, result) in enumerate(load_from_file(in_file)):
+        part = parts.setdefault(measure_str_key(inp, include_config=False), {})
+        key = measure_str_key(inp) if clean else str(number)
+        if key not in part or (result.error_no == 0 and result.cost < part[key][1].cost):
+            part[key] = inp, result
+    for number, part in enumerate(parts.values()):
+        lines = [encode(inp, result) + "\n" for inp, result in part.values()]
+        Path(f"{in_file}.{number:02d}.log").write_text("".join(lines), encoding="utf-8")
+
+
 def _read(file: IO[str], name: str) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     for number, line in enumerate(file, 1):
         if not line.strip() or line.startswith("#"):

@@ -198,11 +198,15 @@ class AnnotateSpace(TransformSpace[AnnotateEntity]):
     Policies: `unroll`, `vec` (the innermost) and `none` leave no choice; `try_unroll`, `try_vec` and
     `try_unroll_vec` choose for each axis, with one vectorised at most. `bind_gpu` binds the innermost to a block's
     threads and the others to blocks, `bind_gpu_virtual` three axes, with virtual threads between. `parallel` runs one
-    of them, or none, in parallel; `locate_cache` picks the axis at which a cache is computed; `candidate` has lists of
-    annotations."""
+    of them, or none, in parallel; `locate_cache` picks the `num_anchor` axes at which caches are computed;
+    `candidate` has lists of annotations."""
 
     def __init__(
-        self, axes: Sequence[Any], policy: str = "none", candidate: Sequence[Sequence[str]] | None = None
+        self,
+        axes: Sequence[Any],
+        policy: str = "none",
+        candidate: Sequence[Sequence[str]] | None = None,
+        num_anchor: int = 1,
     ) -> None:
         count = len(axes)
         head = ["none"] * (count - 1)
@@ -223,9 +227,9 @@ class AnnotateSpace(TransformSpace[AnnotateEntity]):
             case "bind_gpu_virtual" if count == 3:
                 found = [["blockIdx.x", "vthread", "threadIdx.x"]]
             case "parallel":
-                found = [["none"] * count, *_one_of(count, "parallel")]
+                found = [["none"] * count, *_some_of(count, 1, "parallel")]
             case "locate_cache":
-                found = _one_of(count, "locate_cache")
+                found = _some_of(count, num_anchor, "locate_cache")
             case "candidate" if candidate:
                 found = [list(a) for a in candidate]
             case "candidate":
@@ -243,8 +247,10 @@ def _with_one_vector(choices: Sequence[str], count: int) -> list[list[str]]:
     return [list(anns) for anns in itertools.product(choices, repeat=count) if anns.count("vec") < 2]
 
 
-def _one_of(count: int, annotation: str) -> list[list[str]]:
-    return [[annotation if i == at else "none" for i in range(count)] for at in range(count)]
+def _some_of(count: int, chosen: int, annotation: str) -> list[list[str]]:
+    """Every choice of `chosen` axes that have the annotation, where the others have none."""
+    choices = itertools.combinations(range(count), chosen)
+    return [[annotation if i in places else "none" for i in range(count)] for places in choices]
 
 
 # -------------------------------------------------------------------------------------- knobs

@@ -29,6 +29,8 @@ class Tuner(ABC):
         self.task = task
         self.n_trial = 0
         self.early_stopping: int | None = None
+        self.ttl: int | None = None
+        """How many more trials may bring nothing better; None without `early_stopping`."""
         self.reset()
 
     def reset(self) -> None:
@@ -99,6 +101,7 @@ class Tuner(ABC):
         if speed > self.best_flops:
             self.best_flops, self.best_config, self.best_iter = speed, inp.config, count
             self.best_measure_pair = inp, result
+        self.ttl = self.best_iter + self.early_stopping - count if self.early_stopping else None
 
 
 SI_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
