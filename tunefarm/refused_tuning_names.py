@@ -135,8 +135,8 @@ TUNING: list[tuple[str, str]] = [
         autotvm.measure.executor autotvm.measure.measure_methods.check_remote
         autotvm.measure.measure_methods.gpu_verify_pass
         autotvm.measure.measure_methods.set_cuda_target_arch autotvm.measure.measure_methods.vtcm_verify_pass
-        meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.local_runner
-        meta_schedule.runner.rpc_runner meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
+        meta_schedule.runner.LocalRunnerFuture meta_schedule.runner.rpc_runner.RPCRunnerFuture
+        meta_schedule.runner.utils meta_schedule.utils.get_global_func_on_rpc_session
         meta_schedule.utils.get_global_func_with_default_on_worker
         """,
     ),
@@ -168,7 +168,7 @@ TUNING: list[tuple[str, str]] = [
         "an internal of TVM's object system",
         """
         runtime.ObjectConvertible runtime.Scriptable
-        runtime.module.ModulePropertyMask runtime.script_printer
+        runtime.script_printer
         """,
     ),
     (

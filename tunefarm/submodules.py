@@ -58,7 +58,7 @@ _SHOWN = {
         "rewrite_parallel_vectorize_unroll rewrite_reduction_block rewrite_tensorize rewrite_unbound_block "
         "verify_gpu_code verify_vtcm_limit"
     ),
-    "meta_schedule.runner": "config local_runner rpc_runner runner utils",
+    "meta_schedule.runner": "config runner utils",
     "meta_schedule.schedule": "cpu cuda cuda.layout_transform generic x86",
     "meta_schedule.schedule_rule": (
         "add_rfactor apply_custom_rule auto_bind auto_inline cross_thread_reduction multi_level_tiling "

@@ -1,4 +1,4 @@
-"""What holds for all templates of this process."""
+"""Settings of all templates of this process."""
 
 from tuner.faces.autotvm.dispatch_context import GLOBAL_SCOPE, AutotvmGlobalScope
 

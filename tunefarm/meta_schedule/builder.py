@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
-from tuner.faces.meta_schedule.builder import Builder, BuilderInput, BuilderResult, LocalBuilder
+from tuner.faces.meta_schedule.builder import Builder, LocalBuilder
+from tuner.faces.meta_schedule.measure_types import BuilderInput, BuilderResult
 from tuner.faces.meta_schedule.own_measuring import PyBuilder
 
 create = Builder.create

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.runtime.core.device import TYPE_CODES, Device
+from compiler.runtime.core.device import Device
 from compiler.target.target import Target
 
 __all__ = ["VirtualDevice"]
@@ -26,7 +26,7 @@ class VirtualDevice:
     @property
     def device_type_int(self) -> int:
         """The number that DLPack gives the device's type; -1 without a device."""
-        return -1 if self.device is None else TYPE_CODES[str(self.device.device_type)]
+        return -1 if self.device is None else self.device.type_code
 
     @property
     def device_type(self) -> Any:

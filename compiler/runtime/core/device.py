@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
 from compiler.errors import DeviceError
 from compiler.runtime.core.absent import AbsentAPI
@@ -16,7 +16,6 @@ from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.host import HostAPI
 from compiler.target.options import find_kind, kind_names
 
-# TVM's (and DLPack's) device type codes.
 TYPE_CODES: dict[str, int] = {
     "cpu": 1,
     "cuda": 2,
@@ -32,6 +31,7 @@ TYPE_CODES: dict[str, int] = {
     "webgpu": 15,
     "hexagon": 16,
 }
+"""The numbers of the types that devices here may have."""
 # Names that are neither a device type's nor a target kind's, which stands for the devices that run its code.
 _ALIASES: dict[str, str] = {
     "hybrid": "cpu",
@@ -117,8 +117,35 @@ class _Attribute(Generic[T]):
         return value
 
 
+class DeviceCodes:
+    """The numbers under the names that TVM gives them, for `Device` to show."""
+
+    kDLCPU: ClassVar[int] = 1
+    kDLCUDA: ClassVar[int] = 2
+    kDLCUDAHost: ClassVar[int] = 3
+    kDLOpenCL: ClassVar[int] = 4
+    kDLVulkan: ClassVar[int] = 7
+    kDLMetal: ClassVar[int] = 8
+    kDLVPI: ClassVar[int] = 9
+    kDLROCM: ClassVar[int] = 10
+    kDLROCMHost: ClassVar[int] = 11
+    kDLExtDev: ClassVar[int] = 12
+    kDLCUDAManaged: ClassVar[int] = 13
+    kDLOneAPI: ClassVar[int] = 14
+    kDLWebGPU: ClassVar[int] = 15
+    kDLHexagon: ClassVar[int] = 16
+    kDLAOCL: ClassVar[int] = 32
+    kDLSDAccel: ClassVar[int] = 33
+    kOpenGL: ClassVar[int] = 34
+    kDLMicroDev: ClassVar[int] = 35
+    MASK2STR: ClassVar[MappingProxyType[int, str]] = MappingProxyType(
+        {code: name for name, code in TYPE_CODES.items()}
+        | {14: "oneapi", 32: "aocl", 33: "sdaccel", 34: "opengl", 35: "microdev"}
+    )
+
+
 @dataclass(frozen=True)
-class Device:
+class Device(DeviceCodes):
     """A device: its type ("cpu", "cuda", …; an alias or a TVM type code is accepted) and index.
 
     Subclasses override `api` to put a device somewhere else, for instance behind a connection. Devices

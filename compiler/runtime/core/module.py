@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any, ClassVar, Self
 
 from compiler.errors import ArtifactError, TunefarmError
@@ -22,6 +23,14 @@ class MissingFunctionError(TunefarmError, AttributeError):
     """A module has no function of that name."""
 
     kind = "missing_function"
+
+
+class ModulePropertyMask(IntEnum):
+    """The uses of a module, as the bits of a number."""
+
+    BINARY_SERIALIZABLE = 1
+    RUNNABLE = 2
+    DSO_EXPORTABLE = 4
 
 
 class Module(ABC):
@@ -180,6 +189,15 @@ class Module(ABC):
     def is_runnable(self) -> bool:
         """Whether its functions can be called here."""
         return True
+
+    def get_property_mask(self) -> int:
+        """Return which of the three it is, as the sum of the values of `ModulePropertyMask`."""
+        masks = {
+            ModulePropertyMask.BINARY_SERIALIZABLE: self.is_binary_serializable,
+            ModulePropertyMask.RUNNABLE: self.is_runnable,
+            ModulePropertyMask.DSO_EXPORTABLE: self.is_dso_exportable,
+        }
+        return sum(mask for mask, holds in masks.items() if holds)
 
     @property
     def mod(self) -> Self:

@@ -29,6 +29,7 @@ class CompletePrinter(StmtPrinter):
     """Prints statements and expressions with every dtype."""
 
     attrs_first = True
+    ranges = True
     root_note = '# with T.block("root"):'
 
     def expr(self, node: PrimExpr, level: int = 0) -> str:
@@ -39,6 +40,8 @@ class CompletePrinter(StmtPrinter):
                 return f"T.{node.dtype}({_digits(node.value)})"
             case n.Div() if "float" not in node.dtype:
                 return f"T.Div({self.expr(node.a)}, {self.expr(node.b)})"
+            case n.BinaryOp() if type(node).__name__ in _OPERATORS and _both_constant(node):
+                return f"T.{type(node).__name__}({self.expr(node.a)}, {self.expr(node.b)})"
         return super().expr(node, level)
 
     def value(self, value: Any) -> str:
@@ -66,10 +69,13 @@ class CompletePrinter(StmtPrinter):
 
     def stmt(self, stmt: Stmt, last: bool = True) -> None:
         mark = self.names.mark()
-        if isinstance(stmt, n.DeclBuffer):
-            self._declare(stmt, last)
-        else:
-            super().stmt(stmt, last)
+        match stmt:
+            case n.DeclBuffer():
+                self._declare(stmt, last)
+            case n.Evaluate(value=n.Call() as call):
+                self.line(self.expr(call))
+            case _:
+                super().stmt(stmt, last)
         if isinstance(stmt, n.For | n.BlockRealize | n.Block):
             self.names.back_to(mark)
 
@@ -84,6 +90,14 @@ class CompletePrinter(StmtPrinter):
             self.stmt(stmt.body)
         else:
             self.body(stmt.body)
+
+
+_OPERATORS = frozenset({"Add", "Sub", "Mul", "FloorDiv", "FloorMod", "LT", "LE", "GT", "GE", "EQ", "NE"})
+"""Operations whose operator would compute at once, where both sides are constants."""
+
+
+def _both_constant(node: n.BinaryOp) -> bool:
+    return all(isinstance(side, n.IntImm | n.FloatImm) for side in (node.a, node.b))
 
 
 def _digits(value: float) -> str:
@@ -121,9 +135,15 @@ def _function_lines(func: PrimFunc, name: str, sugar: bool) -> list[str]:
 
 def _module(module: IRModule, _name: str | None, sugar: bool) -> str:
     with text.printing_functions(PrimFunc, lambda func, name: _function_lines(func, name, sugar)):
-        body = text.module_text(module)
+        body = text.module_text(_in_order(module))
     used = [prefix for prefix in _IMPORTS if prefix == "I" or f"@{prefix}." in body]
     return _with_header(body.splitlines(), *used)
+
+
+def _in_order(module: IRModule) -> IRModule:
+    """The module with its functions in the order of their names."""
+    functions = dict(sorted(module.functions.items(), key=lambda item: item[0].name_hint))
+    return IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 def _with_header(lines: list[str], *prefixes: str) -> str:

@@ -34,6 +34,8 @@ class StmtPrinter(ExprPrinter, Lines):
     """A line that stands for a root block that is not spelled."""
     attrs_first: ClassVar[bool] = False
     """Whether a function's attributes stand before its buffers."""
+    ranges: ClassVar[bool] = False
+    """Whether a plain loop with a start is a `range`."""
     block_word: ClassVar[str] = "block"
     block_memory: ClassVar[str] = "alloc_buffer"
     view: ClassVar[str] = "Buffer"
@@ -110,7 +112,9 @@ def _for(p: StmtPrinter, loop: n.For, last: bool) -> None:
         p.line(f"for {p.names.of(loop.loop_var)} in range({p.expr(loop.extent)}):")
     else:
         nest = [loop]
-        p.line(f"for {p.names.of(loop.loop_var)} in {_LOOPS[loop.kind]}({_loop_args(p, loop)}):")
+        plain = loop.kind is ForKind.SERIAL and not loop.annotations and loop.thread_binding is None
+        word = "range" if plain and p.ranges else _LOOPS[loop.kind]
+        p.line(f"for {p.names.of(loop.loop_var)} in {word}({_loop_args(p, loop)}):")
     for f in nest:
         p._loops[f.loop_var] = f
     p.body(nest[-1].body)

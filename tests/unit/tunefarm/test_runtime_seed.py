@@ -18,7 +18,8 @@ CLASSES = [
 FUNCTIONS = {
     "num_threads": "", "convert_to_object": "value, span=None", "convert": "value, span=None",
     "const": "value, dtype=None, span=None", "device": "dev_type, dev_id=0", "load_module": "path, fmt=''",
-    "enabled": "target", "system_lib": "", "load_static_library": "path, func_names", "save_param_dict": "params",
+    "enabled": "target", "system_lib": "symbol_prefix=''", "load_static_library": "path, func_names",
+    "save_param_dict": "params",
     "load_param_dict": "param_bytes",
     **dict.fromkeys(
         ["cpu", "cuda", "gpu", "opencl", "cl", "vulkan", "metal", "mtl", "vpi", "rocm", "ext_dev"], "dev_id=0"

@@ -10,7 +10,17 @@ from tuner.faces.autotvm.index_tuners import GridSearchTuner, RandomTuner
 from tuner.faces.autotvm.model_tuner import XGBTuner
 from tuner.faces.autotvm.tuner import Tuner
 
-__all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback", "metric", "xgboost_cost_model"]
+__all__ = [
+    "DropletTuner",
+    "GATuner",
+    "GridSearchTuner",
+    "RandomTuner",
+    "Tuner",
+    "XGBTuner",
+    "callback",
+    "metric",
+    "xgboost_cost_model",
+]
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there
     __getattr__ = refusing(__name__)

@@ -6,9 +6,8 @@ import random
 from collections.abc import Sequence
 
 from compiler.schedule.core.trace import Trace
-from tuner.faces.meta_schedule.builder import BuilderInput, BuilderResult
+from tuner.faces.meta_schedule.measure_types import BuilderInput, BuilderResult, RunnerFuture, RunnerInput, RunnerResult
 from tuner.faces.meta_schedule.own_measuring import PyBuilder, PyRunner
-from tuner.faces.meta_schedule.runner import RunnerFuture, RunnerInput, RunnerResult
 from tuner.faces.meta_schedule.spaces.mutator import PyMutator
 
 __all__ = ["DummyBuilder", "DummyMutator", "DummyRunner"]

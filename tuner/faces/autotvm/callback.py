@@ -47,7 +47,8 @@ def log_to_database(db: Database) -> Callback:
 
 
 class Monitor:
-    """A callback that notes the speed of every trial (operations a second, 0 for one that failed) and its time."""
+    """A callback that notes the speed and the time of every trial.
+    Speeds are operations a second, 0 for a trial that failed."""
 
     def __init__(self) -> None:
         self.scores: list[float] = []

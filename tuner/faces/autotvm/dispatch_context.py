@@ -18,7 +18,7 @@ Workload = tuple[Any, ...]
 
 
 class AutotvmGlobalScope:
-    """What holds for all templates: `silent` says nothing in the log, `in_tuning` is noted only."""
+    """Settings of all templates: `silent` says nothing in the log, `in_tuning` is noted only."""
 
     def __init__(self) -> None:
         self.silent = False

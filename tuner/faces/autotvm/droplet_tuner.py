@@ -1,4 +1,7 @@
-"""The tuner by coordinate descent: it moves from the best config to neighbours in one knob, then in several."""
+"""The tuner by coordinate descent.
+
+It moves from the best config to neighbours in one knob, then in several.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,8 @@ class DropletTuner(IndexTuner):
         return [tuple(by if at == knob else 0 for at in range(count)) for knob in range(count) for by in (-1, 1)]
 
     def _differ(self, costs: Sequence[float], others: Sequence[float]) -> bool:
-        """Whether two sets of samples differ by more than chance explains (Welch's test, normal approximation)."""
+        """Whether two sets of samples differ by more than chance explains.
+        It is Welch's test, approximated by the normal distribution."""
         if len(costs) < 2 or len(others) < 2:
             return True
         spread = np.var(costs, ddof=1) / len(costs) + np.var(others, ddof=1) / len(others)

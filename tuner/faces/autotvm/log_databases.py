@@ -1,4 +1,7 @@
-"""Databases of results in memory, under autotvm's names: what was measured is looked up and not measured again."""
+"""Databases of results in memory, under autotvm's names.
+
+An input that was measured is looked up, and not measured again.
+"""
 
 from __future__ import annotations
 

@@ -5,34 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from tuner.build import process_builder as engine
 from tuner.build import worker as worker
-from tuner.errors import TuningError, UnknownKindError
+from tuner.errors import UnknownKindError
+from tuner.faces.meta_schedule.hooks import build_with, named
+from tuner.faces.meta_schedule.measure_types import BuilderInput, BuilderResult
+from tuner.faces.meta_schedule.own_engine import OwnBuilds
 from tuner.faces.meta_schedule.record import entry
-
-
-@dataclass(frozen=True)
-class BuilderInput:
-    """A scheduled module and what to build it for."""
-
-    mod: IRModule
-    target: Target
-    params: None = None
-
-
-@dataclass(frozen=True)
-class BuilderResult:
-    """The file of an artifact, or why there is none."""
-
-    artifact_path: str | None
-    error_msg: str | None
 
 
 class Builder(ABC):
@@ -65,8 +49,9 @@ class Builder(ABC):
 class LocalBuilder(Builder):
     """Worker processes on this machine, `max_workers` of them (default: as many as cores).
 
-    `f_build`, `f_export` and `initializer` are not supported: the compiler decides how to build, so that a
-    candidate's record can be built again.
+    `f_build(mod, target, params)` builds a module instead, and `f_export(module)` writes it and returns the file's
+    path; `initializer()` runs before. These are functions, or names of registered ones, and run in a process that
+    is forked for the candidate. Without `f_export` the file is an artifact.
     """
 
     def __init__(
@@ -74,27 +59,34 @@ class LocalBuilder(Builder):
         *,
         max_workers: int | None = None,
         timeout_sec: float = 30.0,
-        f_build: None = None,
-        f_export: None = None,
-        initializer: None = None,
+        f_build: Callable[..., Any] | str | None = None,
+        f_export: Callable[..., Any] | str | None = None,
+        initializer: Callable[[], Any] | None = None,
     ) -> None:
-        if f_build is not None or f_export is not None or initializer is not None:
-            raise TuningError(
-                "f_build, f_export and initializer are not supported: a record could not be built again",
-                hint="derive a builder from PyBuilder, or tune a kernel of your own (docs/own-kernels.md)",
-            )
         self.max_workers = max_workers or len(os.sched_getaffinity(0))
         self._timeout_s = timeout_sec
+        self.f_build, self.f_export, self.initializer = f_build, f_export, initializer
+        for hook in (f_build, f_export):
+            named(hook)
 
     @property
     def timeout_s(self) -> float:
         return self._timeout_s
 
+    @property
+    def _has_hooks(self) -> bool:
+        return not (self.f_build is None and self.f_export is None and self.initializer is None)
+
     def engine_builder(self) -> engine.Builder:
+        if self._has_hooks:
+            return OwnBuilds(self.build)
         return engine.LocalBuilder(self.max_workers, import_main=False)  # functions and traces: nothing of a script
 
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Builds them at once; the files are the caller's to remove."""
+        if self._has_hooks:
+            hooks = self.f_build, self.f_export, self.initializer
+            return [build_with(*hooks, given, self._timeout_s) for given in build_inputs]
         workers = self.engine_builder()
         try:
             waiting = [workers.submit(self._request(given)) for given in build_inputs]

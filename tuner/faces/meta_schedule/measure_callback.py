@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tuner.faces.meta_schedule.builder import BuilderResult
+from tuner.faces.meta_schedule.measure_types import BuilderResult, RunnerResult
 from tuner.faces.meta_schedule.record import MeasureCandidate, TuningRecord, Workload
-from tuner.faces.meta_schedule.runner import RunnerResult
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.task_scheduler import TaskScheduler

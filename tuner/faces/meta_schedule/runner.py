@@ -19,21 +19,14 @@ from tracker.client import TrackerSession, connect_tracker
 from tuner.devices.fleet import DeviceSession, Fleet
 from tuner.devices.supplies import LocalFleet, TrackerFleet
 from tuner.errors import TuningError, UnknownKindError
-from tuner.faces.meta_schedule.record import TensorInfo
+from tuner.faces.meta_schedule.hooks import EvaluatorConfig, RunHooks, run_here, run_remotely
+from tuner.faces.meta_schedule.measure_types import RunnerFuture, RunnerInput, RunnerResult
+from tuner.faces.meta_schedule.own_engine import OwnFleet
 from tuner.untuned import device_type
 
 _OPEN_WAIT_S = 60.0
-
-
-@dataclass(frozen=True)
-class EvaluatorConfig:
-    """How a kernel is timed: `repeat` samples, each the mean of `number` calls or more.
-    A sample is at least `min_repeat_ms` long."""
-
-    number: int = 3
-    repeat: int = 1
-    min_repeat_ms: int = 100
-    enable_cpu_cache_flush: bool = False
+Hook = Callable[..., Any] | str | None
+"""A function of the program's, or the name of a registered one."""
 
 
 @dataclass(frozen=True)
@@ -82,47 +75,6 @@ class RPCConfig:
         if not count and not allow_missing:
             raise TuningError(f"the tracker has no device of key {key!r}", hint="`tunefarm devices` lists them")
         return count
-
-
-@dataclass(frozen=True)
-class RunnerInput:
-    """An artifact's file, the kind of device, and the arguments (which the artifact also has)."""
-
-    artifact_path: str
-    device_type: str
-    args_info: Sequence[TensorInfo] = ()
-
-
-@dataclass(frozen=True)
-class RunnerResult:
-    """Seconds of a call, one a repeat, or why there are none."""
-
-    run_secs: list[float] | None
-    error_msg: str | None
-
-
-class RunnerFuture:
-    """A result to come: `f_done` says whether it is there, `f_result` waits for it."""
-
-    _result: Callable[[], RunnerResult] | None = None
-
-    def __init__(self, f_done: Callable[[], bool], f_result: Callable[[], RunnerResult] | None = None) -> None:
-        self._done, self._result = f_done, f_result
-
-    @staticmethod
-    def of(result: RunnerResult) -> RunnerFuture:
-        """Return a result that is there already."""
-        return RunnerFuture(lambda: True, lambda: result)
-
-    def done(self) -> bool:
-        """Whether the result is there."""
-        return self._done()
-
-    def result(self) -> RunnerResult:
-        """Wait for the result. Raises TuningError for a future that has none."""
-        if self._result is None:
-            raise TuningError("this future has no result", hint="RunnerFuture(f_done, f_result)")
-        return self._result()
 
 
 class PyRunnerFuture(RunnerFuture):
@@ -199,16 +151,15 @@ class Runner(ABC):
         raise UnknownKindError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
 
 
-def _no_hooks(runner: str, hooks: dict[str, Any]) -> None:
-    given = [name for name, value in hooks.items() if value is not None]
-    if given:
-        named = " and no ".join(given)
-        raise TuningError(f"{runner} takes no {named}: the device allocates, fills and times by itself")
-
-
 class LocalRunner(Runner):
     """This machine, in a process of its own, so that a crash costs one candidate.
-    `alloc_repeat` is kept for its name: arguments are filled once a candidate."""
+    `alloc_repeat` is kept for its name: arguments are filled once a candidate.
+
+    The functions do a part of it instead, in a process that is forked for the candidate; each is a function or
+    the name of a registered one. `f_alloc_argument(device, args_info, alloc_repeat)` makes lists of arguments,
+    `f_run_evaluator(module, device, evaluator_config, repeated_args)` returns seconds, `f_cleanup()` comes last, and
+    `initializer()` first.
+    """
 
     def __init__(
         self,
@@ -216,31 +167,38 @@ class LocalRunner(Runner):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         alloc_repeat: int = 1,
-        f_alloc_argument: None = None,
-        f_run_evaluator: None = None,
-        f_cleanup: None = None,
-        initializer: None = None,
+        f_alloc_argument: Hook = None,
+        f_run_evaluator: Hook = None,
+        f_cleanup: Hook = None,
+        initializer: Callable[[], Any] | None = None,
     ) -> None:
-        _no_hooks(
-            "LocalRunner",
-            {
-                "f_alloc_argument": f_alloc_argument,
-                "f_run_evaluator": f_run_evaluator,
-                "f_cleanup": f_cleanup,
-                "initializer": initializer,
-            },
-        )
         super().__init__(timeout_sec, evaluator_config, cooldown_sec)
         self.alloc_repeat = alloc_repeat
+        self._hooks = RunHooks(
+            alloc_argument=f_alloc_argument, run_evaluator=f_run_evaluator, cleanup=f_cleanup, initializer=initializer
+        )
 
     def fleet(self) -> Fleet:
-        return LocalFleet()
+        return OwnFleet("LocalRunner", self.run) if self._hooks.any() else LocalFleet()
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        if not self._hooks.any():
+            return super().run(runner_inputs)
+        return [
+            RunnerFuture.of(run_here(self._hooks, given, self.evaluator_config, self.alloc_repeat, self.timeout_sec))
+            for given in runner_inputs
+        ]
 
 
 class RPCRunner(Runner):
     """Devices that a tracker lends.
     `max_workers` is kept for its name: every device that matches is used. `keys` are this machine's where the farm
-    uses them (default: those of this machine's keys folder, if it has one)."""
+    uses them (default: those of this machine's keys folder, if it has one).
+
+    The functions do a part of it instead, as those of `LocalRunner`, with the session before the device:
+    `f_create_session(rpc_config)` and `f_upload_module(session, local_path, remote_path)` come first, and
+    `f_cleanup(session, remote_path)` last.
+    """
 
     def __init__(
         self,
@@ -248,35 +206,47 @@ class RPCRunner(Runner):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         alloc_repeat: int = 1,
-        f_create_session: None = None,
-        f_upload_module: None = None,
-        f_alloc_argument: None = None,
-        f_run_evaluator: None = None,
-        f_cleanup: None = None,
+        f_create_session: Hook = None,
+        f_upload_module: Hook = None,
+        f_alloc_argument: Hook = None,
+        f_run_evaluator: Hook = None,
+        f_cleanup: Hook = None,
         max_workers: int | None = None,
-        initializer: None = None,
+        initializer: Callable[[], Any] | None = None,
         *,
         keys: KeyRing | None = None,
     ) -> None:
-        _no_hooks(
-            "RPCRunner",
-            {
-                "f_create_session": f_create_session,
-                "f_upload_module": f_upload_module,
-                "f_alloc_argument": f_alloc_argument,
-                "f_run_evaluator": f_run_evaluator,
-                "f_cleanup": f_cleanup,
-                "initializer": initializer,
-            },
-        )
         self.rpc_config = rpc_config or RPCConfig()
         super().__init__(self.rpc_config.session_timeout_sec, evaluator_config, cooldown_sec)
         self.alloc_repeat = alloc_repeat
         self.max_workers = max_workers
         self.keys = keys
+        self._hooks = RunHooks(
+            f_create_session, f_upload_module, f_alloc_argument, f_run_evaluator, f_cleanup, initializer
+        )
 
     def fleet(self) -> Fleet:
+        if self._hooks.any():
+            return OwnFleet("RPCRunner", self.run)
         return TrackerFleet(*self.rpc_config.address(), keys=self.keys)
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        if not self._hooks.any():
+            return super().run(runner_inputs)
+        return [
+            RunnerFuture.of(
+                run_remotely(
+                    self._hooks,
+                    given,
+                    self.evaluator_config,
+                    self.alloc_repeat,
+                    self.timeout_sec,
+                    self.rpc_config.connect_server,
+                    self.rpc_config,
+                )
+            )
+            for given in runner_inputs
+        ]
 
 
 def remove(path: str) -> None:

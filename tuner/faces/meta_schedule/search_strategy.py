@@ -14,8 +14,8 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError, UnknownKindError
+from tuner.faces.meta_schedule.measure_types import RunnerResult
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
-from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.model.guide import Guide
 from tuner.search import base
 from tuner.search.base import Candidate, Proposal

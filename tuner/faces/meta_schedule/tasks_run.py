@@ -20,13 +20,14 @@ from tuner.engine.plan import TaskSearch, begun_with_draft, guide_for, sketch_ta
 from tuner.engine.progress import TrialDone
 from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.common.trials import SearchTrials
-from tuner.faces.meta_schedule.builder import Builder, BuilderResult
+from tuner.faces.meta_schedule.builder import Builder
 from tuner.faces.meta_schedule.cost_models.cost_model import AskedGuide, CostModel, XGBModel
 from tuner.faces.meta_schedule.databases import json_database, sql_database
 from tuner.faces.meta_schedule.databases.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback, UpdateCostModel
+from tuner.faces.meta_schedule.measure_types import BuilderResult, RunnerResult
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
-from tuner.faces.meta_schedule.runner import Runner, RunnerResult
+from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.model.guide import Guide
 from tuner.search.base import Proposal

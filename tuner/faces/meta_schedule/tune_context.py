@@ -12,8 +12,8 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
+from tuner.faces.meta_schedule.measure_types import RunnerResult
 from tuner.faces.meta_schedule.record import MeasureCandidate, entry
-from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.spaces.space_generator import SpaceGenerator
 from tuner.space.sketch import Sketch

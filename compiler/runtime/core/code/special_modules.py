@@ -74,27 +74,31 @@ def load_static_library(path: str, func_names: Sequence[str]) -> StaticLibrary:
 
 
 class SystemLibrary(Module):
-    """The functions of all loaded modules for a `-system-lib` target, the last loaded first."""
+    """The functions of all loaded modules for a `-system-lib` target, the last loaded first.
+    Names are those behind `prefix`, and functions whose names do not begin so are left out."""
 
     type_key = "system_lib"
 
-    def __init__(self) -> None:
+    def __init__(self, modules: list[Module], prefix: str = "") -> None:
         super().__init__()
-        self._modules: list[Module] = []
+        self._modules = modules
+        self._prefix = prefix
 
     def register(self, module: Module) -> None:
         self._modules.insert(0, module)
 
     def get_function_list(self) -> list[str]:
-        return sorted({name for module in self._modules for name in module.get_function_list()})
+        names = {name for module in self._modules for name in module.get_function_list()}
+        return sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
 
     def _find(self, name: str) -> PackedFunc | None:
-        return next((found for module in self._modules if (found := module._find(name)) is not None), None)
+        full = self._prefix + name
+        return next((found for module in self._modules if (found := module._find(full)) is not None), None)
 
     def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         for module in self._modules:
-            if module.implements_function(func_name):
-                return module._evaluator(func_name, dev, options)
+            if module.implements_function(self._prefix + func_name):
+                return module._evaluator(self._prefix + func_name, dev, options)
         raise ArtifactError(f"the system library has no function {func_name!r}")
 
     def get_source(self, fmt: str = "") -> str:
@@ -104,9 +108,12 @@ class SystemLibrary(Module):
         raise ArtifactError("the system library cannot be saved", hint="save the modules it was made of")
 
 
-_system_library = SystemLibrary()
+_system_library = SystemLibrary([])
 
 
-def system_lib() -> SystemLibrary:
-    """The one module of all functions built or loaded for a target with `-system-lib`; they stay for good."""
-    return _system_library
+def system_lib(symbol_prefix: str = "") -> SystemLibrary:
+    """The one module of all functions built or loaded for a target with `-system-lib`; they stay for good.
+
+    With `symbol_prefix` it has those whose names begin so, under the rest of their names.
+    """
+    return SystemLibrary(_system_library._modules, symbol_prefix) if symbol_prefix else _system_library

@@ -142,3 +142,27 @@ def test_marks_have_context_and_nodes_have_comments() -> None:
 def test_nothing_given_for_parts_of_a_function_is_nothing() -> None:
     made = tir.PrimFunc(params=[], body=tir.Evaluate(0), buffer_map=None, attrs=None)
     assert_structural_equal(made, n.PrimFunc((), n.Evaluate(ops.const(0))))
+
+
+def test_calls_stand_alone_and_a_range_has_a_start() -> None:
+    i, v = n.Var("i", "int32"), n.Var("x", "float32")
+    loop = n.For(i, n.IntImm("int32", 2), n.IntImm("int32", 4), n.ForKind.SERIAL, n.Evaluate(tir.exp(v)))
+    assert loop.script(verbose_expr=True) == "x = T.float32()\nfor i in range(2, 6):\n    T.exp(x)"
+    assert loop.script() == "for i in T.serial(2, 6):\n    T.evaluate(T.exp(x))"
+    assert n.Evaluate(v).script(verbose_expr=True) == "x = T.float32()\nT.evaluate(x)"
+
+
+def test_an_operation_on_two_constants_is_not_computed_when_it_is_read() -> None:
+    three, four = n.IntImm("int64", 3), n.IntImm("int64", 4)
+    for op in (n.Add, n.Sub, n.Mul, n.FloorDiv, n.FloorMod, n.LT, n.LE, n.GT, n.GE, n.EQ, n.NE):
+        assert op(three, four).script(verbose_expr=True) == f"T.{op.__name__}(T.int64(3), T.int64(4))"
+    store = f"A[0] = {n.Add(three, four).script(verbose_expr=True)}"
+    func = from_source(f'@T.prim_func\ndef f(A: T.Buffer((1,), "int64")):\n    {store}')
+    assert store in func.script(verbose_expr=True)
+
+
+def test_functions_of_a_module_are_in_the_order_of_their_names() -> None:
+    func = from_source("@T.prim_func\ndef f(A: T.Buffer((1,))):\n    A[0] = 1.0")
+    module = IRModule({name: func.with_attr("global_symbol", name) for name in ("b", "a")})
+    lines = module.script(verbose_expr=True).splitlines()
+    assert [line.split("(")[0].split()[1] for line in lines if " def " in line] == ["a", "b"]

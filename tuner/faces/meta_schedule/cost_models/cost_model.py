@@ -18,8 +18,8 @@ from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.common.boosted_trees import BoostedTrees
 from tuner.faces.meta_schedule.cost_models.feature_extractor import FeatureExtractor
 from tuner.faces.meta_schedule.cost_models.learned_speeds import FAILED_S, FeatureGroup, LearnedSpeeds, XGBConfig
+from tuner.faces.meta_schedule.measure_types import RunnerResult
 from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate, Workload
-from tuner.faces.meta_schedule.runner import RunnerResult
 from tuner.model.guide import Guide
 from tuner.model.types import Floats
 from tuner.space.sketch import Sketch

@@ -63,6 +63,10 @@ class SpaceGenerator(ABC):
             self._rules = [] if self._rules is None else ScheduleRule.create(self._kind(self._rules))
         return list(self._rules)
 
+    @sch_rules.setter
+    def sch_rules(self, given: Sequence[ScheduleRule] | str | None) -> None:
+        self._rules = given
+
     @property
     def postprocs(self) -> list[Postproc]:
         """The postprocessors, those of the target unless others were given."""
@@ -70,12 +74,20 @@ class SpaceGenerator(ABC):
             self._postprocs = [] if self._postprocs is None else Postproc.create(self._kind(self._postprocs))
         return list(self._postprocs)
 
+    @postprocs.setter
+    def postprocs(self, given: Sequence[Postproc] | str | None) -> None:
+        self._postprocs = given
+
     @property
     def mutator_probs(self) -> dict[Mutator, float]:
         """How a search varies decisions, and how often each way is taken."""
         if self._mutators is None or isinstance(self._mutators, str):
             self._mutators = {} if self._mutators is None else Mutator.create(self._kind(self._mutators))
         return dict(self._mutators)
+
+    @mutator_probs.setter
+    def mutator_probs(self, given: Mapping[Mutator, float] | str | None) -> None:
+        self._mutators = given
 
     def _kind(self, given: str) -> str:
         if given != "from-target":

@@ -137,3 +137,10 @@ def test_a_subclass_brings_its_own_api() -> None:
     assert far != cuda(0)
     assert far == FarDevice("cuda", 0, "s1")
     assert far != FarDevice("cuda", 0, "s2")
+
+
+def test_types_of_devices_have_the_numbers_of_tvm() -> None:
+    assert device(Device.kDLVulkan, 3) == device("vulkan", 3)
+    assert cuda().type_code == Device.kDLCUDA
+    assert [Device.MASK2STR[code] for code in (Device.kDLCPU, Device.kDLMicroDev)] == ["cpu", "microdev"]
+    assert {name: code for code, name in Device.MASK2STR.items() if name in devices.TYPE_CODES} == (devices.TYPE_CODES)

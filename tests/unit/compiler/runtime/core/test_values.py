@@ -13,6 +13,7 @@ from compiler.driver import build as driver
 from compiler.driver.objects import convert, convert_to_object
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.core.code.special_modules import load_static_library, system_lib
+from compiler.runtime.core.module import ModulePropertyMask
 from compiler.runtime.core.ndarray import array, empty, numpyasarray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String
@@ -82,6 +83,22 @@ def test_the_system_library_knows_what_was_built_for_it() -> None:
     assert y.numpy().tolist() == [1] * 16
     with pytest.raises(AttributeError, match="nothing_like_it"):
         system_lib()["nothing_like_it"]
+    prefixed = system_lib("values_")
+    assert "plus_one" in prefixed.get_function_list()
+    prefixed["plus_one"](y, x)
+    assert x.numpy().tolist() == [2] * 16
+    assert prefixed.time_evaluator("plus_one", x.device, number=1)(x, y).mean > 0
+    assert not system_lib("other_").get_function_list()
+
+
+def test_a_module_says_what_it_can_be_used_for() -> None:
+    a = placeholder((16,), name="A")
+    b = compute((16,), lambda i: a[i] + 1, name="B")
+    module = driver.build(create_schedule(b.op), [a, b], target="llvm")
+    mask = module.get_property_mask()
+    assert mask & ModulePropertyMask.RUNNABLE
+    assert mask & ModulePropertyMask.DSO_EXPORTABLE
+    assert not system_lib().get_property_mask() & ModulePropertyMask.DSO_EXPORTABLE
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")

@@ -3,18 +3,10 @@
 from typing import TYPE_CHECKING
 
 from tunefarm.compatibility import refusing
+from tuner.faces.meta_schedule.hooks import EvaluatorConfig
+from tuner.faces.meta_schedule.measure_types import RunnerFuture, RunnerInput, RunnerResult
 from tuner.faces.meta_schedule.own_measuring import PyRunner
-from tuner.faces.meta_schedule.runner import (
-    EvaluatorConfig,
-    LocalRunner,
-    PyRunnerFuture,
-    RPCConfig,
-    RPCRunner,
-    Runner,
-    RunnerFuture,
-    RunnerInput,
-    RunnerResult,
-)
+from tuner.faces.meta_schedule.runner import LocalRunner, PyRunnerFuture, RPCConfig, RPCRunner, Runner
 
 create = Runner.create
 
