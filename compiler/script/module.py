@@ -18,6 +18,8 @@ from compiler.script.source import Source
 _MODULES = ("tvm.script", "tvm.script.parser", "tunefarm.script")
 _PACKAGES = ("tvm", "tunefarm", "typing")
 _RENAMED = {"tirx": "tir"}  # as newer versions call it
+_DECORATORS = ("ir_module", "script.ir_module", "tvm.script.ir_module", "tunefarm.script.ir_module")
+"""Names of the decorator of modules that need no `I`."""
 
 
 def module(source: Source, node: ast.ClassDef, captured: Mapping[str, Any]) -> IRModule:
@@ -109,10 +111,16 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
     node, p = found[0], Parser(source, Scope(names))
     if isinstance(node, ast.FunctionDef) and (known := _reader(p, node)) is not None:
         return known[1](source, node, names)
-    if isinstance(node, ast.ClassDef) and decorator(p, node, "ir", "ir_module") is not None:
+    if isinstance(node, ast.ClassDef) and (decorator(p, node, "ir", "ir_module") is not None or _is_module(node)):
         return module(source, node, names)
     hint = f"write {' or '.join(dialect.decorators())} over a function, @I.ir_module over a class"
     raise source.error(node, f"{node.name} is not decorated", hint)
+
+
+def _is_module(node: ast.ClassDef) -> bool:
+    """Whether a class is decorated by the name that the decorator itself has, as texts of older versions are."""
+    names = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    return any(ast.unparse(name) in _DECORATORS for name in names)
 
 
 def _imported(source: Source, node: ast.ImportFrom) -> dict[str, Any]:
@@ -130,6 +138,8 @@ def _imported(source: Source, node: ast.ImportFrom) -> dict[str, Any]:
     found, known = {}, [*dict.fromkeys(dialect.prefixes().values())]
     for alias in node.names:
         name = _RENAMED.get(alias.name, alias.name)
+        if name in _DECORATORS and alias.asname is None:
+            continue
         if name not in known:
             source.fail(node, f"tvm.script has no {alias.name!r}", f"it has: {', '.join(known)}")
         found[alias.asname or alias.name] = Namespace(name)

@@ -85,6 +85,29 @@ class VMFunctionHandle(GraphFunction):
         return self.code.run(args) if self.native is None else self.native(*args)
 
 
+class MachineModule(VMModule):
+    """The module of a machine: its functions and the saved ones run where the machine runs.
+
+    It holds its machine, which does not hold it.
+    """
+
+    type_key = "relax.VirtualMachine"
+
+    def __init__(self, machine: VirtualMachine, executable: VMModule) -> None:
+        super().__init__(executable.program)
+        self._machine = machine
+        self._imports = executable._imports  # one list for both
+
+    def get_function_list(self) -> list[str]:
+        return self._machine.function_names()
+
+    def _find(self, name: str) -> PackedFunc | None:
+        return self._machine[name] if name in self.get_function_list() else super()._find(name)
+
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
+        return self._machine._evaluator(func_name, dev, options)
+
+
 class VirtualMachine:
     """Runs an executable. `vm["main"](x, y)` calls a function with arrays; numpy arrays are copied in.
 
@@ -119,7 +142,6 @@ class VirtualMachine:
         profile: bool = False,
     ) -> None:
         self._executable = VMExecutable(rt_mod) if not isinstance(rt_mod, VMExecutable) else rt_mod
-        self.module: VMModule = self._executable.mod
         self._program: Program = self._executable.program
         self._devices = _devices(device)
         self.memory = MachineMemory(_pooled(self._devices, memory_cfg))
@@ -134,6 +156,11 @@ class VirtualMachine:
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
 
+    @property
+    def module(self) -> MachineModule:
+        """The functions of the executable and the saved ones as a module, which runs them on this machine."""
+        return MachineModule(self, self._executable.mod)
+
     # -- calling ---------------------------------------------------------------------------------
     def __getitem__(self, key: str) -> PackedFunc:
         """A function of the executable, or one that `save_function` made. Raises MissingFunctionError."""
@@ -144,6 +171,10 @@ class VirtualMachine:
         """Return what a function takes and gives. Raises MissingFunctionError."""
         function = self._function(name)
         return interface(function.param_names, function.signature)
+
+    def function_names(self) -> list[str]:
+        """The functions of the executable, and those that `save_function` made."""
+        return [*self._program.names, *self._saved]
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""
@@ -171,7 +202,7 @@ class VirtualMachine:
     def _function(self, name: str) -> VMFunction:
         function = self._program.function(name)
         if function is None:
-            known = ", ".join([*self._program.names, *self._saved])
+            known = ", ".join(self.function_names())
             raise MissingFunctionError(f"the executable has no function {name!r}", hint=f"it has: {known or 'none'}")
         return function
 
@@ -225,7 +256,7 @@ class VirtualMachine:
                 return kernels.get_function(name)
         if (own := BUILTINS.get(name)) is not None:
             return own
-        for module in self.module.imported_modules:
+        for module in self._executable.mod.imported_modules:
             if module.implements_function(name, query_imports=True):
                 return module.get_function(name, query_imports=True)
         found = get_global_func(name, allow_missing=True)
@@ -310,6 +341,9 @@ class VirtualMachine:
             repeats_to_cooldown=repeats_to_cooldown,
             f_preproc=f_preproc,
         )
+        return self._evaluator(func_name, dev, options)
+
+    def _evaluator(self, func_name: str, dev: Device, options: TimingOptions) -> Callable[..., BenchmarkResult]:
         if func_name == "invoke_stateful":
             return lambda name: self._measured(partial(self.invoke_stateful, name), dev, options, ())
         if func_name in self._saved:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.ir.structural import structural_equal
 from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
@@ -18,6 +17,7 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.expr import conjunction, conjuncts, subst, variables
+from compiler.schedule.analysis.reductions import Reductions, reductions_of
 from compiler.schedule.core.state import Illegal, StepEffect, loop_at, loop_path, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.loops import loop_roles
@@ -45,8 +45,9 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool 
 
     The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). They are the
     first axis of both blocks with `factor_first`, as in Apache TVM, and otherwise the one after the data axes. The
-    combiner must be +, *, min or max, and the loop must run along reduction axes only. Returns the block C_rf,
-    which makes the partial results.
+    combiner must be +, *, min or max, or a choice by comparing values, such as the maximum and its place; the loop
+    must run along reduction axes only. Several values that are reduced together get a new buffer each. Returns the
+    block C_rf, which makes the partial results.
 
         for i:                                →   for i:
           for ko:                                   for ko:
@@ -61,46 +62,22 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int, factor_first: bool 
         raise Illegal(f"loop {loop.name!r} holds {len(inside)} blocks, not one", loop)
     me, scope = scope_around(func, inside[0].block.name_hint)
     check_leaf(me)
-    reduction = reduction_of(me)
+    reduction = reductions_of(me)
     depth = own_nest(me)
     split = _split_axes(me, loop, depth)
-    rank = len(reduction.target.shape)
+    rank = len(reduction.targets[0].shape)
     axis = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
     if not 0 <= axis <= rank:
         raise Illegal(f"factor_axis {factor_axis} is outside the {rank + 1} dimensions of the new buffer", loop)
-    target = reduction.target
-    shape = (*target.shape[:axis], split.factor.extent, *target.shape[axis:])
-    partial = n.decl_buffer(shape, target.dtype, f"{target.name}_rf", scope=target.scope)
+    partial = [_with_factor(target, axis, split.factor.extent) for target in reduction.targets]
     name = fresh_block_name(func, f"{me.name}_rf")
     first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name, factor_first))
     final = _final(me, reduction, split, partial, axis, factor_first)
     changed = replaced(func, me.path[: depth + 1], seq(first, final))
-    return StepEffect(allocated(changed, scope, [partial]), (name,))
+    return StepEffect(allocated(changed, scope, partial), (name,))
 
 
 # ----------------------------------------------------------------------------------- analysis
-
-
-@dataclass(frozen=True, slots=True)
-class ReductionForm:
-    """A reduction: target[point] = kind(target[point], source), from `init` on.
-
-    `unit` does not change the result. `kind` is a comparison if the reduction is written as a choice: b where b > a,
-    else a.
-    """
-
-    target: n.Buffer
-    point: tuple[PrimExpr, ...]
-    kind: type[n.BinaryOp]
-    source: PrimExpr
-    init: PrimExpr
-    unit: PrimExpr
-
-    def combine(self, own: PrimExpr, source: PrimExpr) -> PrimExpr:
-        """`own` with `source` added to it."""
-        if issubclass(self.kind, n.GT | n.LT):
-            return n.Select(ops.binary(self.kind, source, own), source, own)
-        return ops.binary(self.kind, own, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,41 +90,6 @@ class _Split:
     rest: tuple[n.For, ...]
     on_data: tuple[PrimExpr, ...]
     on_reduction: tuple[PrimExpr, ...]
-
-
-def reduction_of(me: Member) -> ReductionForm:
-    """Return what the block reduces, and how.
-    Raises Illegal for a block that is no reduction with its init."""
-    block, name = me.block, me.name
-    update, init = block.body, block.init
-    if not isinstance(init, n.BufferStore):
-        raise Illegal(f"block {name!r} is no reduction with its init", name, hint="do this before decompose_reduction")
-    if isinstance(update, n.BufferStore) and type(update.value) in (n.Add, n.Mul, n.Min, n.Max):
-        value = update.value
-        assert isinstance(value, n.BinaryOp)
-        for own, source in ((value.a, value.b), (value.b, value.a)):
-            if isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices):
-                unit = {n.Add: ops.const(0, own.dtype), n.Mul: ops.const(1, own.dtype)}.get(type(value), init.value)
-                return ReductionForm(update.buffer, update.indices, type(value), source, init.value, unit)
-    if isinstance(update, n.BufferStore) and (chosen := _chosen(update)) is not None:
-        return ReductionForm(update.buffer, update.indices, *chosen, init.value, init.value)
-    raise Illegal(f"block {name!r} does not combine with +, *, min or max", name)
-
-
-def _chosen(update: n.BufferStore) -> tuple[type[n.BinaryOp], PrimExpr] | None:
-    """The comparison and the source of target = source where source > target (or <), else target."""
-    value = update.value
-    if not isinstance(value, n.Select) or not isinstance(value.condition, n.GT | n.LT):
-        return None
-    source, own, condition = value.true_value, value.false_value, value.condition
-    mine = isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices)
-    if mine and structural_equal(condition.a, source) and structural_equal(condition.b, own):
-        return type(condition), source
-    return None
-
-
-def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
-    return len(a) == len(b) and all(x is y or bool(ops.equal(x, y)) for x, y in zip(a, b))
 
 
 def _split_axes(me: Member, loop: n.Var, depth: int) -> _Split:
@@ -180,13 +122,18 @@ def _split_axes(me: Member, loop: n.Var, depth: int) -> _Split:
 # ---------------------------------------------------------------------------------- rewriting
 
 
+def _with_factor(target: n.Buffer, axis: int, extent: PrimExpr) -> n.Buffer:
+    shape = (*target.shape[:axis], extent, *target.shape[axis:])
+    return n.decl_buffer(shape, target.dtype, f"{target.name}_rf", scope=target.scope)
+
+
 def _axis(loop: n.For, kind: IterType) -> IterVar:
     var = n.Var(f"v_{loop.loop_var.name}", loop.loop_var.dtype)
     return IterVar(Range(ops.const(0, var.dtype), loop.extent), var, kind)
 
 
 def _partial(
-    me: Member, reduction: ReductionForm, split: _Split, buffer: n.Buffer, axis: int, name: str, factor_first: bool
+    me: Member, reduction: Reductions, split: _Split, buffers: list[n.Buffer], axis: int, name: str, factor_first: bool
 ) -> n.BlockRealize:
     """The block of partial results, in the loops that the reduction had.
     Its reduction axes are those of the loops. Where a condition skips an iteration, it combines the unit, so that every
@@ -205,13 +152,14 @@ def _partial(
             values[iv.var] = fresh
             kept.append((replace(iv, var=fresh), value))
     condition = subst(conjunction(split.on_reduction), by_loop)
-    unit = subst(reduction.unit, values)
-    source = if_then_else(condition, subst(reduction.source, values), unit)
-    point = [subst(index, values) for index in reduction.point]
-    point.insert(axis, factor.var)
-    stored = reduction.combine(buffer[tuple(point)], source) if rest else source
-    body = n.BufferStore(buffer, stored, tuple(point))
-    init = n.BufferStore(buffer, unit, tuple(point)) if rest else None
+    units = [subst(unit, values) for unit in reduction.units]
+    sources = tuple(if_then_else(condition, subst(s, values), unit) for s, unit in zip(reduction.sources, units))
+    indices = [subst(index, values) for index in reduction.point]
+    indices.insert(axis, factor.var)
+    point = tuple(indices)
+    combined = reduction.combine(tuple(buffer[point] for buffer in buffers), sources) if rest else sources
+    body = reduction.stores(buffers, point, combined)
+    init = seq(*(n.BufferStore(buffer, unit, point) for buffer, unit in zip(buffers, units))) if rest else None
     axes = [
         *_ordered((factor, split.factor.loop_var), kept, factor_first),
         *zip(rest, (f.loop_var for f in split.rest)),
@@ -227,7 +175,7 @@ def _ordered(
 
 
 def _final(
-    me: Member, reduction: ReductionForm, split: _Split, buffer: n.Buffer, axis: int, factor_first: bool
+    me: Member, reduction: Reductions, split: _Split, buffers: list[n.Buffer], axis: int, factor_first: bool
 ) -> Stmt:
     """The nest that reduces the partial results, with the block's name."""
     own_loops = {f.loop_var for f in split.own}
@@ -238,13 +186,14 @@ def _final(
     axes = _ordered((factor, fresh[split.factor.loop_var]), kept, factor_first)
     point = list(reduction.point)
     point.insert(axis, factor.var)
-    own = reduction.target[reduction.point]
-    value = reduction.combine(own, buffer[tuple(point)])
+    own = tuple(target[reduction.point] for target in reduction.targets)
+    values = reduction.combine(own, tuple(buffer[tuple(point)] for buffer in buffers))
+    starts = zip(reduction.targets, reduction.inits)
     block = n.Block(
         tuple(iv for iv, _ in axes),
         (), (), me.name,
-        n.BufferStore(reduction.target, value, reduction.point),
-        n.BufferStore(reduction.target, reduction.init, reduction.point),
+        reduction.stores(reduction.targets, reduction.point, values),
+        seq(*(n.BufferStore(target, start, reduction.point) for target, start in starts)),
         annotations=me.block.annotations, span=me.block.span,
     )  # fmt: skip
     bindings = tuple(value for _, value in axes)

@@ -35,10 +35,17 @@ def axis(p: TirParser, call: ast.Call, kind: str, name: str) -> n.Var:
     given = ops.as_expr(args[1]) if want == 2 else None
     dtype = dom.extent.dtype if dom is not None else given.dtype if given is not None else "int32"
     var = n.Var(name, dtype, p.span(call))
-    p.block.iter_vars.append(n.IterVar(dom, var, AXES[kind], "", p.span(call)))
+    add_axis(p, call, n.IterVar(dom, var, AXES[kind], "", p.span(call)))
     if given is not None:
         p.block.values.append(ops.cast(dtype, given) if isinstance(args[1], int) else given)
     return var
+
+
+def add_axis(p: TirParser, node: ast.AST, new: n.IterVar) -> None:
+    """Add an axis to the block at hand. Raises ScriptError where the block has one of its name."""
+    if any(axis.var.name == new.var.name for axis in p.block.iter_vars):
+        p.fail(node, f"the block has two axes {new.var.name!r}", "give each axis a name of its own")
+    p.block.iter_vars.append(new)
 
 
 def _domain(p: TirParser, dom: Any, given: Any) -> n.Range | None:

@@ -10,7 +10,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Stmt
 from compiler.tir.text import parse_buffers as buffers
-from compiler.tir.text.parse_blocks import AXES
+from compiler.tir.text.parse_blocks import AXES, add_axis
 from compiler.tir.text.parse_expr import TirParser
 from compiler.tir.visit import seq
 
@@ -34,7 +34,7 @@ def remap(p: TirParser, call: ast.Call, names: Sequence[ast.expr]) -> None:
         if kind not in AXES:
             raise p.unknown(call, "there is no kind of axis", kind, AXES)
         axis_var = n.IterVar(dom, n.Var(name.id, loop.dtype, p.span(name)), AXES[kind])
-        p.block.iter_vars.append(axis_var)
+        add_axis(p, name, axis_var)
         p.block.values.append(loop)
         p.scope.define(name.id, axis_var.var)
 

@@ -447,6 +447,8 @@ def _with(p: TirParser, node: ast.With) -> Stmt:
     if len(node.items) == 1 and p.call(node.items[0].context_expr) == "init":
         if not p.parts or p.block.is_function:
             p.fail(node, "T.init stands in a block")
+        if p.block.init is not None:
+            p.fail(node, "the block has two T.init", "write all of its start into one")
         p.block.init = body(p, node.body)
         return None  # type: ignore[return-value]
     return inside(0)

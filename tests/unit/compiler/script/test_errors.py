@@ -95,6 +95,12 @@ def test_what_is_wrong(body, says):
 def test_block_rules():
     said = error('with T.block("b"):\n    v = T.axis.remap("S", [n])\n    A[v, 0] = 1.0')
     assert "T.axis.remap" in str(said)
+    twice = 'for i, j in T.grid(3, 4):\n    with T.block("b"):\n'
+    for axes in ("        v = T.axis.S(3, i)\n        v = T.axis.S(4, j)", '        v, v = T.axis.remap("SS", [i, j])'):
+        assert "the block has two axes 'v'" in str(error(f"{twice}{axes}\n        A[v, 0] = 1.0"))
+    start = "        with T.init():\n            A[0, 0] = 0.0\n"
+    assert "the block has two T.init" in str(error(f"{twice}{start}{start}        A[0, 0] = A[0, 0] + 1.0"))
+    assert "T.grid has 2 extents for 1 variables" in str(error("for i in T.grid(3, 4):\n    A[0, 0] = 1.0"))
     said = error('for i in range(3):\n    with T.block("b"):\n        v = T.axis.remap("X", [i])')
     assert "there is no kind of axis 'X'" in str(said) or "needs as many values" in str(said) or "remap" in str(said)
 

@@ -230,6 +230,20 @@ def test_a_module():
     assert find(Both["two"], n.Call)[0].op.name_hint == "one"
 
 
+@pytest.mark.parametrize("name", ["ir_module", "script.ir_module", "tvm.script.ir_module", "I.ir_module"])
+def test_a_module_is_known_by_its_decorator_alone(name: str) -> None:
+    """Older texts do not say `I`."""
+    text = f"""
+from tvm.script import ir_module, tir as T
+@{name}
+class Module:
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32")):
+        A[0] = T.float32(1)
+"""
+    assert [var.name_hint for var in from_source(text).functions] == ["f"]
+
+
 def test_a_plain_class_may_hold_functions():
     class Kernels:
         @T.prim_func
