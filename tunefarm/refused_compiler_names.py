@@ -16,7 +16,8 @@ COMPILER: list[tuple[str, str]] = [
     (
         "there is no backend for this hardware",
         """
-        s_tir.backend s_tir.tensor_intrin.metal tir.tensor_intrin.hexagon tir.tensor_intrin.hip tir.tensor_intrin.rocm
+        s_tir.backend s_tir.tensor_intrin.metal topi.adreno topi.bifrost topi.gpu topi.hexagon topi.hls
+        topi.intel_graphics topi.mali topi.rocm tir.tensor_intrin.hexagon tir.tensor_intrin.hip tir.tensor_intrin.rocm
         """,
     ),
     (
@@ -284,6 +285,14 @@ COMPILER: list[tuple[str, str]] = [
     (
         "nothing is promised about values: code is right for all of them; assertions check them",
         "script.tir.assume script.tir.undef tir.assume tir.undef",
+    ),
+    (
+        "operators are written in Python here: `topi` has them",
+        "topi.cpp",
+    ),
+    (
+        "the command line is `tunefarm` (docs/cli.md)",
+        "driver.tvmc exec.autotvm_log_editor exec.measure_peak",
     ),
     (
         "a graph's extern functions are those of `relax`",

@@ -16,7 +16,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import NoReturn
 
 _SHOWN = {
@@ -68,6 +68,7 @@ _SHOWN = {
     "meta_schedule.space_generator": "post_order_apply schedule_fn space_generator space_generator_union",
     "meta_schedule.task_scheduler": "gradient_based round_robin task_scheduler",
     "relax": "exec_builder pipeline vm_build",
+    "relay.backend": "executor te_compiler",
     "relax.frontend.nn": "core exporter modules subroutine visitor",
     "relax.testing": "ast_printer",
     "rpc": "base minrpc server_ios_launcher tornado_util",
@@ -90,10 +91,19 @@ _SHOWN = {
         "usmp usmp.analysis usmp.analysis.analysis usmp.transform usmp.transform.transform usmp.utils"
     ),
     "tir.schedule": "analysis transform",
+    "topi": "argwhere einsum scan scatter searchsorted signal sort sparse tensor unique",
+    "topi.arm_cpu": "conv2d depthwise_conv2d injective",
+    "topi.cuda": "conv2d conv2d_nhwc dense injective nn pooling reduction softmax",
+    "topi.generic": "conv2d default injective nn",
+    "topi.image": "dilation2d grid_sample resize",
     "topi.nn": (
-        "bnn conv1d_transpose conv2d_transpose conv3d conv3d_transpose correlation depthwise_conv2d elemwise "
-        "local_response_norm loss mapping pooling qnn utils winograd_util"
+        "batch_matmul batch_norm batch_to_space_nd bnn conv1d conv1d_transpose conv2d conv2d_transpose conv3d "
+        "conv3d_transpose correlation deformable_conv2d dense depth_to_space depthwise_conv2d dilate elemwise "
+        "fifo_buffer flatten group_norm instance_norm layer_norm local_response_norm loss lstm mapping pad pooling "
+        "qnn rms_norm softmax space_to_batch_nd space_to_depth sparse upsampling utils winograd_util"
     ),
+    "topi.vision": "nms nms_util rcnn rcnn.roi_align rcnn.roi_pool ssd ssd.multibox",
+    "topi.x86": "batch_matmul conv2d dense injective nn pooling reduction",
 }
 """A module that is here, or that stands for one, and its parts in Apache TVM."""
 
@@ -135,6 +145,20 @@ class RefusedName(ModuleType):
         raise AttributeError(self.__doc__)
 
 
+class FunctionModule(ModuleType):
+    """A module that has the name of a function beside it: a call of it calls the function.
+
+    Python binds the module where the function was.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
+        super().__init__(name, function.__doc__)
+        self.__wrapped__ = function
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.__wrapped__(*args, **kwargs)
+
+
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Makes the modules of `PARTS`. It is asked last: files come before it."""
 
@@ -153,12 +177,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._absent = absent
         self._reason = reason
 
-    def create_module(self, spec: ModuleSpec) -> RefusedName | None:
-        """Make what stands for a refused name; let Python make the other modules."""
-        if spec.origin != _REFUSED:
-            return None
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Make what stands for a refused name or hides a function; let Python make the other modules."""
         module, _, name = spec.name.rpartition(".")
-        return RefusedName(spec.name, self._absent(module, name))
+        if spec.origin == _REFUSED:
+            return RefusedName(spec.name, self._absent(module, name))
+        hidden = vars(sys.modules[module]).get(name)
+        return FunctionModule(spec.name, hidden) if isinstance(hidden, FunctionType) else None
 
     def exec_module(self, module: ModuleType) -> None:
         if isinstance(module, RefusedName):

@@ -118,7 +118,7 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
 
 
 def _is_module(node: ast.ClassDef) -> bool:
-    """Whether a class is decorated by the name that the decorator itself has, as texts of older versions are."""
+    """Whether a class has the decorator of modules by its own name, as in older texts."""
     names = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
     return any(ast.unparse(name) in _DECORATORS for name in names)
 

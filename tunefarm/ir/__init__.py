@@ -19,12 +19,14 @@ from tunefarm.compatibility import refusing
 from tunefarm.ir import attrs, base, container, expr, function, instrument, module, op, transform, type
 from tunefarm.ir.attrs import Attrs, DictAttrs, make_node
 from tunefarm.ir.env_func import EnvFunc
+from tunefarm.ir.expr import BaseExpr, RelayExpr
 from tunefarm.ir.json_objects import load_json, save_json
 from tunefarm.ir.type import FuncType, PointerType, PrimType, TensorType, TupleType, Type
 
 __all__ = [
     "Array",
     "Attrs",
+    "BaseExpr",
     "BaseFunc",
     "DictAttrs",
     "EnvFunc",
@@ -39,6 +41,7 @@ __all__ = [
     "PrimType",
     "Range",
     "RelaxExpr",
+    "RelayExpr",
     "Span",
     "TensorType",
     "TupleType",

@@ -4,4 +4,10 @@ from compiler.faces.ranges import Range
 from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.tir.nodes import PrimExpr
 
-__all__ = ["GlobalVar", "PrimExpr", "Range", "RelaxExpr"]
+__all__ = ["BaseExpr", "GlobalVar", "PrimExpr", "Range", "RelaxExpr", "RelayExpr"]
+
+BaseExpr = PrimExpr | RelaxExpr
+"""All expressions, for `isinstance`."""
+
+RelayExpr = RelaxExpr
+"""The name that Apache TVM had for it before relax."""

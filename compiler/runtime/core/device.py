@@ -263,10 +263,10 @@ def used_device_types() -> tuple[str, ...]:
 def enabled(target: str) -> bool:
     """Whether code for a target kind or device type can run on this machine: `enabled("llvm")`.
 
-    "rpc" stands for other machines' devices, which are always available.
+    "rpc" stands for other machines' devices, which are always available. No code is made for "c".
     """
-    if target == "rpc":
-        return True
+    if target in ("rpc", "c"):
+        return target == "rpc"
     try:
         return device(target).exist
     except DeviceNameError:

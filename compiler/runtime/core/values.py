@@ -62,16 +62,20 @@ _CODES = {
 }
 
 
+_BITS_OMITTED = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
 class DataType(str):
     """A dtype such as "float32x4", equal to its text, with `type_code`, `bits` and `lanes`.
 
-    A bool is an unsigned integer of one bit. Raises IRError for an unknown dtype.
+    A bool is an unsigned integer of one bit; "int", "uint" and "float" have 32 bits. Raises IRError for an unknown
+    dtype.
     """
 
     _parsed: DType
 
     def __new__(cls, type_str: str) -> DataType:
-        parsed = parse_dtype(str(type_str))
+        parsed = parse_dtype(_BITS_OMITTED.get(str(type_str), str(type_str)))
         made = super().__new__(cls, str(parsed))
         made._parsed = parsed
         return made

@@ -1,9 +1,9 @@
-"""What a block reduces, and how it combines: one value, or several at once such as a maximum and its place."""
+"""Reductions of blocks: their values and how they combine, such as a maximum and its place."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.ir.structural import structural_equal
@@ -85,8 +85,17 @@ def reductions_of(me: Member) -> Reductions:
     targets = tuple(store.buffer for store in updates)
     parts = [_part(me, targets, point, index, store.value) for index, store in enumerate(updates)]
     sources = tuple(part.source for part in parts)
-    choices = {index: _choice(me, part.condition, targets, point, sources)
-               for index, part in enumerate(parts) if part.condition is not None}  # fmt: skip
+    choices = {
+        index: _read(me, part.condition, targets, point, sources)
+        for index, part in enumerate(parts)
+        if part.condition is not None
+    }
+    if choices and not _orderless(parts, choices):
+        raise Illegal(
+            f"block {me.name!r}: which value is chosen depends on the order of the iterations",
+            me.name,
+            hint="choose by comparing, as `Select(a >= b, a, b)` does",
+        )
 
     def combine(own: Values, new: Values) -> Values:
         return tuple(
@@ -232,21 +241,6 @@ class _Choice:
     compared: frozenset[int]
 
 
-def _choice(
-    me: Member, condition: PrimExpr, targets: Sequence[n.Buffer], point: Values, sources: Values
-) -> _Choice:  # fmt: skip
-    """Read a condition that compares elements with their sources.
-    Raises Illegal for one whose choice would depend on the order in which the values come."""
-    choice = _read(me, condition, targets, point, sources)
-    if not 0 < len(choice.compared) <= _MOST_COMPARED or not _orderless(choice, len(targets)):
-        raise Illegal(
-            f"block {me.name!r}: which value is chosen depends on the order of the iterations",
-            me.name,
-            hint="choose by comparing, as `Select(a >= b, a, b)` does",
-        )
-    return choice
-
-
 def _read(me: Member, node: PrimExpr, targets: Sequence[n.Buffer], point: Values, sources: Values) -> _Choice:
     kind = type(node)
     if isinstance(node, n.And | n.Or):
@@ -262,41 +256,63 @@ def _read(me: Member, node: PrimExpr, targets: Sequence[n.Buffer], point: Values
         return _Choice(
             lambda own, new: n.Not(inner.of(own, new)), lambda own, new: not inner.decide(own, new), inner.compared
         )
-    compare = _COMPARE.get(kind)
-    if compare is not None and isinstance(node, n.BinaryOp):
+    if kind in _COMPARE and isinstance(node, n.BinaryOp):
         for at, (target, source) in enumerate(zip(targets, sources)):
-            if is_element(node.a, target, point) and structural_equal(node.b, source):
-                return _Choice(
-                    lambda own, new: kind(own[at], new[at]),  # type: ignore[call-arg]
-                    lambda own, new: compare(own[at], new[at]),
-                    frozenset({at}),
-                )
-            if is_element(node.b, target, point) and structural_equal(node.a, source):
-                return _Choice(
-                    lambda own, new: kind(new[at], own[at]),  # type: ignore[call-arg]
-                    lambda own, new: compare(new[at], own[at]),
-                    frozenset({at}),
-                )
+            for own, new in ((node.a, node.b), (node.b, node.a)):
+                if is_element(own, target, point) and structural_equal(new, source):
+                    return _comparison(kind, at, own is node.a)
     raise Illegal(f"block {me.name!r} chooses by something else than comparing its values", me.name)
 
 
-def _orderless(choice: _Choice, count: int) -> bool:
-    """Whether the values that are compared come out the same in any order.
+def _comparison(kind: type[PrimExpr], at: int, own_first: bool) -> _Choice:
+    compare = _COMPARE[kind]
+    if own_first:
+        return _Choice(
+            lambda own, new: kind(own[at], new[at]),  # type: ignore[call-arg]
+            lambda own, new: compare(own[at], new[at]),
+            frozenset({at}),
+        )
+    return _Choice(
+        lambda own, new: kind(new[at], own[at]),  # type: ignore[call-arg]
+        lambda own, new: compare(new[at], own[at]),
+        frozenset({at}),
+    )
 
-    Each is only compared with its own kind, so three of each show every case.
+
+_State = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""The compared values, and for each choice those of the iteration that it took."""
+
+
+def _orderless(parts: Sequence[_Part], choices: Mapping[int, _Choice]) -> bool:
+    """Whether the same comes out in any order.
+
+    Compared values are the same then, and choices take iterations that are alike in them.
+    Values are only compared with their own kind, so three of each show every case.
     """
-    compared = sorted(choice.compared)
+    compared = sorted(frozenset().union(*(choice.compared for choice in choices.values())))
+    if len(compared) > _MOST_COMPARED or any(parts[at].kind in (n.Add, n.Mul) for at in compared):
+        return False
 
-    def value(given: tuple[int, ...]) -> tuple[int, ...]:
-        full = [0] * count
+    def takes_own(at: int, own: Sequence[int], new: Sequence[int]) -> bool:
+        kind = parts[at].kind
+        if kind is not None:
+            return own[at] <= new[at] if kind is n.Min else own[at] >= new[at]
+        return choices[at].decide(own, new) is parts[at].own_first
+
+    def join(a: _State, b: _State) -> _State:
+        values = list(a[0])
+        for at in compared:
+            values[at] = (a if takes_own(at, a[0], b[0]) else b)[0][at]
+        taken = tuple((a if takes_own(at, a[0], b[0]) else b)[1][k] for k, at in enumerate(choices))
+        return tuple(values), taken
+
+    def state(given: tuple[int, ...]) -> _State:
+        values = [0] * len(parts)
         for at, number in zip(compared, given):
-            full[at] = number
-        return tuple(full)
+            values[at] = number
+        return tuple(values), (tuple(values),) * len(choices)
 
-    def pick(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-        return a if choice.decide(a, b) else b
-
-    cases = [value(given) for given in itertools.product(range(3), repeat=len(compared))]
-    return all(pick(a, b) == pick(b, a) for a, b in itertools.product(cases, repeat=2)) and all(
-        pick(pick(a, b), c) == pick(a, pick(b, c)) for a, b, c in itertools.product(cases, repeat=3)
+    cases = [state(given) for given in itertools.product(range(3), repeat=len(compared))]
+    return all(join(a, b) == join(b, a) for a, b in itertools.product(cases, repeat=2)) and all(
+        join(join(a, b), c) == join(a, join(b, c)) for a, b, c in itertools.product(cases, repeat=3)
     )

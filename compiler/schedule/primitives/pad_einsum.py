@@ -16,11 +16,11 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.expr import variables
+from compiler.schedule.analysis.reductions import reduction_of
 from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import loops_by_axis, nest_over_axes
 from compiler.schedule.primitives.reindex import only_place, redirected
-from compiler.schedule.analysis.reductions import reduction_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else

@@ -17,10 +17,10 @@ from compiler.schedule.analysis.dataflow import (
     scope_around,
     with_regions,
 )
+from compiler.schedule.analysis.reductions import reduction_of
 from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import loops_by_axis, nest_over_axes
-from compiler.schedule.analysis.reductions import reduction_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else

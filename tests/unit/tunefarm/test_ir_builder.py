@@ -141,3 +141,14 @@ def test_a_function_says_what_it_returns() -> None:
         T.func_ret(PrimType("int64"))
         T.evaluate(0)
     assert builder.get().ret_type == "int64"
+
+
+def test_an_expression_in_which_variables_have_values() -> None:
+    x, y = tvm.tir.Var("x", "int32"), tvm.tir.Var("y", "int32")
+    made = T.Let(x + y, where={x: 2, y: x})
+    assert isinstance(made, tvm.tir.Let)
+    assert (made.var, made.body.var) == (x, y)
+    assert tvm.ir.structural_equal(T.let(x, 2, x + 1), T.Let(x + 1, where={x: 2}), True)
+    assert isinstance(made, tvm.ir.BaseExpr)
+    assert not isinstance(tvm.tir.Evaluate(1), tvm.ir.BaseExpr)
+    assert issubclass(tvm.ir.PrimExpr, tvm.ir.BaseExpr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
@@ -192,14 +192,30 @@ def test_every_module_of_tvm_is_imported_by_its_path() -> None:
     assert not missing
 
 
-def test_no_part_has_the_name_of_something_that_its_module_uses() -> None:
-    """Importing a part binds its name in the module, over a function of that name."""
+def test_a_part_may_only_have_the_name_of_a_function() -> None:
+    """Importing a part binds its name in the module, over what had that name."""
 
     def bound(path: str) -> object:
         home, _, name = path.rpartition(".")
         return vars(importlib.import_module(f"tunefarm.{home}")).get(name)
 
-    assert [path for path in PARTS if not isinstance(bound(path), ModuleType | None)] == []
+    assert [path for path in PARTS if not isinstance(bound(path), ModuleType | FunctionType | None)] == []
+
+
+def test_a_part_that_hides_a_function_is_called_as_the_function() -> None:
+    data, weight = tvm.te.placeholder((1, 3, 8, 8)), tvm.te.placeholder((4, 3, 3, 3))
+    signature = inspect.signature(tvm.topi.nn.conv2d)
+    assert importlib.import_module("tunefarm.topi.nn.conv2d").conv2d_nchw is tvm.topi.nn.conv2d_nchw
+    assert isinstance(tvm.topi.nn.conv2d, ModuleType)
+    assert tuple(tvm.topi.nn.conv2d(data, weight, 1, 0, 1).shape) == (1, 4, 6, 6)
+    assert inspect.signature(tvm.topi.nn.conv2d) == signature
+    for path in ("topi.x86.dense", "topi.cuda.injective", "topi.generic.nn", "topi.arm_cpu.conv2d"):
+        assert callable(importlib.import_module(f"tunefarm.{path}").schedule_injective)
+    assert importlib.import_module("tunefarm.topi.vision.rcnn").roi_align_nchw is tvm.topi.vision.roi_align_nchw
+    assert importlib.import_module("tunefarm.relay.backend.executor").Executor is tvm.relay.backend.Executor
+    mali = importlib.import_module("tunefarm.topi.mali")
+    with pytest.raises(AttributeError, match="no backend for this hardware"):
+        _ = mali.schedule_conv2d
 
 
 def test_a_part_shows_the_names_of_its_module_and_says_why_others_are_not_there() -> None:

@@ -317,6 +317,19 @@ def Assert(condition: Any, message: Any) -> WrapFrame:
     return WrapFrame(lambda body: n.AssertStmt(test, text, body))
 
 
+def Let(expr: Any, where: Mapping[n.Var, Any]) -> n.PrimExpr:
+    """An expression in which variables have values: `T.Let(x + 1, where={x: 2})`."""
+    made = ops.as_expr(expr)
+    for var, value in reversed([*where.items()]):
+        made = n.Let(var, ops.as_expr(value), made)
+    return made
+
+
+def let(v: n.Var, value: Any, body: Any) -> n.PrimExpr:
+    """An expression in which a variable has a value."""
+    return n.Let(v, ops.as_expr(value), ops.as_expr(body))
+
+
 def LetStmt(value: Any, type_annotation: Any = None, *, var: n.Var | None = None) -> WrapFrame:
     """A variable with a value for the statements inside; `as` gives it."""
     given = ops.as_expr(value)

@@ -10,6 +10,7 @@ from compiler.interp.interpreter import run
 from compiler.schedule.analysis.injective import undetermined
 from compiler.schedule.analysis.tree import tree_text
 from compiler.schedule.core.schedule import Schedule
+from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
@@ -237,6 +238,63 @@ def test_rfactor_of_two_fused_axes() -> None:
     _, inner = s.split(s.fuse(r_loop, q_loop), [None, 4])
     s.rfactor(inner, 1)
     w.check_same(s, func)
+
+
+def _two_results(body: str, init: str = "a[i] = -1.0\n                b[i] = -9.0") -> Schedule:
+    return Schedule(
+        from_source(f"""
+@T.prim_func
+def main(x: T.Buffer((4, 12)), y: T.Buffer((4, 12)), b: T.Buffer((4,)), a: T.Buffer((4,))):
+    for r, q in T.grid(4, 12):
+        with T.block("both"):
+            i, k = T.axis.remap("SR", [r, q])
+            with T.init():
+                {init}
+            {body}
+""")
+    )
+
+
+_MAXIMUM = """u: T.float32 = T.Select(b[i] >= y[i, k], a[i], x[i, k])
+            v: T.float32 = T.Select(b[i] >= y[i, k], b[i], y[i, k])
+            a[i] = u
+            b[i] = v"""
+
+
+def test_rfactor_of_a_maximum_and_its_place() -> None:
+    s = _two_results(_MAXIMUM)
+    partial = s.rfactor(s.split(s.get_loops("both")[1], [None, 4])[1], 1)
+    assert [region.buffer.name for region in s.get(partial).writes] == ["a_rf", "b_rf"]
+    assert [ops.as_int(d) for d in s.get(partial).writes[0].buffer.shape] == [4, 4]
+    w.check_same(s, _two_results(_MAXIMUM).func)
+
+
+@pytest.mark.parametrize(
+    ("body", "init", "says"),
+    [
+        ("a[i] = T.Select(b[i] >= y[i, k], a[i], x[i, k])\n            b[i] = T.max(b[i], y[i, k])", None, None),
+        ("b[i] = T.max(b[i], y[i, k])\n            a[i] = T.Select(b[i] >= y[i, k], a[i], x[i, k])", None, "after it"),
+        ("a[i] = x[i, k]\n            b[i] = b[i] + y[i, k]", None, "does not combine 'a'"),
+        ("a[i] = a[i] + x[i, k]\n            b[i] = b[i] + y[i, k]", "a[i] = 0.0\n                a[i] = 1.0",
+         "the same elements"),
+        ("a[i] = a[i] + x[i, k]\n            b[0] = b[0] + x[i, k]", None, "the same elements"),
+        ("a[i] = T.Select(b[i] >= y[i, k], a[i], x[i, k])\n            b[i] = T.min(b[i], y[i, k])", None,
+         "on the order"),
+        ("a[i] = T.Select(b[i] >= y[i, k], a[i], x[i, k])\n            b[i] = b[i] + y[i, k]", None, "on the order"),
+        (_MAXIMUM.replace("b[i] >= y[i, k]", "b[i] >= 0.0"), None, "something else than comparing"),
+        (_MAXIMUM.replace("b[i] >= y[i, k]", "b[i] != y[i, k]"), None, "depends on the order"),
+        (_MAXIMUM.replace("b[i] >= y[i, k]", "b[i] >= y[i, k] or a[i] <= x[i, k]"), None, "depends on the order"),
+        ("T.evaluate(0)\n            a[i] = a[i] + x[i, k]", None, "more than values"),
+    ],
+)  # fmt: skip
+def test_several_values_that_rfactor_takes_or_not(body: str, init: str | None, says: str | None) -> None:
+    s = _two_results(body) if init is None else _two_results(body, init)
+    inner = s.split(s.get_loops("both")[1], [None, 4])[1]
+    if says is None:
+        s.rfactor(inner, 0)
+        return
+    with pytest.raises(ScheduleError, match=says):
+        s.rfactor(inner, 0)
 
 
 # ----------------------------------------------------------------------------------- injective

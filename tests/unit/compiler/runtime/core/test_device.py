@@ -110,6 +110,7 @@ def test_enabled_is_whether_the_first_device_exists(name: str) -> None:
 def test_enabled() -> None:
     assert enabled("llvm -mcpu=znver3")
     assert enabled("rpc")
+    assert not enabled("c")  # its code is not made
     for name in ("vpi", "ext_dev", "no-such-thing", ""):
         assert not enabled(name)
 

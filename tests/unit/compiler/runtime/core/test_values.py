@@ -30,6 +30,7 @@ def test_data_types() -> None:
     assert (vector.type_code, vector.bits, vector.lanes) == (DataTypeCode.FLOAT, 16, 4)
     assert (DataType("bool").type_code, DataType("bool").bits) == (DataTypeCode.UINT, 1)
     assert DataType("bfloat16").type_code == 4
+    assert [DataType(name) for name in ("int", "uint", "float")] == ["int32", "uint32", "float32"]
     with pytest.raises(ValueError, match="float33"):
         DataType("float33")
 
