@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tunefarm as tvm
 from compiler.errors import IRError
 from compiler.ir.structural import assert_structural_equal
 from compiler.tir.nodes import Var
