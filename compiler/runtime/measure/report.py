@@ -247,8 +247,8 @@ def _shown(value: Metric) -> str:
 
 
 def _tagged_row(row: Row) -> dict[str, dict[str, object]]:
-    tags = {Duration: "microseconds", Count: "count", Percent: "percent", Ratio: "ratio", str: "string"}
-    return {name: {tags[type(value)]: _plain(value)} for name, value in row.items()}
+    tags = {Duration: "microseconds", Count: "count", Percent: "percent", Ratio: "ratio"}
+    return {name: {tags.get(type(value), "string"): _plain(value)} for name, value in row.items()}
 
 
 def _read_row(row: Any, where: str) -> dict[str, Metric]:

@@ -87,6 +87,8 @@ def test_properties(owner, name):
 def test_report_and_shape_and_string_constructors():
     assert parameters(tvm.runtime.Report) == "calls, device_metrics, configuration"
     assert inspect.signature(tvm.runtime.Report.from_json).parameters.keys() == {"s"}
+    report = tvm.runtime.Report([{"Name": tvm.runtime.String("add")}], {}, {})
+    assert tvm.runtime.Report.from_json(report.json()).csv() == report.csv()
     assert tvm.runtime.ShapeTuple([2, 3]) == (2, 3)
     assert tvm.runtime.String("text") == "text"
     assert tvm.runtime.DataType("int8x4").lanes == 4
