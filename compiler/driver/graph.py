@@ -122,8 +122,8 @@ def compile_module(
 ) -> VMExecutable | Module:
     """Compile a module: graphs for a `VirtualMachine`, kernels alone to a module that runs.
 
-    Functions of graphs are machine code where they can be, as `build_graph` has it with the `exec_mode` "compiled".
-    Raises what `relax.build` and `build` raise.
+    A function by itself keeps its `global_symbol` as name. Functions of graphs are machine code where they can be, as
+    `build_graph` has it with the `exec_mode` "compiled". Raises what `relax.build` and `build` raise.
     """
     graph = isinstance(mod, Function) or (
         isinstance(mod, IRModule) and any(isinstance(func, Function) for func in mod.values())
@@ -132,7 +132,7 @@ def compile_module(
         return build_graph(mod, target, None, relax_pipeline, tir_pipeline, exec_mode="compiled")
     if isinstance(mod, IRModule) and tir_pipeline not in (None, "default"):
         mod = _run(tir_pipeline, mod, _tir_pipeline)
-    return build(mod, target=target)
+    return build(IRModule.from_expr(mod) if isinstance(mod, n.PrimFunc) else mod, target=target)
 
 
 def _module(mod: Any) -> IRModule:

@@ -187,6 +187,7 @@ def test_compile_takes_graphs_and_kernels() -> None:
 
     A = te.placeholder((4,), "float32", "A")
     func = te.create_prim_func([A, te.compute((4,), lambda i: A[i] * 2, "B")])
+    assert tvm.compile(func.with_attr("global_symbol", "twice"), "llvm").get_function_list() == ["twice"]
     module = tvm.compile(tvm.IRModule({"double": func}), "llvm")
     out = tvm.nd.array(np.zeros(4, "float32"))
     module["double"](tvm.nd.array(data(4)), out)
