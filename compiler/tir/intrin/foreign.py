@@ -1,6 +1,6 @@
-"""Calls that functions of other compilers make: LLVM's intrinsics, and tensor-core fragments.
+"""Calls that functions of other compilers make: LLVM's intrinsics, and operators of TVM's.
 
-The fragments' operators can be read, printed and passed on, so that passes can work on such functions. No backend
+The latter (`UNBUILT`) can be read, printed and passed on, so that passes can work on such functions. No backend
 makes code of them.
 """
 
@@ -19,8 +19,23 @@ FRAGMENTS = (
     "tvm_load_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync", "tvm_fill_fragment", "tvm_store_matrix_sync",
     "tvm_thread_allreduce", "mma_fill", "mma_store",
 )  # fmt: skip
-for _name in FRAGMENTS:
-    Op.register(f"tir.{_name}", pure=False)
+_CALLS = (
+    "tvm_call_cpacked", "tvm_call_cpacked_lowered", "tvm_call_packed_lowered", "anylist_getitem", "anylist_resetitem",
+    "anylist_setitem_call_cpacked", "anylist_setitem_call_packed", "lookup_param", "tvm_check_return",
+    "tvm_stack_alloca", "tvm_struct_get", "tvm_struct_set", "tvm_thread_invariant", "tvm_throw_last_error",
+    "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "ret", "assume", "undef",
+)  # fmt: skip
+_INSTRUCTIONS = (
+    "create_barriers", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_cp_async_barrier",
+    "ptx_cp_async_bulk", "ptx_init_barrier_thread_count", "ptx_mma_sp", "ptx_wait_barrier",
+    "start_profile_intrinsic", "end_profile_intrinsic", "tvm_mfma", "tvm_mfma_store", "tvm_rdna_wmma",
+    "tvm_rdna_wmma_store", "tvm_warp_activemask",
+)  # fmt: skip
+_VALUES = ("isnullptr", "q_multiply_shift", "q_multiply_shift_per_axis", "vectorcombine", "vectorhigh", "vscale")
+UNBUILT = (*FRAGMENTS, *_CALLS, *_INSTRUCTIONS, *_VALUES)
+"""Operators of which no backend here makes code."""
+for _name in UNBUILT:
+    Op.register(f"tir.{_name}", pure=_name in _VALUES)
 Op.register("tir.call_llvm_intrin", pure=False)
 Op.register("tir.call_llvm_pure_intrin", pure=True)
 

@@ -92,21 +92,40 @@ for _name in ["call_extern", "tvm_storage_sync", "tvm_call_packed", "tvm_stack_m
 TYPED_CALLS = frozenset({
     "tir.reinterpret", "tir.call_extern", "tir.call_llvm_intrin", "tir.call_llvm_pure_intrin", "tir.vectorlow",
     "tir.type_annotation", "tir.ptx_mma", "tir.ptx_ldmatrix", "tir.ptx_cp_async", "tir.graph_constant",
-    "tir.graph_value", "tir.graph_copy", "tir.graph_check",
+    "tir.graph_value", "tir.graph_copy", "tir.graph_check", "tir.ptx_cp_async_bulk", "tir.ptx_mma_sp", "tir.tvm_mfma",
+    "tir.tvm_mfma_store", "tir.tvm_rdna_wmma", "tir.tvm_rdna_wmma_store", "tir.vectorcombine", "tir.vectorhigh",
 })  # fmt: skip
+TEXT_CALLS = frozenset({
+    "tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered",
+})  # fmt: skip
+"""Operators whose names in texts have no "tvm_" before them."""
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
+_TRUTH_CALLS = frozenset({"tir.assume", "tir.isnullptr"})
 _INT_CALLS = frozenset({
     "tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple", "tir.tvm_call_packed", "tir.tvm_load_matrix_sync",
     "tir.tvm_mma_sync", "tir.tvm_bmma_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync",
-    "tir.tvm_thread_allreduce", "tir.mma_fill", "tir.mma_store",
+    "tir.tvm_thread_allreduce", "tir.mma_fill", "tir.mma_store", "tir.tvm_call_cpacked", "tir.tvm_call_cpacked_lowered",
+    "tir.tvm_call_packed_lowered", "tir.anylist_resetitem", "tir.anylist_setitem_call_cpacked",
+    "tir.anylist_setitem_call_packed", "tir.tvm_check_return", "tir.tvm_struct_set", "tir.tvm_thread_invariant",
+    "tir.TVMBackendFreeWorkspace", "tir.create_barriers", "tir.ptx_arrive_barrier", "tir.ptx_arrive_barrier_expect_tx",
+    "tir.ptx_cp_async_barrier", "tir.ptx_init_barrier_thread_count", "tir.ptx_wait_barrier", "tir.q_multiply_shift",
+    "tir.q_multiply_shift_per_axis",
 })  # fmt: skip
-_HANDLE_CALLS = frozenset({"tir.tvm_access_ptr", "tir.tvm_stack_make_array", "tir.tvm_stack_make_shape"})
+_HANDLE_CALLS = frozenset({
+    "tir.tvm_access_ptr", "tir.tvm_stack_make_array", "tir.tvm_stack_make_shape", "tir.lookup_param",
+    "tir.tvm_stack_alloca", "tir.tvm_throw_last_error", "tir.TVMBackendAllocWorkspace", "tir.anylist_getitem",
+    "tir.start_profile_intrinsic", "tir.end_profile_intrinsic",
+})  # fmt: skip
 
 
 def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:
     """The dtype that a call of operator `name` has when nothing else is said."""
     if name in _HANDLE_CALLS:
         return "handle"
+    if name in _TRUTH_CALLS:
+        return "bool"
+    if name == "tir.tvm_warp_activemask":
+        return "uint32"
     if name in _INT_CALLS or not args:
         return "int32"
     if name.startswith("tir.tvm_warp_shuffle"):  # its first argument says which threads take part

@@ -14,6 +14,9 @@ _UNARY = (
 )
 _FRAGMENTS = "fragment_d index_d fragment_a index_a fragment_b index_b fragment_c index_c"
 _MATRIX = "fragment m n k index buffer_ptr stride layout"
+_MMA = (
+    "shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator c_index"
+)
 _NAMES: dict[str, str] = {
     **dict.fromkeys(_UNARY.split(), "x"),
     **dict.fromkeys(("atan2", "copysign", "hypot", "ldexp", "nextafter"), "x1 x2"),
@@ -38,6 +41,29 @@ _NAMES: dict[str, str] = {
     "tvm_stack_make_array": "data shape strides ndim arr_dtype elem_offset",
     "tvm_store_matrix_sync": _MATRIX,
     "vectorlow": "vec",
+    "vectorhigh": "vec",
+    "vectorcombine": "vec1 vec2",
+    **dict.fromkeys(("assume", "tvm_thread_invariant"), "cond"),
+    "ret": "val",
+    "isnullptr": "x",
+    "lookup_param": "param_name",
+    **dict.fromkeys(("anylist_getitem", "anylist_resetitem"), "list_handle index"),
+    "tvm_check_return": "expected return_unexpected nested_call",
+    "tvm_stack_alloca": "dtype_str num",
+    "tvm_struct_set": "arr index field value",
+    "TVMBackendAllocWorkspace": "device_type device_id nbytes dtype_code_hint dtype_bits_hint",
+    "TVMBackendFreeWorkspace": "device_type device_id ptr",
+    "create_barriers": "barrier_count",
+    **dict.fromkeys(("ptx_arrive_barrier", "ptx_cp_async_barrier", "ptx_wait_barrier"), "barrier_id"),
+    "ptx_arrive_barrier_expect_tx": "barrier_id byte_count",
+    "ptx_init_barrier_thread_count": "barrier_id thread_count",
+    "ptx_cp_async_bulk": "shared_ptr shared_offset global_ptr global_offset bytes barrier_id",
+    "ptx_mma_sp": f"{_MMA} metadata meta_index sparse_selector saturate",
+    **dict.fromkeys(("tvm_mfma", "tvm_rdna_wmma"), _MMA),
+    **dict.fromkeys(("tvm_mfma_store", "tvm_rdna_wmma_store"), "m n dst_ptr src_ptr src_offset dst_stride"),
+    "q_multiply_shift": "x y q s",
+    "q_multiply_shift_per_axis": "x y ls rs q is_lshift_required is_rshift_required",
+    **dict.fromkeys(("start_profile_intrinsic", "end_profile_intrinsic"), "id"),
 }
 """By operator, without the dtype that some have before their arguments."""
 

@@ -10,7 +10,7 @@ from compiler.ir.base import GlobalVar, Node
 from compiler.ir.text import Names, quote, value_text
 from compiler.ir.visit import children
 from compiler.tir import nodes as n
-from compiler.tir.intrin.intrin import TYPED_CALLS, usual_dtype
+from compiler.tir.intrin.intrin import TEXT_CALLS, TYPED_CALLS, usual_dtype
 from compiler.tir.nodes import PrimExpr
 
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
@@ -202,8 +202,10 @@ def _call(p: ExprPrinter, node: n.Call) -> Rule:
         inner = "".join(f", {p.expr(a)}" for a in node.args)
         return f'T.Call("{node.dtype}", "@{node.op.name_hint}"{inner})', _ATOM
     name = node.op.name.removeprefix("tir.")
-    name = "call_packed" if name == "tvm_call_packed" else name
+    name = name.removeprefix("tvm_") if name in TEXT_CALLS else name
     args = p.exprs(node.args)
+    if name == "tvm_struct_get":
+        return f'T.{name}({args}, "{node.dtype}")', _ATOM
     if node.op.name in TYPED_CALLS:
         return f'T.{name}("{node.dtype}"{", " + args if args else ""})', _ATOM
     if node.op.name.startswith("tir.") and node.dtype == usual_dtype(node.op.name, node.args):

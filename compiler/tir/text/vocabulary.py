@@ -291,6 +291,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "call_intrin": _dtype_named(_call),
     "call_extern": _dtype_named(intrin.call_extern),
     "call_packed": intrin.call_packed,
+    **{name.removeprefix("tvm_"): TextOperator(name) for name in sorted(intrin.TEXT_CALLS - {"tvm_call_packed"})},
+    "tvm_struct_get": lambda arr, index, field, dtype: _intrinsic("tvm_struct_get", arr, index, field, dtype=dtype),
     "call_pure_extern": _dtype_named(foreign.call_pure_extern),
     "call_llvm_intrin": _dtype_named(foreign.call_llvm_intrin),
     "call_llvm_pure_intrin": _dtype_named(foreign.call_llvm_pure_intrin),
