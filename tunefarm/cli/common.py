@@ -19,7 +19,6 @@ from tuner.number_text import ranges
 from tuner.search.registry import strategy_names
 
 EXIT_ERROR = 1
-EXIT_USAGE = 2
 EXIT_NO_CONFIG = 3
 EXIT_CHECK_FAILED = 4
 EXIT_REGRESSION = 5
@@ -61,6 +60,12 @@ class CommandGroup(click.Group):
 PORT = Whole(0, 65535)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+DB_OR_NEW = click.option(
+    "--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]"
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+JSON_IN_SECONDS = click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 OBJECTIVE = click.option(
     "--objective",
     type=click.Choice([str(goal) for goal in Goal]),

@@ -1,4 +1,4 @@
-"""Whole tables of the store, read page by page."""
+"""Tables of the store, read page by page."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def all_pages(
     while page := read(at):
         yield from page
         at = cursor(page[-1])
+
+
+def split_page(
+    found: Sequence[Row], limit: int, cursor: Callable[[Row], int] = attrgetter("id")
+) -> tuple[Sequence[Row], int | None]:
+    """Return the page of `limit` rows in `found`, which was asked for one more, and the cursor of the next page.
+    That is None on the last page."""
+    page = found[:limit]
+    return page, cursor(page[-1]) if len(found) > limit else None

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from tuner.goals import Goal
 from tuner.records.model import BestLookup
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from tuner.transfer.nearest import Question, best_or_nearest_of
 from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, RunnerUp
@@ -162,8 +163,8 @@ def best_configs(
     found = context.store.best.page(
         after, limit + 1, workload=workload, target=target, device_class=device_class, goal=objective
     )
-    configs = [Config.of(config) for config in found[:limit]]
-    return ConfigPage(configs=configs, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(found, limit)
+    return ConfigPage(configs=[Config.of(config) for config in page], next=following)
 
 
 @router.get("/best-configs/{config_id}", response_model=Config)

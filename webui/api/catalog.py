@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from tuner.records.errors import RecordNotFound
+from tuner.records.paging import split_page
 from webui.api.models import DevicesReply, Health, Workload, WorkloadDetail, WorkloadPage
 from webui.api.params import After
 from webui.api.replies import ERRORS, conditional
@@ -30,11 +31,8 @@ def workloads(
         return WorkloadPage(
             workloads=[Workload.of(w) for w in context.store.workloads.called(called, limit)], next=None
         )
-    found = context.store.workloads.page(after, limit + 1)
-    page = found[:limit]
-    return WorkloadPage(
-        workloads=[Workload.of(workload) for workload in page], next=page[-1].id if len(found) > limit else None
-    )
+    page, following = split_page(context.store.workloads.page(after, limit + 1), limit)
+    return WorkloadPage(workloads=[Workload.of(workload) for workload in page], next=following)
 
 
 @router.get("/workloads/{key}", response_model=WorkloadDetail)

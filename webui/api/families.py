@@ -13,6 +13,7 @@ from compiler.target.target import Target
 from tuner.families.family import FamilySpec
 from tuner.families.stored import newest_family
 from tuner.records.farm.model_farm import ReleaseEntry
+from tuner.records.paging import split_page
 from tuner.records.parts import families as parts
 from tuner.records.store import RecordStore
 from webui.api.params import Before, Id
@@ -67,9 +68,8 @@ def families(
 ) -> FamilyPage:
     """Tuned families, newest first."""
     key = None if family is None else FamilySpec.parse(family).key
-    found = context.store.families.newest(limit + 1, before, key)
-    page = [Family.of(family) for family in found[:limit]]
-    return FamilyPage(families=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.families.newest(limit + 1, before, key), limit)
+    return FamilyPage(families=[Family.of(family) for family in page], next=following)
 
 
 @router.get("/families/best", response_model=FamilyReply, responses=_UNCHANGED)

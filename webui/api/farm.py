@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from tuner.records.db.types import utcnow
 from tuner.records.errors import RecordNotFound
+from tuner.records.paging import split_page
 from webui import metrics as numbers
 from webui.access import Admin
 from webui.api.farm_models import (
@@ -40,9 +42,8 @@ def device_events(
     if device is not None:
         events = context.store.devices.events(device, limit)
         return DeviceEventPage(events=[DeviceEvent.of(e) for e in events], next=None)
-    found = context.store.devices.newest_events(limit + 1, before)
-    page = [DeviceEvent.of(event) for event in found[:limit]]
-    return DeviceEventPage(events=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.devices.newest_events(limit + 1, before), limit)
+    return DeviceEventPage(events=[DeviceEvent.of(event) for event in page], next=following)
 
 
 @router.post("/device-events", responses=CHANGE_ERRORS, status_code=201)
@@ -73,9 +74,8 @@ def leases(context: Ctx) -> LeasesReply:
 @router.get("/benchmarks")
 def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> BenchRunPage:
     """Benchmark runs, newest first."""
-    found = context.store.benches.newest(limit + 1, before)
-    page = [BenchRun.of(run) for run in found[:limit]]
-    return BenchRunPage(runs=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.benches.newest(limit + 1, before), limit)
+    return BenchRunPage(runs=[BenchRun.of(run) for run in page], next=following)
 
 
 @router.get("/benchmarks/{run_id}")
@@ -90,9 +90,8 @@ def benchmark_results(
 ) -> BenchResultPage:
     """A benchmark run's results, in order."""
     context.store.benches.get(run_id)
-    found = context.store.benches.results(run_id, after, limit + 1)
-    page = [BenchResult.of(result) for result in found[:limit]]
-    return BenchResultPage(results=page, next=found[limit - 1].sequence if len(found) > limit else None)
+    page, following = split_page(context.store.benches.results(run_id, after, limit + 1), limit, attrgetter("sequence"))
+    return BenchResultPage(results=[BenchResult.of(result) for result in page], next=following)
 
 
 @router.get("/benchmark-series")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -23,6 +24,7 @@ from tuner.records.model import BestLookup, NewDevice
 from tuner.records.model_store import facts
 from tuner.records.model_store.facts import Viewer
 from tuner.records.model_store.writing import MOST_PART
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from webui.access import Tuner
@@ -88,9 +90,8 @@ def models(
     context: Ctx, request: Request, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50
 ) -> ModelPage:
     """The models that you may see, newest first."""
-    found = context.store.models.page(limit + 1, before, viewer_of(request))
-    page = [Model.of(model) for model in found[:limit]]
-    return ModelPage(models=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.models.page(limit + 1, before, viewer_of(request)), limit)
+    return ModelPage(models=[Model.of(model) for model in page], next=following)
 
 
 @router.get("/models/{model_id}")
@@ -106,9 +107,8 @@ def model_versions(
 ) -> ModelVersionPage:  # fmt: skip
     """A model's versions, newest first."""
     context.store.models.get(model_id, viewer_of(request))
-    found = context.store.models.versions(model_id, limit + 1, before)
-    page = [ModelVersion.of(version) for version in found[:limit]]
-    return ModelVersionPage(versions=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.models.versions(model_id, limit + 1, before), limit)
+    return ModelVersionPage(versions=[ModelVersion.of(version) for version in page], next=following)
 
 
 @router.get("/models/{model_id}/versions/{digest}")
@@ -178,12 +178,11 @@ def model_times(
     """A model's end-to-end times, newest first."""
     context.store.models.get(model_id, viewer_of(request))
     chosen = context.store.models.version_of(model_id, version).id if version else None
-    found = context.store.models.times(model_id, device_class, chosen, limit + 1, before)
-    page = times_of(context.store, found[:limit])
-    return ModelTimePage(times=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.models.times(model_id, device_class, chosen, limit + 1, before), limit)
+    return ModelTimePage(times=times_of(context.store, page), next=following)
 
 
-def times_of(store: RecordStore, found: tuple[facts.ModelTime, ...]) -> list[ModelTime]:
+def times_of(store: RecordStore, found: Sequence[facts.ModelTime]) -> list[ModelTime]:
     digests = {number: store.models.version(number).digest for number in {time.version_id for time in found}}
     return [ModelTime.at(time, digests[time.version_id]) for time in found]
 

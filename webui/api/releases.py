@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
 from tuner.records.farm import release_files
+from tuner.records.paging import split_page
 from webui.access import Admin, Tuner
 from webui.api.farm_models import NewRelease, Release, ReleaseDetail, ReleaseDiff, ReleaseEntry, ReleasePage
 from webui.api.params import Before
@@ -24,9 +25,8 @@ _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it
 @router.get("/releases")
 def releases(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> ReleasePage:
     """Releases, newest first."""
-    found = context.store.releases.newest(limit + 1, before)
-    page = [Release.of(release) for release in found[:limit]]
-    return ReleasePage(releases=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.releases.newest(limit + 1, before), limit)
+    return ReleasePage(releases=[Release.of(release) for release in page], next=following)
 
 
 @router.post("/releases", responses=CHANGE_ERRORS, status_code=201)

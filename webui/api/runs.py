@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -10,6 +12,7 @@ from tuner.engine.progress import ModelProgress
 from tuner.kernels.run_models import has_models, model_progress
 from tuner.records import model
 from tuner.records.db.types import utcnow
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from webui.api.params import LARGEST, Before, Id
 from webui.api.replies import ERRORS
@@ -45,9 +48,8 @@ def runs(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """Runs, newest first."""
-    found = context.store.runs.newest(limit + 1, before)
-    page = [Run.of(run) for run in found[:limit]]
-    return RunPage(runs=page, next=found[limit - 1].id if len(found) > limit else None)
+    page, following = split_page(context.store.runs.newest(limit + 1, before), limit)
+    return RunPage(runs=[Run.of(run) for run in page], next=following)
 
 
 @router.get("/runs/{run_id}")
@@ -106,12 +108,11 @@ def trial_page(
     before: int | None,
     status: model.TrialStatus | None,
     limit: int,
-) -> tuple[tuple[model.Trial, ...], int | None]:
+) -> tuple[Sequence[model.Trial], int | None]:
     """A page and the cursor of the next one. `before` 0 starts at the end."""
     last = _LAST if before == 0 else before
     found = store.trials.page(run_id, after, limit + 1, status, before=last, with_trace=False)
-    page = found[:limit]
-    return page, page[-1].sequence if len(found) > limit else None
+    return split_page(found, limit, attrgetter("sequence"))
 
 
 @router.get("/trials/{trial_id}")

@@ -10,6 +10,7 @@ from tuner.bench.changes import find_steps
 from tuner.bench.history import lines_of
 from tuner.bench.report import CallWork, summary
 from tuner.records.errors import RecordNotFound
+from tuner.records.paging import split_page
 from webui.api.params import Before, Id
 from webui.context import Ctx
 from webui.pages.figures import series as series_figure
@@ -23,9 +24,7 @@ _POINTS = 120
 
 @router.get("/benchmarks")
 def benchmarks(context: Ctx, before: Before = None) -> Response:
-    found = context.store.benches.newest(_PAGE + 1, before)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
+    page, following = split_page(context.store.benches.newest(_PAGE + 1, before), _PAGE)
     return render(context, "benchmarks.html", "Benchmarks", runs=page, next=following, older_than=before)
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from tuner.goals import Goal
+from tuner.records.paging import split_page
 from webui.api.params import After, Id, Objective
 from webui.context import Ctx
 from webui.pages.render import render
@@ -32,14 +33,14 @@ def configs(
         device_class=filters.get("device_class"),
         goal=objective,
     )
-    page = found[:_CONFIGS]
+    page, following = split_page(found, _CONFIGS)
     asked = filters if objective is Goal.TIME else {**filters, "objective": str(objective)}
     return render(
         context,
         "configs.html",
         "Best configs",
         configs=page,
-        next=page[-1].id if len(found) > _CONFIGS else None,
+        next=following,
         after=after,
         query=urlencode(asked),
         filtered=bool(asked),

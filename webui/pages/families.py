@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from tuner.families.record import FamilyRecord
 from tuner.families.rule import Explanation
 from tuner.families.sizes import FamilyError
+from tuner.records.paging import split_page
 from webui.api.params import Before, Id
 from webui.context import Ctx
 from webui.pages.family_picture import family_picture, pick_text
@@ -22,9 +23,7 @@ _PAGE = 50
 
 @router.get("/families")
 def families(context: Ctx, before: Before = None) -> Response:
-    found = context.store.families.newest(_PAGE + 1, before)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
+    page, following = split_page(context.store.families.newest(_PAGE + 1, before), _PAGE)
     return render(context, "families.html", "Families", families=page, before=before, next=following)
 
 

@@ -15,6 +15,7 @@ from tuner.kernels.coverage import KernelCoverage, ModelCoverage, coverage_of
 from tuner.kernels.model_version import KIND
 from tuner.records.model import Run, Trial
 from tuner.records.model_store.facts import KernelShare, Model, ModelTask, ModelTime, ModelVersion
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from webui.api.model_routes import viewer_of
 from webui.api.params import Before, Id
@@ -55,10 +56,9 @@ class TuningNow:
 
 @router.get("/models")
 def models(context: Ctx, request: Request, before: Before = None) -> Response:
-    found = context.store.models.page(_PAGE + 1, before, viewer_of(request))
-    times = context.store.models.last_times([model.id for model in found[:_PAGE]])
-    page = [_line(model, times.get(model.id, ())) for model in found[:_PAGE]]
-    following = found[_PAGE - 1].id if len(found) > _PAGE else None
+    found, following = split_page(context.store.models.page(_PAGE + 1, before, viewer_of(request)), _PAGE)
+    times = context.store.models.last_times([model.id for model in found])
+    page = [_line(model, times.get(model.id, ())) for model in found]
     return render(context, "models.html", "Models", models=page, next=following, older_than=before)
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
 from tuner.records.farm.model_farm import ReleaseDiff, ReleaseEntry
+from tuner.records.paging import split_page
 from webui.api.params import Before
 from webui.context import Ctx
 from webui.pages.render import render
@@ -17,9 +18,7 @@ _PAGE = 30
 
 @router.get("/releases")
 def releases(context: Ctx, before: Before = None) -> Response:
-    found = context.store.releases.newest(_PAGE + 1, before)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
+    page, following = split_page(context.store.releases.newest(_PAGE + 1, before), _PAGE)
     return render(context, "releases.html", "Releases", releases=page, next=following, older_than=before)
 
 

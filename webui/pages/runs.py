@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from tuner.engine.options import RunOptions
 from tuner.families.stored import families_of_run
 from tuner.records.model import Run, TrialStatus
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from tuner.search.registry import strategy_names
 from webui.api.model_routes import viewer_of
@@ -29,9 +30,7 @@ _FORECASTS = 200
 
 @router.get("/runs")
 def runs(context: Ctx, before: Before = None) -> Response:
-    found = context.store.runs.newest(_RUNS + 1, before)
-    page = found[:_RUNS]
-    following = page[-1].id if len(found) > _RUNS else None
+    page, following = split_page(context.store.runs.newest(_RUNS + 1, before), _RUNS)
     return render(
         context,
         "runs.html",

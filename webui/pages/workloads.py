@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from tuner.kernels.peaks import class_peaks, least_bytes
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig
+from tuner.records.paging import split_page
 from tuner.records.store import RecordStore
 from webui.api.params import After
 from webui.context import Ctx
@@ -25,9 +26,7 @@ _PAGE = 50
 
 @router.get("/workloads")
 def workloads(context: Ctx, after: After = 0) -> Response:
-    found = context.store.workloads.page(after, _PAGE + 1)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
+    page, following = split_page(context.store.workloads.page(after, _PAGE + 1), _PAGE)
     return render(context, "workloads.html", "Workloads", workloads=page, after=after, next=following)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tunefarm.cli.common import CheckFailedError, Timespan, address
+from tunefarm.cli.common import JSON, CheckFailedError, Timespan, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _command(action: _Action, summary: str) -> click.Command:
     @click.argument("target", metavar="TARGET")
     @click.option("--reason", default="", help="Why, for whoever looks at the devices.")
     @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @JSON
     @click.pass_obj
     def run(settings: Settings, /, target: str, reason: str, **given: Any) -> None:
         with _connect(settings, given["tracker"]) as session:
@@ -65,7 +65,7 @@ Exit status: 0 every device passed, 1 an error, 2 wrong usage, 4 a device failed
 @click.argument("target", metavar="TARGET")
 @click.option("--wait", "wait_s", type=Timespan(), default="2min", show_default=True, help="Wait this long.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def check(settings: Settings, /, target: str, wait_s: float, **given: Any) -> None:
     """Have the health of TARGET checked: calibration kernels, on every core.

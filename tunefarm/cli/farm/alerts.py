@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE, address
+from tunefarm.cli.common import DB, FILE, address
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -25,7 +25,7 @@ Exit status: 0 after SIGINT or SIGTERM, or with --once; 1 an error, 2 wrong usag
 @click.command(epilog=_EPILOG)
 @click.argument("rules", type=FILE)
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@DB
 @click.option("--once", is_flag=True, help="Check once, and report every alert that holds now.")
 @click.option("--json", "as_json", is_flag=True, help="Print each alert as a line of JSON.")
 @click.pass_obj

@@ -17,7 +17,7 @@ from compiler import hooks
 from rpc_server.machine.children import PYTHON, environment
 from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
-from tunefarm.cli.common import FILE, CommandGroup, Number, RegressionError, Whole, address
+from tunefarm.cli.common import DB, FILE, CommandGroup, Number, RegressionError, Whole, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.bench.changes import ChangeKind, find_steps
@@ -59,7 +59,6 @@ def _example(words: str) -> str:
     return f"\b\nExample:\n  tunefarm bench {words}\n"
 
 
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
 
@@ -97,7 +96,7 @@ def suites(as_json_: bool) -> None:
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
 @click.option("--webhook", metavar="FILE", help="POST confirmed changes as JSON to the address in this file.")
 @click.option("--retune", type=Whole(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
-@_DB
+@DB
 @_JSON
 @click.pass_obj
 def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_: bool, **given: Any) -> None:
@@ -289,7 +288,7 @@ def _write(path: Path, record: BenchRun, lines: Sequence[ReportLine]) -> None:
 
 @bench.command("list", epilog=_example("list --limit 5"))
 @click.option("--limit", type=Whole(1, 1000), default=20, show_default=True, help="How many, newest first.")
-@_DB
+@DB
 @_JSON
 @click.pass_obj
 def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> None:
@@ -311,7 +310,7 @@ def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> Non
 @bench.command(epilog=_example("report 12 --out report.html"))
 @click.argument("run_id", type=int, metavar="RUN")
 @click.option("--out", type=FILE, help="A file ending in .html or .md; without it Markdown is printed.")
-@_DB
+@DB
 @_JSON
 @click.pass_obj
 def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as_json_: bool) -> None:
@@ -332,7 +331,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
 @click.argument("kernel")
 @click.option("--device", required=True, help="Name of the device, as `tunefarm devices` shows it.")
 @click.option("--limit", type=Whole(1, 10_000), default=50, show_default=True, help="Latest results.")
-@_DB
+@DB
 @_JSON
 @click.pass_obj
 def history(settings: Settings, kernel: str, device: str, limit: int, db: str | None, as_json_: bool) -> None:

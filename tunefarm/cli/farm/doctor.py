@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import EXIT_CHECK_FAILED, address
+from tunefarm.cli.common import EXIT_CHECK_FAILED, JSON, address
 from tunefarm.settings import Settings
 from tuner.number_text import counted
 
@@ -30,7 +30,7 @@ _MARK = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "wrong": ("XX", "re
 @click.command(epilog=_EPILOG)
 @click.option("--tracker", metavar="HOST:PORT", help="Look at this tracker and its devices.  [default: the setting]")
 @click.option("--server", metavar="HOST:PORT", help="Look at this server alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def doctor(settings: Settings, /, tracker: str | None, server: str | None, as_json: bool) -> None:
     """Look at a farm, or at one box, from end to end, and say what is wrong and what to do.

@@ -9,7 +9,7 @@ import click
 from compiler.errors import TunefarmError
 from rpc_server.machine.user_name import user_name
 from rpc_server.wire.keys import KeyRing
-from tunefarm.cli.common import CommandGroup
+from tunefarm.cli.common import DB, CommandGroup
 from tunefarm.cli.farm.init import init
 from tunefarm.settings import Settings
 from tuner.records.errors import RecordNotFound, StoreMissing
@@ -23,7 +23,6 @@ Examples:
   tunefarm farm remove box7 --reason 'sent back'
 """
 _Change = Callable[[RecordStore], tuple[str, ...]]
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
 @click.group(cls=CommandGroup, epilog=_EPILOG)
@@ -37,7 +36,7 @@ farm.add_command(init)
 @farm.command(epilog="\b\nExample:\n  tunefarm farm rename box1 rack2-box1")
 @click.argument("old")
 @click.argument("new")
-@_DB
+@DB
 @click.pass_obj
 def rename(settings: Settings, old: str, new: str, db: str | None) -> None:
     """Give the box OLD the name NEW, in the keys here and in the record store.
@@ -62,7 +61,7 @@ def rename(settings: Settings, old: str, new: str, db: str | None) -> None:
 @farm.command(epilog="\b\nExample:\n  tunefarm farm remove box7 --reason 'sent back'")
 @click.argument("name")
 @click.option("--reason", default="", help="Why, for whoever looks at its records.")
-@_DB
+@DB
 @click.pass_obj
 def remove(settings: Settings, name: str, reason: str, db: str | None) -> None:
     """Take the box NAME off the farm: its key is no longer valid. Its measurements stay on record.

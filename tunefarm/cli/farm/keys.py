@@ -10,7 +10,7 @@ from rich.table import Table
 
 from rpc_server.wire.keys import KeyRing, KeyRole
 from tracker.capability import parse_capability
-from tunefarm.cli.common import CommandGroup, address
+from tunefarm.cli.common import JSON, CommandGroup, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 
@@ -38,7 +38,7 @@ def keys() -> None:
 @keys.command(epilog="\b\nExample:\n  tunefarm keys new --name box1")
 @click.option("--name", help="What this machine or person is called.  [default: the host name]")
 @click.option("--replace", is_flag=True, help="Replace the existing pair; all who know the old key need the new one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def new(settings: Settings, name: str | None, replace: bool, as_json: bool) -> None:
     """Make this machine's key pair and print its public key."""
@@ -47,7 +47,7 @@ def new(settings: Settings, name: str | None, replace: bool, as_json: bool) -> N
 
 
 @keys.command(epilog="\b\nExample:\n  tunefarm keys show")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def show(settings: Settings, as_json: bool) -> None:
     """Print this machine's public key."""
@@ -59,7 +59,7 @@ def show(settings: Settings, as_json: bool) -> None:
 
 
 @keys.command("list", epilog="\b\nExample:\n  tunefarm keys list --json | jq .authorized")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def list_keys(settings: Settings, as_json: bool) -> None:
     """List who may connect here, and the keys known of servers and trackers."""

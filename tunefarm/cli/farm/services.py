@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracker.wait_text import span
-from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address
+from tunefarm.cli.common import FILE, JSON, PORT, Cores, Size, Whole, address
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.number_text import ranges
@@ -185,7 +185,7 @@ Exit status: 0, 1 when the tracker does not answer, 2 for wrong usage.
 
 @click.command(epilog=_DEVICES_EPILOG)
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
     """List the devices of the tracker: state, who holds each, what it is and when it was last heard of."""

@@ -11,9 +11,9 @@ import click
 from rich.table import Table
 
 from compiler.target.target import Target
-from tunefarm.cli.common import CommandGroup, Whole
+from tunefarm.cli.common import DB, JSON_IN_SECONDS, CommandGroup, Whole
 from tunefarm.cli.completion import FileOrName
-from tunefarm.cli.models.names import DB, ModelName, find_model
+from tunefarm.cli.models.names import ModelName, find_model
 from tunefarm.cli.models.profile import profile
 from tunefarm.cli.tables import show_table
 from tunefarm.cli.tuning.fleet import given_target
@@ -24,7 +24,6 @@ from tuner.records.model_store.facts import KernelShare, Model, ModelTime, Model
 from tuner.records.model_store.writing import MOST_PART
 from tuner.records.store import RecordStore
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 _SHOWN = 20
 
 _EPILOG = """\b
@@ -43,7 +42,7 @@ def models() -> None:
 @models.command("list", epilog="\b\nExamples:\n  tunefarm models list\n  tunefarm models list --json | jq '.[].name'")
 @DB
 @click.option("--limit", type=Whole(1, 1000), default=50, show_default=True, help="How many, the newest first.")
-@_JSON
+@JSON_IN_SECONDS
 @click.pass_obj
 def list_command(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     """List the store's models, the newest first."""
@@ -84,7 +83,7 @@ Examples:
 @click.option("--target", help="Target to build for.  [default: that of the last time, or this machine's]")
 @click.option("--device-class", help="Device class.  [default: that of the last time, or this machine's]")
 @click.option("--time", "number", type=Whole(1), help="Show only where the time of this measurement went.")
-@_JSON
+@JSON_IN_SECONDS
 @click.pass_obj
 def show(
     settings: Settings, which: str, db: str | None, digest: str, target: str | None, device_class: str | None,
@@ -246,7 +245,7 @@ Examples:
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
 @click.option("--name", help="What to call it.  [default: the file's name]")
 @click.option("--send", is_flag=True, help="Also keep the file in the store, so that the dashboard can profile it.")
-@_JSON
+@JSON_IN_SECONDS
 @click.pass_obj
 def add(
     settings: Settings, files: tuple[str, ...], db: str | None, dims: tuple[str, ...], name: str | None, send: bool,

@@ -11,8 +11,6 @@ from tunefarm.cli.completion import CompletedText
 from tuner.records.model_store.facts import Model
 from tuner.records.store import RecordStore
 
-DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-
 
 class ModelName(CompletedText):
     """The name of a model of the store, or its number; shells complete it."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import Whole
+from tunefarm.cli.common import DB, Whole
 from tunefarm.cli.completion import ReleaseName
-from tunefarm.cli.models.names import DB, ModelName, find_model
+from tunefarm.cli.models.names import ModelName, find_model
 from tunefarm.cli.models.run import run
 from tuner.kernels.stored import check_profilable
 from tuner.process_identity import process_name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tunefarm.cli.common import FILE, FOLDER, OBJECTIVE, CheckFailedError, Number, Whole
+from tunefarm.cli.common import DB, FILE, FOLDER, OBJECTIVE, CheckFailedError, Number, Whole
 from tunefarm.cli.completion import FileOrName, ReleaseName
 from tunefarm.cli.models.place import ENTRY, OUTPUTS, open_place, profiled, results_of, run_once
 from tunefarm.settings import Settings
@@ -65,9 +65,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
     "--compare", "peer", type=click.Choice(["onnxruntime", "reference"]), help="Compare the results with these."
 )
 @click.option("--bisect", is_flag=True, help="With --compare onnxruntime: name the first operator that differs.")
-@click.option(
-    "--rtol", type=Number(0), default=1e-3, show_default=True, help="Allowed relative difference of results."
-)
+@click.option("--rtol", type=Number(0), default=1e-3, show_default=True, help="Allowed relative difference of results.")
 @click.option("--atol", type=Number(0), default=1e-4, show_default=True, help="Allowed absolute difference of results.")
 @click.option("--key", help="Run on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
@@ -75,7 +73,7 @@ _LEAST_MS = 5  # of a timed repeat: short models run several times in it
 @click.option(
     "--record/--no-record", default=None, help="Keep the time and a profile.  [default: where there is a record store]"
 )
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@DB
 @click.option(
     "--release", type=ReleaseName(), help="Build with the configs of this approved release of the record store."
 )

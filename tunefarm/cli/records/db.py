@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE, CommandGroup
+from tunefarm.cli.common import FILE, JSON, CommandGroup
 from tunefarm.settings import Settings
 from tuner.records.db import migrate
 from tuner.records.db.backup import backup as back_up
@@ -40,7 +40,7 @@ def upgrade(settings: Settings, address: str | None) -> None:
 
 @db.command(epilog="\b\nExample:\n  tunefarm db check && tunefarm web")
 @click.option("--db", "address", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def check(settings: Settings, address: str | None, as_json: bool) -> None:
     """Say whether the store has this version's schema; exit status 1 and what to do when not."""
@@ -62,7 +62,7 @@ Examples:
 @db.command(epilog=_BACKUP_EPILOG)
 @click.argument("file", type=FILE)
 @click.option("--db", "address", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def backup(settings: Settings, file: Path, address: str | None, as_json: bool) -> None:
     """Copy the store to FILE, as it is at one moment, while others go on writing.
@@ -87,7 +87,7 @@ Examples:
 @db.command(epilog=_RESTORE_EPILOG)
 @click.argument("file", type=FILE)
 @click.option("--db", "address", help="Empty record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def restore(settings: Settings, file: Path, address: str | None, as_json: bool) -> None:
     """Bring all of the backup FILE into a store that is empty or not there yet."""
@@ -105,7 +105,7 @@ Examples:
 @db.command(epilog=_MOVE_EPILOG)
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def move(settings: Settings, source: str, destination: str, as_json: bool) -> None:
     """Copy the whole store SRC to DST, which is empty.

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, CommandGroup, Timespan, Whole
+from tunefarm.cli.common import DB, FILE, JSON, CommandGroup, Timespan, Whole
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
@@ -31,7 +31,6 @@ from tuner.records.model import Run, RunState, Trial
 from tuner.records.runs.stats import StoreStats
 from tuner.records.store import RecordStore
 
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _RUN = click.option("--run", "run_ids", type=int, multiple=True, help="Only this run; may be repeated.")
 _WORKLOAD = click.option("--workload", default="", help="Only runs with this workload, by name or key.")
 _STDIO = Path("-")
@@ -65,7 +64,7 @@ Formats:
 
 @records.command("export", epilog=_EXPORT_EPILOG)
 @click.argument("file", type=FILE)
-@_DB
+@DB
 @_RUN
 @_WORKLOAD
 @click.option("--format", "form", type=click.Choice(["jsonl", "t4"]), default="jsonl", show_default=True)
@@ -134,10 +133,10 @@ So does a log of autotvm, whose templates the file given with --templates has to
 
 @records.command("import", epilog=_IMPORT_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
-@_DB
+@DB
 @click.option("--templates", type=FILE, help="A Python file that registers the templates of an autotvm log.")
 @click.option("--check", "only_check", is_flag=True, help="Check FILE and store nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def import_(
     settings: Settings, file: Path, db: str | None, templates: Path | None, only_check: bool, as_json: bool
@@ -233,10 +232,10 @@ Examples:
 
 @records.command(epilog=_MERGE_EPILOG)
 @click.argument("source")
-@_DB
+@DB
 @_RUN
 @_WORKLOAD
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def merge(
     settings: Settings, source: str, db: str | None, run_ids: tuple[int, ...], workload: str, as_json: bool
@@ -317,9 +316,9 @@ def _report(merged: MergeOutcome, as_json: bool) -> None:
 
 
 @records.command(epilog="\b\nExamples:\n  tunefarm records stats\n  tunefarm records stats --json | jq .trials")
-@_DB
+@DB
 @click.option("--limit", type=Whole(1), default=20, show_default=True, help="How many workloads to list.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def stats(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     """Say what is in the store."""
@@ -364,7 +363,7 @@ A run that holds a best config is kept, and so is one under way.
 
 
 @records.command(epilog=_PRUNE_EPILOG)
-@_DB
+@DB
 @_RUN
 @_WORKLOAD
 @click.option("--older-than", type=Timespan(), help="Only runs that ended longer ago than this, such as 90d.")

@@ -10,7 +10,7 @@ import click
 
 from compiler.errors import TunefarmError
 from rpc_server.machine.user_name import user_name
-from tunefarm.cli.common import OBJECTIVE, CommandGroup
+from tunefarm.cli.common import DB, JSON, OBJECTIVE, CommandGroup
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.goals import Goal
@@ -20,8 +20,6 @@ from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.store import RecordStore
 
 _HINT = "`tunefarm release export` writes a release to a file"
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(
@@ -38,7 +36,7 @@ def release() -> None:
 @click.option("--device-class", help="Only configs for this device class.")
 @OBJECTIVE
 @click.option("--note", default="", help="What the release is for.")
-@_DB
+@DB
 @click.pass_obj
 def create(
     settings: Settings,
@@ -66,8 +64,8 @@ def create(
 
 
 @release.command("list", epilog="\b\nExample:\n  tunefarm release list")
-@_DB
-@_JSON
+@DB
+@JSON
 @click.pass_obj
 def list_(settings: Settings, db: str | None, as_json: bool) -> None:
     """List releases, newest first."""
@@ -88,8 +86,8 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
 
 @release.command(epilog="\b\nExample:\n  tunefarm release show 2026.11")
 @click.argument("name")
-@_DB
-@_JSON
+@DB
+@JSON
 @click.pass_obj
 def show(settings: Settings, name: str, db: str | None, as_json: bool) -> None:
     """Show the configs of the release NAME."""
@@ -105,8 +103,8 @@ def show(settings: Settings, name: str, db: str | None, as_json: bool) -> None:
 @release.command(epilog="\b\nExample:\n  tunefarm release diff 2026.10 2026.11")
 @click.argument("old")
 @click.argument("new")
-@_DB
-@_JSON
+@DB
+@JSON
 @click.pass_obj
 def diff(settings: Settings, old: str, new: str, db: str | None, as_json: bool) -> None:
     """Show what changed from the release OLD to the release NEW."""
@@ -130,7 +128,7 @@ def diff(settings: Settings, old: str, new: str, db: str | None, as_json: bool) 
 
 @release.command(epilog="\b\nExample:\n  tunefarm release approve 2026.11")
 @click.argument("name")
-@_DB
+@DB
 @click.pass_obj
 def approve(settings: Settings, name: str, db: str | None) -> None:
     """Let builds use the release NAME, which from then on stays as it is."""
@@ -142,7 +140,7 @@ def approve(settings: Settings, name: str, db: str | None) -> None:
 @release.command(epilog="\b\nExample:\n  tunefarm release export 2026.11 2026.11.json")
 @click.argument("name")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@_DB
+@DB
 @click.pass_obj
 def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
     """Write the release NAME to FILE (- for stdout), with a checksum."""
@@ -160,7 +158,7 @@ def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
 
 @release.command("import", epilog="\b\nExample:\n  tunefarm release import 2026.11.json")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@_DB
+@DB
 @click.pass_obj
 def import_(settings: Settings, file: Path, db: str | None) -> None:
     """Take in a release that another store exported.

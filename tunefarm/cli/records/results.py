@@ -11,7 +11,7 @@ from rich.table import Table
 
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE, Whole
+from tunefarm.cli.common import DB, EXIT_NO_CONFIG, JSON, JSON_IN_SECONDS, OBJECTIVE, Whole
 from tunefarm.cli.records.best_family import best_family, family_of
 from tunefarm.cli.records.subject import ShownSubject, find_subject, open_store, values_of
 from tunefarm.cli.tables import show_table
@@ -53,10 +53,10 @@ Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 
 
 @click.command(epilog=_RUNS_EPILOG)
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@DB
 @click.option("--limit", type=Whole(1), default=20, show_default=True, help="How many, newest first.")
 @click.option("--failures", type=Whole(1), metavar="RUN", help="Say why trials of RUN failed, with the first texts.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def runs(settings: Settings, db: str | None, limit: int, failures: int | None, as_json: bool) -> None:
     """List tuning runs, newest first, or the failures of one."""
@@ -122,8 +122,8 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @click.option("--device-class", help="Device class the config must be for.")
 @OBJECTIVE
 @click.option("--shapes", multiple=True, metavar="M=20,40", help="For a family: explain the config at these sizes.")
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
+@DB
+@JSON_IN_SECONDS
 @click.pass_obj
 def best(
     settings: Settings,

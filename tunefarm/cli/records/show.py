@@ -17,7 +17,7 @@ from compiler.errors import TunefarmError
 from compiler.runtime.files.header import header
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, OBJECTIVE
+from tunefarm.cli.common import DB, EXIT_NO_CONFIG, JSON, JSON_IN_SECONDS, OBJECTIVE
 from tunefarm.cli.records.best_family import refuse_family
 from tunefarm.cli.records.build import compiled, function_name
 from tunefarm.cli.records.results import print_config
@@ -99,9 +99,9 @@ if __name__ == "__main__":
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
 @OBJECTIVE
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@DB
 @click.option("--python", "as_python", is_flag=True, help="Print a program with the schedule, to edit and run.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def show(
     settings: Settings,
@@ -182,8 +182,8 @@ def _program(found: ShownSubject, target: Target, trace: str) -> str:
 @click.command(epilog=_COMPARE_EPILOG)
 @click.argument("first", type=int)
 @click.argument("second", type=int)
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
+@DB
+@JSON_IN_SECONDS
 @click.pass_obj
 def compare(settings: Settings, first: int, second: int, db: str | None, as_json: bool) -> None:
     """Compare the results of two runs, kernel by kernel: which was faster, and by how much.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, CommandGroup, Whole
+from tunefarm.cli.common import DB, FILE, JSON, CommandGroup, Whole
 from tunefarm.cli.tables import show_table
 from tunefarm.settings import Settings
 from tuner.errors import TuningError
@@ -20,8 +20,6 @@ from tuner.model.training import TrainingOptions, train
 from tuner.records.parts.cost_models import NewCostModel, StoredCostModel
 from tuner.records.store import RecordStore
 
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _MOST_FILE = 8 << 20
 
 
@@ -49,11 +47,11 @@ Examples:
 
 
 @cost_model.command("train", epilog=_TRAIN_EPILOG)
-@_DB
+@DB
 @click.option("--family", help="Target family, such as llvm-x86_64-256.  [default: every one in the store]")
 @click.option("--trees", type=Whole(1, 1000), default=80, show_default=True)
 @click.option("--threads", type=Whole(1), default=1, show_default=True, help="Threads to train with.")
-@_JSON
+@JSON
 @click.pass_obj
 def train_command(
     settings: Settings, db: str | None, family: str | None, trees: int, threads: int, as_json: bool
@@ -84,8 +82,8 @@ def _trained(store: RecordStore, family: str, options: TrainingOptions) -> Store
 
 
 @cost_model.command("list", epilog="\b\nExample:\n  tunefarm cost-model list --json")
-@_DB
-@_JSON
+@DB
+@JSON
 @click.pass_obj
 def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
     """List the store's models, newest first, and those that come with tunefarm."""
@@ -120,8 +118,8 @@ Examples:
 
 @cost_model.command("show", epilog=_SHOW_EPILOG)
 @click.argument("which", metavar="MODEL")
-@_DB
-@_JSON
+@DB
+@JSON
 @click.pass_obj
 def show(settings: Settings, which: str, db: str | None, as_json: bool) -> None:
     """Show a model: its number in the store, or the family of one that comes with tunefarm."""
@@ -136,7 +134,7 @@ def show(settings: Settings, which: str, db: str | None, as_json: bool) -> None:
 @cost_model.command("export", epilog="\b\nExample:\n  tunefarm cost-model export 3 model.json.gz")
 @click.argument("which", metavar="MODEL")
 @click.argument("file", type=FILE)
-@_DB
+@DB
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.pass_obj
 def export(settings: Settings, which: str, file: Path, db: str | None, force: bool) -> None:
@@ -149,7 +147,7 @@ def export(settings: Settings, which: str, file: Path, db: str | None, force: bo
 
 @cost_model.command("import", epilog="\b\nExample:\n  tunefarm cost-model import model.json.gz")
 @click.argument("file", type=FILE)
-@_DB
+@DB
 @click.pass_obj
 def import_command(settings: Settings, file: Path, db: str | None) -> None:
     """Keep the model of FILE in the store, as the newest of its family.

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tunefarm.cli.common import STRATEGY, Number, Whole
+from tunefarm.cli.common import DB_OR_NEW, STRATEGY, Number, Whole
 from tunefarm.cli.completion import FileOrName
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
@@ -49,7 +49,7 @@ _FIXED = (
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be repeated.")
-@click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
+@DB_OR_NEW
 @click.option("--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]")
 @click.option(
     "--warm-start/--no-warm-start", default=None, help="Begin with configs of similar workloads.  [default: begin]"

@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from rpc_server.machine.user_name import user_name
-from tunefarm.cli.common import CommandGroup, Number, Whole
+from tunefarm.cli.common import DB, JSON, CommandGroup, Number, Whole
 from tunefarm.settings import Settings
 from tuner.number_text import counted, hours
 from tuner.records.farm.quotas import EVERYONE, Quota
 from tuner.records.store import RecordStore
 
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _EPILOG = """\b
 Examples:
   tunefarm quota set ann --device-hours 20 --runs 2
@@ -41,7 +40,7 @@ def quota() -> None:
 @click.option(
     "--days", type=Whole(1, 3660), default=30, show_default=True, help="The days that hours and trials count."
 )
-@_DB
+@DB
 @click.pass_obj
 def set_(settings: Settings, /, user: str, db: str | None, **limits: Any) -> None:
     """Say what USER may take, in place of what was said before.
@@ -52,8 +51,8 @@ def set_(settings: Settings, /, user: str, db: str | None, **limits: Any) -> Non
 
 
 @quota.command("list", epilog="\b\nExample:\n  tunefarm quota list --json")
-@_DB
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@DB
+@JSON
 @click.pass_obj
 def list_(settings: Settings, db: str | None, as_json: bool) -> None:
     """List quotas, and what is taken of each."""
@@ -82,7 +81,7 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
 
 @quota.command(epilog="\b\nExample:\n  tunefarm quota remove ann")
 @click.argument("user")
-@_DB
+@DB
 @click.pass_obj
 def remove(settings: Settings, user: str, db: str | None) -> None:
     """Take USER's quota away."""

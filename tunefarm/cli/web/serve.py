@@ -8,7 +8,7 @@ import click
 
 from compiler.errors import TunefarmError
 from rpc_server.machine.children import PYTHON
-from tunefarm.cli.common import FILE, PORT, Whole, address
+from tunefarm.cli.common import DB_OR_NEW, FILE, PORT, Whole, address
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -25,7 +25,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
 @click.option("--port", type=PORT, default=9180, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--port-file", type=FILE, help="Write the port here once it answers.")
-@click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
+@DB_OR_NEW
 @click.option(
     "--tracker", metavar="HOST:PORT", help='Tracker whose devices to show, or "none".  [default: the setting]'
 )

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rpc_server.machine.user_name import user_name
-from tunefarm.cli.common import CommandGroup, Timespan
+from tunefarm.cli.common import DB, JSON, CommandGroup, Timespan
 from tunefarm.settings import Settings
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import Role, Token
@@ -23,7 +23,6 @@ Examples:
   tunefarm token new scraper --role read --area metrics
   tunefarm token new phone-app --role tune --model resnet --area models
 """
-_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
 @click.group(cls=CommandGroup, epilog="\b\nExample:\n  tunefarm token new ci --role read")
@@ -50,7 +49,7 @@ def token() -> None:
 )
 @click.option("--model", "models", multiple=True, help="Only this model, by name; may be repeated.")
 @click.option("--release", "releases", multiple=True, help="Only this release; may be repeated.")
-@_DB
+@DB
 @click.pass_obj
 def new(
     settings: Settings, /, name: str, role: str, expires: float | None, db: str | None, **held: tuple[str, ...]
@@ -68,8 +67,8 @@ def new(
 
 
 @token.command("list", epilog="\b\nExample:\n  tunefarm token list")
-@_DB
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@DB
+@JSON
 @click.pass_obj
 def list_(settings: Settings, db: str | None, as_json: bool) -> None:
     """List tokens: their roles, not what opens anything."""
@@ -93,7 +92,7 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
 
 @token.command(epilog="\b\nExample:\n  tunefarm token revoke ci")
 @click.argument("name")
-@_DB
+@DB
 @click.pass_obj
 def revoke(settings: Settings, name: str, db: str | None) -> None:
     """Let the token NAME open nothing any more; a web app that runs notices within seconds."""
