@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.dtype import is_float
@@ -11,7 +11,7 @@ from compiler.te.extern import extern
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
-from compiler.tir.ir_builder import BufferVar, create
+from compiler.tir.ir_builder import BufferVar, IRBuilder, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import (
     described,
@@ -49,28 +49,15 @@ def scatter_elements(
     if not fits:
         raise refusal(op, f"shapes do not fit: {described(data, indices, updates)}")
 
-    def body(ins: Any, outs: Any) -> Stmt:
-        ib = create()
-        source, where, new, out = (ib.buffer_ptr(b) for b in (*ins, outs[0]))
-        count = ib.allocate("int64", data.shape, "count") if reduction == "mean" else None
-        with points(ib, data.shape) as point:
-            out[point] = source[point]
-            if count is not None:
-                count[point] = 1
+    def write(ib: IRBuilder, where: Any, new: Any, out: Any, count: Any) -> None:
         many = int64(indices.shape[dim])  # rows write to different places, so threads may share them
         with rows(ib, indices.shape, dim) as row, ib.for_range(ops.const(0, "int64"), many, "k") as k:
             read = row.at(k)
             target = ib.let("target", not_negative(int64(where[read]), int64(data.shape[dim])))
             with ib.if_scope(_inside(target, data.shape[dim])):
                 _combine(out, row.at(target), new[read], reduction, count)
-        if count is not None:
-            with points(ib, data.shape) as point:
-                _divide(out, point, count)
-        return ib.get()
 
-    inputs = [data, indices, updates]
-    result: Tensor = extern(data.shape, inputs, body, name="T_scatter_elements", dtype=data.dtype, tag="scatter")
-    return result
+    return _scattered(op, data, indices, updates, reduction, write)
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
@@ -95,14 +82,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
 def _at_points(op: str, data: Tensor, indices: Tensor, updates: Tensor, mode: str, depth: int) -> Tensor:
     outer = list(indices.shape[1:])
 
-    def body(ins: Any, outs: Any) -> Stmt:
-        ib = create()
-        source, where, new, out = (ib.buffer_ptr(b) for b in (*ins, outs[0]))
-        count = ib.allocate("int64", data.shape, "count") if mode == "mean" else None
-        with points(ib, data.shape) as point:
-            out[point] = source[point]
-            if count is not None:
-                count[point] = 1
+    def write(ib: IRBuilder, where: Any, new: Any, out: Any, count: Any) -> None:
         with points(ib, outer) as at:
             targets = [
                 ib.let("target", not_negative(int64(where[(m, *at)]), int64(data.shape[m]))) for m in range(depth)
@@ -111,14 +91,32 @@ def _at_points(op: str, data: Tensor, indices: Tensor, updates: Tensor, mode: st
             with ib.if_scope(inside), points(ib, data.shape[depth:]) as rest:
                 read = (*at, *rest)
                 _combine(out, (*targets, *rest), new[read if read else (0,)], mode, count)
+
+    return _scattered(op, data, indices, updates, mode, write)
+
+
+def _scattered(
+    op: str, data: Tensor, indices: Tensor, updates: Tensor, reduction: str, write: Callable[..., None]
+) -> Tensor:
+    """Return a copy of `data` after `write(ib, indices, updates, copy, counts)`.
+    `counts` has how many values each element is the mean of; None unless `reduction` is "mean"."""
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        ib = create()
+        source, where, new, out = (ib.buffer_ptr(b) for b in (*ins, outs[0]))
+        count = ib.allocate("int64", data.shape, "count") if reduction == "mean" else None
+        with points(ib, data.shape) as point:
+            out[point] = source[point]
+            if count is not None:
+                count[point] = 1
+        write(ib, where, new, out, count)
         if count is not None:
             with points(ib, data.shape) as point:
                 _divide(out, point, count)
         return ib.get()
 
-    result: Tensor = extern(
-        data.shape, [data, indices, updates], body, name=f"T_{op}", dtype=data.dtype, tag="scatter"
-    )
+    inputs = [data, indices, updates]
+    result: Tensor = extern(data.shape, inputs, body, name=f"T_{op}", dtype=data.dtype, tag="scatter")
     return result
 
 

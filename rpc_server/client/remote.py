@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,13 +236,7 @@ class RPCModule(Module):
                 args=encode_arguments(self.session, function.name, args),
                 device_type=dev.device_type,
                 device_id=dev.device_id,
-                number=options.number,
-                repeat=options.repeat,
-                min_repeat_ms=options.min_repeat_ms,
-                limit_zero_time_iterations=options.limit_zero_time_iterations,
-                cooldown_interval_ms=options.cooldown_interval_ms,
-                repeats_to_cooldown=options.repeats_to_cooldown,
-                f_preproc=options.f_preproc,
+                **asdict(options),
             )
             reply = expect(Timings, self.session.request(request).body)
             return BenchmarkResult(reply.seconds, reply.warnings)

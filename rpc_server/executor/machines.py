@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from compiler.errors import TunefarmError
 from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
@@ -100,16 +102,9 @@ class Machines:
 
     def time(self, request: TimeMachine) -> Timings:
         """Time a function as `VirtualMachine.time_evaluator` does."""
-        asked = request.timing
+        where = device(request.device_type, request.device_id)
         evaluate = self._machine(request.machine).time_evaluator(
-            request.function,
-            device(request.device_type, request.device_id),
-            number=asked.number,
-            repeat=asked.repeat,
-            min_repeat_ms=asked.min_repeat_ms,
-            cooldown_interval_ms=asked.cooldown_interval_ms,
-            repeats_to_cooldown=asked.repeats_to_cooldown,
-            f_preproc=asked.f_preproc,
+            request.function, where, **msgspec.structs.asdict(request.timing)
         )
         result = evaluate(*self._values(request.args))
         return Timings(result.results, result.warnings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc, packed
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.load import load_module
+from compiler.runtime.measure.timing import TimingOptions
 from compiler.runtime.vm.vm_executable import VMModule
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.executor.machines import Machines
@@ -193,17 +195,9 @@ class ExecutorSession:
         return Returned(_result(request.function, value))
 
     def _time(self, request: TimeFunction) -> Timings:
-        evaluator = self._module(request.module).time_evaluator(
-            request.function,
-            device(request.device_type, request.device_id),
-            number=request.number,
-            repeat=request.repeat,
-            min_repeat_ms=request.min_repeat_ms,
-            limit_zero_time_iterations=request.limit_zero_time_iterations,
-            cooldown_interval_ms=request.cooldown_interval_ms,
-            repeats_to_cooldown=request.repeats_to_cooldown,
-            f_preproc=request.f_preproc,
-        )
+        options = {option.name: getattr(request, option.name) for option in fields(TimingOptions)}
+        where = device(request.device_type, request.device_id)
+        evaluator = self._module(request.module).time_evaluator(request.function, where, **options)
         result = evaluator(*self._arguments(request.args))
         return Timings(result.results, result.warnings)
 

@@ -17,12 +17,11 @@ from compiler.relax.nodes import Call
 from compiler.relax.op.core.registry import OPERATORS, OpPatternKind
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.pipeline import FUSION, get_pipeline
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tests.kit.compiler.fused_graphs import ANCHORS, fused_graph
 from tests.kit.fuzzing import cases
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 
 TARGETS = ("llvm -mcpu=znver3 -num-cores=2", "llvm -mcpu=skylake-avx512 -num-cores=8")
@@ -67,7 +66,7 @@ def test_one_kernel_results_and_every_sketch_takes_it(name: str) -> None:
         for sketch in sketches:
             point = sketch.random(rng)
             assert point is not None, sketch.name
-            scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            scheduled = at_point(func, sketch, point)
             made = [np.zeros_like(out) for out in outs]
             run_kernel(scheduled, *graph.args, *made)
             for array, out in zip(made, outs):

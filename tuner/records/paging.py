@@ -23,7 +23,7 @@ def all_pages(
 def split_page(
     found: Sequence[Row], limit: int, cursor: Callable[[Row], int] = attrgetter("id")
 ) -> tuple[Sequence[Row], int | None]:
-    """Return the page of `limit` rows in `found`, which was asked for one more, and the cursor of the next page.
-    That is None on the last page."""
+    """Return the first `limit` rows of `found`, which was asked for one more, and the next page's cursor.
+    The last page has None."""
     page = found[:limit]
     return page, cursor(page[-1]) if len(found) > limit else None

@@ -19,15 +19,9 @@ from compiler.relax.op.gradients import window as slopes
 from compiler.relax.op.nn.stored import layout_attr, moved_name, plain, shape_in, sizes_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
+from compiler.topi.image.resize import METHODS, ROUNDINGS, TRANSFORMATIONS
 
 __all__ = ["affine_grid", "grid_sample", "resize2d", "resize3d"]
-
-_METHODS = ("nearest_neighbor", "linear", "cubic")
-_TRANSFORMATIONS = (
-    "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize",
-    "half_pixel_symmetric",
-)  # fmt: skip
-_ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def _one_of(use: Use, name: str, wanted: tuple[str, ...]) -> None:
@@ -55,9 +49,9 @@ def _resize_info(letters: str) -> Callable[[Use], StructInfo]:
 
     def rule(use: Use) -> StructInfo:
         parts = layout_attr(use, "layout", "NC" + letters)
-        _one_of(use, "method", _METHODS)
-        _one_of(use, "coordinate_transformation_mode", _TRANSFORMATIONS)
-        _one_of(use, "rounding_method", _ROUNDINGS)
+        _one_of(use, "method", METHODS)
+        _one_of(use, "coordinate_transformation_mode", TRANSFORMATIONS)
+        _one_of(use, "rounding_method", ROUNDINGS)
         data, wanted, size = use.tensor("data"), use.shape("size"), sizes_of(use, "data", parts)
         if wanted.ndim not in (-1, 1, rank):
             use.fail(f"size has {wanted.ndim} numbers, it must have {rank}, or one for all")

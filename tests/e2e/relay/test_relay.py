@@ -24,8 +24,9 @@ from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.server import Relay
-from rpc_server.wire.keys import KeyRing, KeyRole
+from rpc_server.wire.keys import KeyRole
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
+from tests.kit.farm.keyed import Party
 from tests.kit.farm.network import other_network
 from tests.kit.farm.relay import PATIENCE_S, relay_farm, state, until
 from tests.kit.farm.rpc_kernels import kernel
@@ -136,14 +137,6 @@ def test_what_is_no_relay(farm):
 
 
 # --- keys ----------------------------------------------------------------------------------------------------
-
-
-class Party:
-    def __init__(self, folder, name):
-        self.ring = KeyRing(folder / name)
-        self.identity = self.ring.create_identity(name)
-        self.folder = str(self.ring.folder)
-        self.public = self.identity.public
 
 
 @contextlib.contextmanager

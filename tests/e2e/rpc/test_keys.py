@@ -22,26 +22,11 @@ from rpc_server.errors import (
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.messages import OpenSession
+from tests.kit.farm.keyed import Party
 from tests.kit.farm.tracker import CALM
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker
-
-
-class Party:
-    """Someone with a keys folder of their own."""
-
-    def __init__(self, folder, name):
-        self.ring = KeyRing(folder / name)
-        self.identity = self.ring.create_identity(name)
-        self.folder = str(self.ring.folder)
-        self.public = self.identity.public
-
-    def lets_in(self, other, role):
-        self.ring.authorize(other.public, role, other.identity.name)
-
-    def knows(self, other, port):
-        self.ring.trust(f"127.0.0.1:{port}", other.public)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+import click
 import pytest
 
+from tunefarm.cli.commands import cli
 from tunefarm.cli.main import main
 
 
@@ -39,3 +41,13 @@ def exit_code(*args: str) -> int:
             signal.signal(number, handler)
     assert isinstance(ended.value.code, int)
     return ended.value.code
+
+
+def can_be_typed(words: list[str]) -> None:
+    """Check that `tunefarm` takes these words. Raises click's UsageError."""
+    context = cli.make_context("tunefarm", words[:1], resilient_parsing=True)
+    name, command, rest = cli.resolve_command(context, words)
+    while isinstance(command, click.Group):
+        name, command, rest = command.resolve_command(context, rest)
+    assert command is not None
+    command.make_context(name, list(rest), parent=context)

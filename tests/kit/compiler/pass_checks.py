@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.module import IRModule
-from compiler.ir.structural import assert_structural_equal
+from compiler.ir.structural import assert_structural_equal, structural_hash
 from compiler.ir.transform.passes import Pass
-from compiler.relax.analysis import problems
+from compiler.relax.analysis import assert_well_formed, problems
 from compiler.relax.interp import run
+from compiler.script.entry import from_source
+from compiler.script.saved import load_json, save_json
 
 
 def as_module(graph: Any) -> IRModule:
@@ -61,3 +63,14 @@ def computes(made: Pass, before: Any, *shapes: Any, after: Any = None, rtol: flo
     args = arrays(shapes)
     same_values(run(found, *args), run(as_module(before), *args), rtol, rtol)
     return found
+
+
+def same_after_reading(module: IRModule) -> None:
+    """Check that a well-formed module is the same after it is read from its text, and from its JSON."""
+    assert_well_formed(module)
+    text = module.script(show_meta=True)
+    again = from_source(text)
+    assert_structural_equal(again, module)
+    assert structural_hash(again) == structural_hash(module)
+    assert again.script(show_meta=True) == text
+    assert_structural_equal(load_json(save_json(module)), module)

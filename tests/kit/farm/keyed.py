@@ -13,6 +13,22 @@ from rpc_server.wire.keys import KeyRing, KeyRole
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\0" + bytes(31)
 
 
+class Party:
+    """Someone with a keys folder of their own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.ring = KeyRing(folder / name)
+        self.identity = self.ring.create_identity(name)
+        self.folder = str(self.ring.folder)
+        self.public = self.identity.public
+
+    def lets_in(self, other: Party, role: KeyRole) -> None:
+        self.ring.authorize(other.public, role, other.identity.name)
+
+    def knows(self, other: Party, port: int) -> None:
+        self.ring.trust(f"127.0.0.1:{port}", other.public)
+
+
 @contextlib.contextmanager
 def keyed_box(folder: Path, **options) -> Iterator[tuple[Server, KeyRing]]:
     """A box that lets one client in, and that client's keys."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.kit.tuner.sketch_points import random_point
 from tuner.devices.supplies import local_target
 from tuner.families.configs import FamilyConfig, realised
 from tuner.families.family import Family, FamilySpec, family_key
@@ -28,8 +29,7 @@ def made_up_for(family: Family, most: int = 2) -> FamilyRecord:
     for sketch in sketches:
         point = next(p for p in (tuple(0 for _ in sketch.decisions), sketch.random(np.random.default_rng(0))) if p)
         if not sketch.is_allowed(point):
-            found = sketch.random(np.random.default_rng(0))
-            assert found is not None
+            found = random_point(sketch, np.random.default_rng(0))
             point = found
         configs.append(FamilyConfig(sketch.name, tuple(sketch.values(point).items())))
     cells, traces = {}, {}

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from rpc_server.wire.trial_messages import FailureKind
+from tests.kit.cli.run import can_be_typed
 from tests.kit.docs_pages import PAGES, ROOT, blocks, section
 from tracker.farm_parts import DeviceState
 from tunefarm.cli.commands import COMMANDS, cli
@@ -80,12 +81,7 @@ def test_the_commands_a_page_shows_can_be_typed(page, monkeypatch):
     for number, line in typed_commands(page):
         words = shlex.split(line)[1:]
         try:
-            context = cli.make_context("tunefarm", words[:1], resilient_parsing=True)
-            name, command, rest = cli.resolve_command(context, words)
-            while isinstance(command, click.Group):
-                name, command, rest = command.resolve_command(context, rest)
-            assert command is not None
-            command.make_context(name, list(rest), parent=context)
+            can_be_typed(words)
         except click.UsageError as error:
             pytest.fail(f"{page.name}:{number}: {line}: {error.message}")
 

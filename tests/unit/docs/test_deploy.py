@@ -7,24 +7,14 @@ import shlex
 import shutil
 import subprocess
 
-import click
 import pytest
 
+from tests.kit.cli.run import can_be_typed
 from tests.kit.docs_pages import ROOT
-from tunefarm.cli.commands import cli
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
 DROP_INS = sorted(DEPLOY.glob("*.conf"))
-
-
-def can_be_typed(words: list[str]) -> None:
-    context = cli.make_context("tunefarm", words[:1], resilient_parsing=True)
-    name, command, rest = cli.resolve_command(context, words)
-    while isinstance(command, click.Group):
-        name, command, rest = command.resolve_command(context, rest)
-    assert command is not None
-    command.make_context(name, list(rest), parent=context)
 
 
 @pytest.mark.parametrize("unit", [*UNITS, *DROP_INS], ids=lambda path: path.name)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
 from fastapi.testclient import TestClient
 
-from tests.kit.places import DOCS, ROOT
+from tests.kit.places import DOCS, ROOT, ci_script
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.pages import documentation
@@ -19,15 +17,6 @@ from webui.serving.guard import SECURITY_HEADERS
 
 GENERATED = {"deploy.md"}
 """Pages that .ci/site_hooks.py brings from elsewhere."""
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_navigation_names_pages_that_exist() -> None:
@@ -50,14 +39,14 @@ def test_the_navigation_names_pages_that_exist() -> None:
 )
 def test_faults_of_a_page_are_found(tmp_path: Path, body: str, fault: str) -> None:
     (tmp_path / "index.html").write_text(f"<html><body>{body}</body></html>")
-    found = script("site_check").check(tmp_path)
+    found = ci_script("site_check").check(tmp_path)
     assert (fault in found[0] and len(found) == 1) if fault else not found
 
 
 def test_style_sheets_fetch_nothing_from_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p>x</p>")
     (tmp_path / "site.css").write_text("a { background: url(https://fonts.example.org/a.woff) }")
-    assert "is not a file of the site" in script("site_check").check(tmp_path)[0]
+    assert "is not a file of the site" in ci_script("site_check").check(tmp_path)[0]
 
 
 def test_the_site_is_served_with_the_strict_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,16 +35,25 @@ def unary(
     def declared(x: TensorArg) -> Expr:
         raise AssertionError("a declaration")
 
-    declared.__name__ = declared.__qualname__ = name
+    infer = like("x", floats=True) if infer is None else infer
+    return elementwise(f"relax.{name}", declared, doc, te, infer, flops, gradient)
+
+
+def elementwise(
+    name: str,
+    declared: Callable[..., Expr],
+    doc: str,
+    te: TeForm,
+    infer: InferRule,
+    flops: int,
+    gradient: Gradient | RefusedPart,
+    pattern: OpPatternKind = OpPatternKind.ELEMWISE,
+) -> Callable[..., Call]:
+    """Make an operator of `declared`, which only has the parameters; its layout follows its inputs."""
+    declared.__name__ = declared.__qualname__ = name.rpartition(".")[2]
     declared.__doc__ = doc
     return operator(
-        f"relax.{name}",
-        infer=like("x", floats=True) if infer is None else infer,
-        te=te,
-        pattern=OpPatternKind.ELEMWISE,
-        flops=per_output(flops),
-        layout=follows,
-        gradient=gradient,
+        name, infer=infer, te=te, pattern=pattern, flops=per_output(flops), layout=follows, gradient=gradient
     )(declared)
 
 
@@ -61,14 +70,6 @@ def binary(
     def declared(x1: TensorArg, x2: TensorArg) -> Expr:
         raise AssertionError("a declaration")
 
-    declared.__name__ = declared.__qualname__ = name
-    declared.__doc__ = f"{doc}, elementwise with broadcasting."
-    return operator(
-        f"relax.{name}",
-        infer=broadcast() if infer is None else infer,
-        te=te,
-        pattern=OpPatternKind.BROADCAST,
-        flops=per_output(1),
-        layout=follows,
-        gradient=gradient,
-    )(declared)
+    doc = f"{doc}, elementwise with broadcasting."
+    infer = broadcast() if infer is None else infer
+    return elementwise(f"relax.{name}", declared, doc, te, infer, 1, gradient, OpPatternKind.BROADCAST)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
-from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows, follows_first
+from compiler.relax.op.core.families import elementwise
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_first
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import Gradient, OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import like
@@ -28,17 +29,8 @@ def _activation(
     def declared(data: TensorArg) -> Expr:
         raise AssertionError("a declaration")
 
-    declared.__name__ = declared.__qualname__ = name
-    declared.__doc__ = doc
-    return operator(
-        f"relax.nn.{name}",
-        infer=like("data", numbers=True) if numbers else _FLOATS,
-        te=te,
-        pattern=OpPatternKind.ELEMWISE,
-        flops=per_output(flops),
-        layout=follows,
-        gradient=gradient,
-    )(declared)
+    infer = like("data", numbers=True) if numbers else _FLOATS
+    return elementwise(f"relax.nn.{name}", declared, doc, te, infer, flops, gradient)
 
 
 relu = _activation("relu", topi.nn.relu, "Replace negative elements by 0.", 1, slopes.relu, numbers=True)

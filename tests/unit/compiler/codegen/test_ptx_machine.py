@@ -9,10 +9,9 @@ import pytest
 
 from compiler.driver.build import compile_artifact, lower
 from compiler.interp import interpreter as interp
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.gpu import ptx_machine
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 
@@ -44,9 +43,8 @@ def test_the_ptx_of_sketches_gives_what_the_function_gives(spec: str) -> None:
     wanted = [a.copy() for a in arrays]
     interp.run(next(iter(lower(func).items()))[1], *wanted)
     for sketch in generate(func, SM80):
-        point = sketch.random(rng)
-        assert point is not None
-        made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        point = random_point(sketch, rng)
+        made = at_point(func, sketch, point)
         artifact = compile_artifact(made, SM80)
         found = [a.copy() for a in arrays]
         run = ptx_machine.kernels(artifact.blobs["ptx"].decode())
@@ -60,9 +58,8 @@ def test_the_ptx_of_sketches_gives_what_the_function_gives(spec: str) -> None:
 def test_memory_that_is_not_there() -> None:
     func = WorkloadSpec.parse("copy:64").prim_func()
     [sketch] = generate(func, SM80)
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    artifact = compile_artifact(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, SM80)
+    point = random_point(sketch, np.random.default_rng(0))
+    artifact = compile_artifact(at_point(func, sketch, point), SM80)
     [kernel] = ptx_machine.kernels(artifact.blobs["ptx"].decode()).values()
     small = np.zeros(32, np.float32)
     with pytest.raises(ptx_machine.IllegalAccess):

@@ -10,12 +10,12 @@ from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import Schedule, apply_trace
-from compiler.schedule.core.trace import Trace
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 
 HEAD = """
@@ -101,7 +101,7 @@ def test_exponentials_of_a_softmax_have_no_memory_of_their_own(task):
         [sketch] = generate(func, target)
         values = {"vectors": 2, "steps": 2, "task": task}
         point = tuple(d.values.index(values[d.name]) for d in sketch.decisions)
-        return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        return at_point(func, sketch, point)
 
     def alone(func):
         return "T_softmax_exp = T.allocate" in lower_func(func).script()

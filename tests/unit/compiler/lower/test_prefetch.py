@@ -14,6 +14,7 @@ from compiler.errors import LoweringError
 from compiler.lower.blocks.split_preproc import split_layout_rewrite
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
+from compiler.schedule.core.rv import LoopRV
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -135,6 +136,12 @@ def packed_product(rows: int, columns: int, depth: int, panel: int) -> PrimFunc:
     sch.reorder(groups, outer, panels, k, row, vectors, lane)
     sch.parallel(groups)
     sch.unroll(row)
+    return in_panels(sch, k, vectors, lane)
+
+
+def in_panels(sch: Schedule, k: LoopRV, vectors: LoopRV, lane: LoopRV) -> PrimFunc:
+    """The product after B was packed into panels of 32 columns ahead of it; steps of `k` ask for the next group."""
+    block = sch.get_block("T_matmul")
     sch.unroll(vectors)
     sch.vectorize(lane)
     packed = sch.cache_read(block, sch.read_index(block, "B"), "global")
@@ -178,15 +185,7 @@ def rows_apart(rows: int, columns: int, depth: int) -> PrimFunc:
     groups, vectors, lane = sch.split(j, [None, 2, 16])
     sch.reorder(groups, i, k, vectors, lane)
     sch.parallel(sch.fuse(groups, i))
-    sch.unroll(vectors)
-    sch.vectorize(lane)
-    packed = sch.cache_read(block, sch.read_index(block, "B"), "global")
-    sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
-    sch.transform_layout(packed, ("write", 0), "lambda i, j: (j // 32, i, j % 32)")
-    sch.annotate(k, "software_prefetch", "group")
-    two = split_layout_rewrite(sch.func)
-    assert two is not None
-    return two[1]
+    return in_panels(sch, k, vectors, lane)
 
 
 def test_iterations_that_share_a_group_ask_for_the_next_one_together():

@@ -9,8 +9,6 @@ import pytest
 from compiler.driver.pipeline import lower_func
 from compiler.ir.visit import walk
 from compiler.lower.loops.whole_lanes import whole_lanes
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -18,6 +16,7 @@ from compiler.tir.nodes import Allocate, BufferLoad, BufferStore, ForKind, PrimF
 from compiler.tir.visit import seq
 from tests.kit.compiler.lowering_hand import buffer, function, loop, same, stores
 from tests.kit.compiler.narrow_products import product
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 
 
@@ -76,7 +75,7 @@ def test_the_edge_of_a_product_has_no_choices_in_its_sum() -> None:
     [sketch] = [s for s in generate(func, target) if s.name == "panels+pack"]
     wanted = {"rows": 3, "vectors": 2}
     point = [d.values.index(wanted.get(d.name, d.values[0])) for d in sketch.decisions]
-    lowered = lower_func(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, 512)
+    lowered = lower_func(at_point(func, sketch, point), 512)
     sums = [s for s in stores(lowered) if s.buffer.scope == "local"]
     assert sums
     assert not [s for s in sums if s.predicate is not None]

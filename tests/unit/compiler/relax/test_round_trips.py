@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
-from compiler.ir.structural import assert_structural_equal, structural_hash
 from compiler.ir.vdevice import VDevice
 from compiler.relax import op
-from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import (
     Call,
@@ -35,23 +33,12 @@ from compiler.relax.nodes import (
     const,
 )
 from compiler.script.entry import from_source
-from compiler.script.saved import load_json, save_json
 from compiler.target.target import Target
 from compiler.tir import nodes as n
+from tests.kit.compiler.pass_checks import same_after_reading
 from tunefarm.script import ir as I
 from tunefarm.script import relax as R
 from tunefarm.script import tir as T
-
-
-def same_after_reading(module: IRModule) -> None:
-    assert_well_formed(module)
-    text = module.script(show_meta=True)
-    again = from_source(text)
-    assert_structural_equal(again, module)
-    assert structural_hash(again) == structural_hash(module)
-    assert again.script(show_meta=True) == text
-    assert_structural_equal(load_json(save_json(module)), module)
-
 
 DTYPES = ("float32", "float16", "int64", "bool", "uint8")
 

@@ -16,8 +16,7 @@ from compiler.interp.thread_memory import RaceError
 from compiler.ir.base import Node
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import map_children, replace
-from compiler.schedule.core.schedule import Schedule, apply_trace
-from compiler.schedule.core.trace import Trace
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
@@ -32,6 +31,7 @@ from compiler.tir.intrin import ptx_warpgroup as ptx
 from compiler.tir.intrin.gpu import tvm_storage_sync
 from compiler.tir.visit import seq
 from tests.kit.gpu.checks import PTXAS, assemble
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 
@@ -293,7 +293,7 @@ def test_the_search_space_has_them_where_they_are() -> None:
     for values in map(sketch.values, points):
         tile = WarpgroupTile(values["m"], values["n"], groups=values["groups"], stages=values["stages"])
         assert tile.shared_bytes <= 227 << 10
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(points[0]))).func
+    scheduled = at_point(func, sketch, points[0])
     assert "ptx_wgmma_mma_async" in lower_warp_products(scheduled).script()
     odd = WorkloadSpec.parse("matmul:4095,4095,4095:float16").prim_func()
     assert [sketch.name for sketch in generate(odd, Target("cuda -arch=sm_90a"))] == ["mma"]

@@ -14,6 +14,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tests.kit.compiler.schedules import workloads as w
+from tests.kit.tuner.sketch_points import at_point
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.runner import RPCConfig, RPCRunner, Runner
 from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
@@ -64,7 +65,7 @@ def check_points(func: n.PrimFunc, sketch: TracedSketch, count: int = 2) -> int:
     for _ in range(count):
         point = sketch.random(rng)
         if point is not None:
-            made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            made = at_point(func, sketch, point)
             np.testing.assert_allclose(w.native_outputs(made), wanted, rtol=1e-4, atol=1e-5)
             done += 1
     return done
@@ -199,7 +200,7 @@ def test_what_runs_in_parallel_and_in_vectors():
     rule = ParallelizeVectorizeUnroll(max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=[16])
     ctx = with_rules(func, rule)
     (sketch,) = ctx.sketches()
-    made = apply_trace(func, Trace.from_json(sketch.trace_json((0,)))).func
+    made = at_point(func, sketch, (0,))
     kinds = [node.kind for node in walk(made.body) if isinstance(node, n.For)]
     assert kinds == [n.ForKind.PARALLEL, n.ForKind.VECTORIZED] * (len(kinds) // 2)
     root = made.body

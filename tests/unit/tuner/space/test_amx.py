@@ -20,8 +20,6 @@ from compiler.runtime.core import native
 from compiler.runtime.core.code.cpu_function import kernel_failure
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
@@ -31,6 +29,7 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import nn
 from tests.kit.compiler.narrow_products import numbers, operands, product
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 
@@ -53,7 +52,7 @@ def scheduled(
     [sketch] = [s for s in generate(func, SAPPHIRE) if s.name == name]
     point = [d.values.index(wanted.get(d.name, 1)) for d in sketch.decisions]
     assert sketch.is_allowed(point)
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    return at_point(func, sketch, point)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_what_follows_is_computed_where_tiles_are_copied_to_their_places():
     func = create_prim_func([x, y, bias, topi.cast(nn.relu(topi.add(c, bias)), "bfloat16")])
     [sketch] = [s for s in generate(func, SAPPHIRE) if s.name == "amx_bf16"]
     point = sketch.random(np.random.default_rng(0))
-    made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    made = at_point(func, sketch, point)
     whole = [b for b in allocated(made) if [int(e) for e in b.shape] == list(shape[:2])]
     assert not whole, "the results lie in memory before they are finished"
     held = [*operands(shape, "bfloat16", "bfloat16"), np.linspace(-1, 1, 64, dtype="float32")]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.compiler.narrow_products import product
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 
@@ -24,7 +23,7 @@ def test_the_best_draft_of_an_odd_product(cpu):
     points = {sketch.random(np.random.default_rng(seed)) for seed in range(100)} - {None}
     best = max(points, key=sketch.score)
     assert sketch.values(best)["rows"] * sketch.values(best)["vectors"] > 16
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(best))).func
+    scheduled = at_point(func, sketch, best)
     asm = compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
     inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count("vfmadd"))
     products = re.findall(r"vfmadd\w+\s.*", inner)
@@ -93,7 +92,7 @@ def packs_by_rows(func, target, name):
     [sketch] = [s for s in generate(func, target) if s.name == name]
     some = (sketch.random(np.random.default_rng(seed)) for seed in range(99))
     point = next(p for p in some if p is not None and sketch.values(p)["panel"] > 1)
-    text = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func.script()
+    text = at_point(func, sketch, point).script()
     found = re.search(r"for (\w+(?:, \w+)+) in T.grid\(.*\n +for (\w+)_1 in T.unroll", text)
     assert found is not None
     return found[1].endswith(f", {found[2]}_0")

@@ -9,12 +9,11 @@ from compiler import topi
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.cpu import channels as channels_module
 from tuner.space.generate import generate
 
@@ -73,9 +72,8 @@ def test_results_are_those_of_the_function(size, kernel, stride, stages, seed, s
     rng = np.random.default_rng(seed)
     func = convolution(size, kernel, stride, int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 3)), stages)
     [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
-    point = sketch.random(rng)
-    assert point is not None
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    point = random_point(sketch, rng)
+    scheduled = at_point(func, sketch, point)
     parts = split_layout_rewrite(scheduled)
     assert parts is not None, "filters are packed ahead"
     shapes = [tuple(int(s) for s in b.shape) for b in func.buffer_map.values()]
@@ -92,7 +90,7 @@ def test_the_next_group_of_filters_is_asked_for_though_a_step_reads_many_lines(s
     [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
     wanted = {"rows": 7, "vectors": 2, "panel": 1}
     point = [d.values.index(wanted[d.name]) for d in sketch.decisions]
-    parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+    parts = split_layout_rewrite(at_point(func, sketch, point))
     assert parts is not None
     text = lower_func(parts[1], 512).script()
     assert text.count("T.prefetch") == 3  # two and a half lines in a step, which seven rows use

@@ -12,13 +12,12 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.analysis import blocks_of
 from tuner.space.cpu.contraction import packed_depths
 from tuner.space.cpu.hardware import Hardware
@@ -48,7 +47,7 @@ def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
 def run(
     func: PrimFunc, sketch: Sketch, point: tuple[int, ...], args: list[np.ndarray], target: Target = TARGET
 ) -> np.ndarray:
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     module = load_artifact(compile_artifact(scheduled, target, name="main"))
     held = [array(a) for a in args]
     module["main"](*held)
@@ -123,8 +122,7 @@ def test_bands_of_any_rows_agree_with_numpy(text):
     at = [d.name for d in sketch.decisions].index("bands")
     rng = np.random.default_rng(2)
     for band in range(len(sketch.decisions[at].values)):
-        point = sketch.random(rng)
-        assert point is not None
+        point = random_point(sketch, rng)
         point = (*point[:at], band, *point[at + 1 :])
         np.testing.assert_allclose(run(func, sketch, point, args), args[0] @ args[1], rtol=1e-3, atol=1e-4)
 
@@ -170,8 +168,7 @@ def test_blocks_of_a_long_sum_keep_columns_and_rows_near():
     sketch = cut_and_packed("matmul:1024,1024,1024")
     rng = np.random.default_rng(0)
     for _ in range(50):
-        point = sketch.random(rng)
-        assert point is not None
+        point = random_point(sketch, rng)
         values = sketch.values(point)
         assert values["vectors"] * TARGET.vector_bits // 8 * values["depth"] <= Hardware.of(TARGET, "float32").l1_bytes
         assert values["rows"] * values["chunk"] * values["depth"] * 4 <= 512 << 10
@@ -203,7 +200,7 @@ def test_a_register_tile_stays_in_registers():
     sketch = next(s for s in generate(func, TARGET) if s.name == "panels+pack2")
     wanted = {"rows": 6, "vectors": 2, "panel": 2, "chunk": 4, "unroll": 4}
     point = tuple(d.values.index(wanted[d.name]) for d in sketch.decisions)
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     zen = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
     asm = compile_artifact(scheduled, zen, name="main", keep=("asm",)).blobs["asm"].decode()
     fused = [line for line in asm.splitlines() if "vfmadd" in line]
@@ -213,9 +210,8 @@ def test_a_register_tile_stays_in_registers():
 
 
 def parallel_passes(func: PrimFunc, sketch: Sketch) -> int:
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func.script().count("T.parallel")
+    point = random_point(sketch, np.random.default_rng(0))
+    return at_point(func, sketch, point).script().count("T.parallel")
 
 
 CONVOLUTIONS = {
@@ -296,7 +292,7 @@ def test_threads_share_filters_where_there_are_few_pixels():
     [shared] = [sketch for sketch in generate(few, TARGET) if sketch.name == f"rows+pack+flat{FILL}"]
     assert {d.name for d in shared.decisions} == {"rows", "vectors", "unroll"}
     point = [d.values.index({"rows": 6, "vectors": 2, "unroll": 1}[d.name]) for d in shared.decisions]
-    text = apply_trace(few, Trace.from_json(shared.trace_json(point))).func.script()
+    text = at_point(few, shared, point).script()
     tasks = [int(t) for t in re.findall(r"T\.parallel\((?:0, )?(\d+)\)", text)]
     assert -(-64 // 6) in tasks
     many, alone = WorkloadSpec.parse("conv2d:1,8,28,28,16,1,1,1,0").prim_func(), Target("llvm -num-cores=1").resolved()
@@ -356,7 +352,7 @@ def test_whole_tiles_stay_in_registers_beside_edges(unroll):
     sketch = next(s for s in generate(func, zen) if s.name == "panels+pack")
     wanted = {"rows": 6, "vectors": 2, "panel": 16, "unroll": unroll}
     point = tuple(d.values.index(wanted[d.name]) for d in sketch.decisions)
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     asm = compile_artifact(scheduled, zen, name="main", keep=("asm",)).blobs["asm"].decode().splitlines()
     fused = [at for at, line in enumerate(asm) if "vfmadd" in line]
     whole = fused[: 6 * 2 * unroll]  # comes first

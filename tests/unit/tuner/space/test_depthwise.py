@@ -14,8 +14,6 @@ import tunefarm as tvm
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
@@ -23,8 +21,8 @@ from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimFunc
 from compiler.topi.nn import group_conv2d_nhwc, pad
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
-from tuner.space.sketch import Sketch
 
 ZEN4, ALDER, HASWELL, ARM = (
     Target(f"llvm -mtriple={triple} -mcpu={cpu} -num-cores=2")
@@ -92,10 +90,6 @@ def finished(sums: Any, given_: list[Any], after: str) -> Any:
     return np.clip(np.rint(value) + 3, 0, 255).astype("uint8")
 
 
-def at(sketch: Sketch, func: PrimFunc, point: tuple[int, ...]) -> PrimFunc:
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
-
-
 @settings(max_examples=6, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_results_are_those_of_numpy(data: st.DataObject) -> None:
@@ -109,11 +103,10 @@ def test_results_are_those_of_numpy(data: st.DataObject) -> None:
     [sketch] = generate(func, target)
     assert sketch.name == f"columns_{16 if target is ZEN4 and channels % 16 == 0 else 8}x3_vnni"
     seed = draw(st.integers(0, 1000))
-    point = sketch.random(np.random.default_rng(seed))
-    assert point is not None
+    point = random_point(sketch, np.random.default_rng(seed))
     held = arguments(func, seed)
     expected = finished(wanted(held[0], held[1], stride, around, zero), held, after)
-    run(lower_func(at(sketch, func, point), target.vector_bits), *held)
+    run(lower_func(at_point(func, sketch, point), target.vector_bits), *held)
     np.testing.assert_array_equal(held[-1], expected)
 
 
@@ -126,9 +119,9 @@ def test_code_computes_the_same(channels: int, stride: int, zero: int, after: st
     [sketch] = generate(func, host)
     rng = np.random.default_rng(channels)
     for _ in range(2):
-        point = sketch.random(rng)
-        assert point is not None
-        kernel = tvm.build(at(sketch, func, point).with_attr("global_symbol", "kernel"), target=host, name="kernel")
+        point = random_point(sketch, rng)
+        made = at_point(func, sketch, point).with_attr("global_symbol", "kernel")
+        kernel = tvm.build(made, target=host, name="kernel")
         held = arguments(func, channels)
         given_ = [tvm.nd.array(array) for array in held]
         kernel["kernel"](*given_)
@@ -141,7 +134,7 @@ def test_a_column_is_shuffled_once_and_used_by_three_results() -> None:
     [sketch] = generate(func, ZEN4)
     chosen = {"rows": 14, "vectors": 1, "panel": 1, "block": 1}
     point = tuple(d.values.index(chosen[d.name]) for d in sketch.decisions)
-    asm = compile_artifact(at(sketch, func, point), ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
+    asm = compile_artifact(at_point(func, sketch, point), ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
     assert len(re.findall(r"\bvpdpbusd\b", asm)) == 3 * 14
     assert len(re.findall(r"\bvpermb\b", asm)) == 16 + 3
     assert not re.findall(r"\bvpermt2b\b|\bvpermi2b\b|\bvpmulld\b", asm)

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
@@ -22,6 +20,7 @@ from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimFunc
 from compiler.topi.nn import conv, conv2d_nhwc
 from tests.kit.compiler.narrow_products import bits, numbers
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 
 ZEN4 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -num-cores=2")
@@ -66,9 +65,8 @@ def test_results_are_those_of_numpy(data: st.DataObject) -> None:
     [sketch] = generate(func, ZEN4)
     assert sketch.name == ("dot_16x2_bf16" if not integers else "dot_8x4_vnni" if taps[3] == 24 else "dot_16x4_vnni")
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    point = sketch.random(rng)
-    assert point is not None
-    scheduled = lower_func(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, ZEN4.vector_bits)
+    point = random_point(sketch, rng)
+    scheduled = lower_func(at_point(func, sketch, point), ZEN4.vector_bits)
     if integers:
         x, w = rng.integers(0, 256, image).astype("uint8"), rng.integers(-128, 128, taps).astype("int8")
         bias = rng.integers(-999, 999, taps[3]).astype("int32")
@@ -94,7 +92,7 @@ def test_groups_and_vectors_must_be_whole(filters: tuple[int, ...]) -> None:
 def test_what_follows_is_computed_where_sums_are_in_registers() -> None:
     func = convolution((1, 6, 6, 8), (3, 3, 8, 32), 1, 1, ("uint8", "int8", "int32"))
     [sketch] = generate(func, ZEN4)
-    made = apply_trace(func, Trace.from_json(sketch.trace_json([0] * len(sketch.decisions)))).func.script()
+    made = at_point(func, sketch, [0] * len(sketch.decisions)).script()
     assert 'alloc_buffer((1, 6, 6, 32), "int32", scope="local")' in made
 
 
@@ -107,9 +105,8 @@ def test_groups_lie_along_the_rows_of_an_image_of_three_channels(seed: int) -> N
     func = create_prim_func([x, w, compute(y.shape, lambda *i: ops.maximum(y(*i), 0), name="out")])
     [sketch] = generate(func, ZEN4)
     assert sketch.name == "dot_16x4_vnni"
-    point = sketch.random(rng)
-    assert point is not None
-    scheduled = lower_func(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, ZEN4.vector_bits)
+    point = random_point(sketch, rng)
+    scheduled = lower_func(at_point(func, sketch, point), ZEN4.vector_bits)
     image, taps = (
         rng.integers(0, 256, (1, 3, 11, 15)).astype("uint8"),
         rng.integers(-128, 128, (3, 8, 3, 32)).astype("int8"),
@@ -133,7 +130,7 @@ def test_vectors_of_bytes_are_packed_together(channels: int, vectors: int, is_pa
     [sketch] = generate(func, ZEN4)
     chosen = {"vectors": vectors}
     point = [d.values.index(chosen[d.name]) if d.name in chosen else 0 for d in sketch.decisions]
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     asm = compile_artifact(scheduled, ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
     assert ("vpackuswb" in asm) is is_packed
     assert ("vpmovdb" in asm) is not is_packed

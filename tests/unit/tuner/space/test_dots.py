@@ -11,10 +11,9 @@ from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.compiler.narrow_products import numbers, operands, product
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 
 SAPPHIRE, SKYLAKE, ZEN3, ALDER = (
@@ -40,9 +39,8 @@ def test_the_instruction_is_used_and_right(case, transposed):
     target, name, a, b, c, instruction = CASES[case]
     func = product(SHAPE, a, b, c, transposed)
     [sketch] = [s for s in generate(func, target) if s.name == name]
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    point = random_point(sketch, np.random.default_rng(0))
+    scheduled = at_point(func, sketch, point)
     asm = compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
     assert instruction in asm
     held = operands(SHAPE, a, b)
@@ -60,7 +58,7 @@ def test_sums_stay_in_registers():
     [sketch] = [s for s in generate(func, ZEN3) if s.name == name]
     wanted = {"rows": 3, "vectors": 2, "panel": 1, "unroll": 1}
     point = [d.values.index(wanted[d.name]) for d in sketch.decisions]
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     asm = compile_artifact(scheduled, ZEN3, name="main", keep=("asm",)).blobs["asm"].decode()
     inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
     between = inner[inner.index(instruction) : inner.rindex(instruction)]
@@ -84,9 +82,8 @@ def test_code_for_a_cpu_without_the_unit_is_refused(case, attributes, needed):
     target, name, *dtypes, _ = CASES[case]
     func = product(SHAPE, *dtypes)
     [sketch] = [s for s in generate(func, target) if s.name == name]
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    point = random_point(sketch, np.random.default_rng(0))
+    scheduled = at_point(func, sketch, point)
     other = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu=znver3 -mattr={attributes}") if attributes else ZEN3
     with pytest.raises(CodegenError) as caught:
         compile_artifact(scheduled, other, name="main")

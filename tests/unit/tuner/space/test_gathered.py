@@ -9,12 +9,11 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
@@ -29,9 +28,8 @@ def packed(func: PrimFunc, target: Target) -> list[Sketch]:
 
 
 def scheduled(func: PrimFunc, sketch: Sketch, seed: int = 0) -> PrimFunc:
-    point = sketch.random(np.random.default_rng(seed))
-    assert point is not None
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    point = random_point(sketch, np.random.default_rng(seed))
+    return at_point(func, sketch, point)
 
 
 def computed(func: PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:

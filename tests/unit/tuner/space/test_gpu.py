@@ -11,14 +11,13 @@ from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact, lower
 from compiler.interp import interpreter as interp
 from compiler.ir.module import IRModule
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from tests.kit.gpu.checks import PTXAS, run_threads
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.space.gpu.hardware import Chip
 from tuner.space.sketch import Sketch
@@ -49,10 +48,6 @@ CASES: dict[str, set[str]] = {
 }
 
 
-def scheduled(func: n.PrimFunc, sketch: Sketch, point: tuple[int, ...]) -> n.PrimFunc:
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
-
-
 def lowered(func: n.PrimFunc) -> IRModule:
     with SM80:
         return lower(func)
@@ -71,10 +66,9 @@ def check_sketches(func: n.PrimFunc, names: set[str], points: int) -> None:
     assert {s.name for s in sketches} == names
     for sketch in sketches:
         for _ in range(points):
-            point = sketch.random(rng)
-            assert point is not None
+            point = random_point(sketch, rng)
             found = [a.copy() for a in arrays]
-            run_threads(lowered(scheduled(func, sketch, point)), *found)
+            run_threads(lowered(at_point(func, sketch, point)), *found)
             text = f"{sketch.name} {sketch.values(point)}"
             np.testing.assert_allclose(found[-1], wanted[-1], rtol=2e-5, atol=1e-5, err_msg=text)
             assert 0 <= sketch.score(point) <= 1
@@ -94,9 +88,8 @@ def test_what_follows_a_product_is_fused_into_its_tiles() -> None:
     out = topi.nn.relu(topi.add(topi.matmul(x, w), b))
     func = create_prim_func([x, w, b, out])
     [sketch] = [s for s in generate(func, SM80) if s.name == "tiles"]
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    [entry] = compile_artifact(scheduled(func, sketch, point), SM80).entries
+    point = random_point(sketch, np.random.default_rng(0))
+    [entry] = compile_artifact(at_point(func, sketch, point), SM80).entries
     assert len(entry.launches) == 2  # the bias and the relu are two steps of te: the first one is fused
     check_sketches(func, TILES, 1)
 
@@ -105,9 +98,8 @@ def test_what_follows_a_product_is_fused_into_its_tiles() -> None:
 def test_more_batches_than_blocks_along_z(spec: str) -> None:
     func = WorkloadSpec.parse(spec).prim_func()
     [sketch] = generate(func, SM80)
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    [launch] = compile_artifact(lowered(scheduled(func, sketch, point)), SM80).entries[0].launches
+    point = random_point(sketch, np.random.default_rng(0))
+    [launch] = compile_artifact(lowered(at_point(func, sketch, point)), SM80).entries[0].launches
     assert launch.grid[1:] == ("1", "1")
 
 
@@ -135,7 +127,7 @@ def best(sketch: Sketch) -> tuple[int, ...]:
 def test_ptxas_takes_what_is_tried_first_without_spills(spec: str, arch: str) -> None:
     func, target = WorkloadSpec.parse(spec).prim_func(), Target(f"cuda -arch={arch}")
     for sketch in generate(func, target):
-        for kernel in kernel_resources(compile_artifact(scheduled(func, sketch, best(sketch)), target)):
+        for kernel in kernel_resources(compile_artifact(at_point(func, sketch, best(sketch)), target)):
             assert kernel.stack == kernel.spill_stores == kernel.spill_loads == 0, (sketch.name, kernel)
 
 

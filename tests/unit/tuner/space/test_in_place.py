@@ -11,10 +11,9 @@ from compiler.driver.build import compile_artifact
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tunefarm import te, tir
 from tuner.space.analysis import blocks_of
 from tuner.space.generate import generate
@@ -53,7 +52,7 @@ def of_four_bits(bits: np.ndarray, scales: np.ndarray) -> np.ndarray:
 def inlined(func: PrimFunc) -> bool:
     """Whether every sketch has no block left for the operand."""
     left = [
-        {b.name for b in blocks_of(apply_trace(func, Trace.from_json(s.trace_json(point))).func)}
+        {b.name for b in blocks_of(at_point(func, s, point))}
         for s in generate(func, TARGET)
         if (point := s.random(np.random.default_rng(0), 512)) is not None
     ]
@@ -64,9 +63,8 @@ def inlined(func: PrimFunc) -> bool:
 def check(func: PrimFunc, wanted: np.ndarray, *args: np.ndarray) -> None:
     rng = np.random.default_rng(1)
     for sketch in generate(func, TARGET):
-        point = sketch.random(rng, 512)
-        assert point is not None
-        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        point = random_point(sketch, rng, 512)
+        scheduled = at_point(func, sketch, point)
         held = [array(a) for a in (*args, np.empty(wanted.shape, "float32"))]
         load_artifact(compile_artifact(scheduled, TARGET, name="main"))["main"](*held)
         np.testing.assert_allclose(held[-1].numpy(), wanted, rtol=1e-4, atol=1e-3, err_msg=sketch.name)
@@ -90,7 +88,7 @@ def test_packed_weights_keep_their_width():
     func = four_bits(2, 64, 32).with_attr(LAYOUT_FREE, [1, 2])
     for sketch in generate(func, TARGET):
         point = sketch.random(np.random.default_rng(0), 512)
-        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        scheduled = at_point(func, sketch, point)
         packed = [b for b in blocks_of(scheduled) if b.name == "bits_global"]
         assert [b.output.buffer.dtype for b in packed] == ["uint8"]
 

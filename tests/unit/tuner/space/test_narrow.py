@@ -15,6 +15,7 @@ from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import sum as te_sum
 from tests.kit.compiler.narrow_products import numbers, operands, product
+from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 
 PLAIN = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v2 -num-cores=2")
@@ -38,7 +39,7 @@ def test_packed_operands_are_converted_once(dtype, wide):
     func = product((6, 16, 8), dtype, dtype, wide)
     [sketch] = [s for s in generate(func, PLAIN) if s.name == "panels+pack2"]
     point = sketch.random(np.random.default_rng(0))
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     text = str(scheduled)
     assert f'T.Cast("{wide}", A[' in text
     assert f'T.Cast("{wide}", A_global[' not in text
@@ -54,7 +55,7 @@ def test_rows_that_are_used_often_are_converted_once(rows, columns, once):
     func = product((rows, columns, 8), "bfloat16", "bfloat16", "float32")
     [sketch] = [s for s in generate(func, PLAIN) if s.name == "panels+pack"]
     point = sketch.random(np.random.default_rng(0))
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     assert ('= T.Cast("float32", A[' in str(scheduled)) is once
     held = operands((rows, columns, 8), "bfloat16", "bfloat16")
     out = np.zeros((rows, columns), "float32")

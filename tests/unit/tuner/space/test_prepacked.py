@@ -16,8 +16,6 @@ from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrit
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.executor import trial_subject
@@ -25,6 +23,7 @@ from rpc_server.executor.trial import Trials
 from rpc_server.wire.messages import Measured
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tests.kit.compiler.narrow_products import operands, product
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 
 SHAPE = (12, 32, 24)
@@ -40,9 +39,8 @@ def workload(shape: tuple[int, int, int] = SHAPE, dtype: str = "float32", sums: 
 
 def candidate(func: PrimFunc, target: Target, name: str) -> PrimFunc:
     [sketch] = [s for s in generate(func, target) if s.name == name]
-    point = sketch.random(np.random.default_rng(0))
-    assert point is not None
-    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    point = random_point(sketch, np.random.default_rng(0))
+    return at_point(func, sketch, point)
 
 
 @pytest.mark.parametrize(

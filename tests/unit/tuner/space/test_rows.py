@@ -12,11 +12,10 @@ from compiler.driver.build import build, compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 
 TARGET = Target("llvm -num-cores=2").resolved()
@@ -64,9 +63,8 @@ def test_every_sketch_agrees_with_numpy(name):
     assert {sketch.name for sketch in found} == sketches
     for sketch in found:
         for _ in range(2):
-            point = sketch.random(rng)
-            assert point is not None
-            scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            point = random_point(sketch, rng)
+            scheduled = at_point(func, sketch, point)
             module = load_artifact(compile_artifact(scheduled, TARGET, name="main"))
             out = empty(expected.shape, "float32")
             module["main"](*map(array, args), out)
@@ -123,7 +121,7 @@ def test_the_next_row_is_asked_for_while_one_is_computed(name):
         values = {"vectors": 8, "steps": 4, "task": 1}
         assert {d.name for d in sketch.decisions} == set(values)
         point = tuple(d.values.index(values[d.name]) for d in sketch.decisions)
-        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        scheduled = at_point(func, sketch, point)
         source = build(scheduled, target=target).get_source("asm")
         steps = re.findall(
             r"T\.prefetch\(X0_1\[.* \+ (\d+)\) \* \d+", lower_func(scheduled, target.vector_bits).script()
@@ -146,7 +144,7 @@ def test_rows_read_together_are_summed_in_registers():
     func = create_prim_func([x, topi.sum(x, -1)])
     [sketch] = generate(func, target)
     point = [d.values.index({"vectors": 2, "task": 1, "abreast": 4}[d.name]) for d in sketch.decisions]
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     text = build(scheduled, target=target).get_source("asm")
     blocks = [block for block in re.split(r"^\.L\w+:", text, flags=re.MULTILINE) if block.count("vaddps") >= 8]
     [loop] = [block.partition("\tj")[0] for block in blocks]

@@ -16,6 +16,7 @@ from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
@@ -41,7 +42,7 @@ def at(sketch: Sketch, **wanted: int) -> tuple[int, ...]:
 
 
 def call(func: PrimFunc, sketch: Sketch, point: tuple[int, ...], *args: np.ndarray) -> np.ndarray:
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     held = [array(a) for a in args]
     load_artifact(compile_artifact(scheduled, TARGET, name="main"))["main"](*held)
     return held[-1].numpy()
@@ -55,8 +56,7 @@ def test_they_agree_with_numpy_at_edges(m, n, k):
     sketches = generate(func, TARGET)
     assert {s.name for s in sketches} == OFFERED[min(m, 5)]
     for sketch in sketches:
-        point = sketch.random(rng, 512)
-        assert point is not None
+        point = random_point(sketch, rng, 512)
         found = call(func, sketch, point, a, b, c)
         np.testing.assert_allclose(found, a @ b, rtol=1e-3, atol=1e-3, err_msg=f"{sketch.values(point)}")
 
@@ -89,8 +89,7 @@ def test_rows_are_read_far_and_few_at_a_time():
     rng = np.random.default_rng(0)
     for sketch in generate(product("matmul:4,8192,4096"), ZEN):
         for _ in range(20):
-            point = sketch.random(rng, 512)
-            assert point is not None
+            point = random_point(sketch, rng, 512)
             values = sketch.values(point)
             row = values["panel"] * values["vectors"] * 8 * 4
             assert values["depth"] == 8
@@ -114,7 +113,7 @@ def test_kept_sums_and_rows_are_read_straight_on():
     func = product("matmul:16,4096,4096")
     sketch = next(s for s in generate(func, ZEN) if s.name == "stream+keep")
     point = at(sketch, depth=8, rows=4, vectors=2, panel=256)
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    scheduled = at_point(func, sketch, point)
     text = lower_func(scheduled).script()
     tile = text[text.index("for j_1, i_0 in T.grid(256, 4)") : text.index("for ax1_0_1, ")]
     assert "A_1[" not in tile

@@ -12,12 +12,11 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.cpu.turned import turn_of
 from tuner.space.generate import generate
 
@@ -51,9 +50,8 @@ def test_every_sketch_agrees_with_numpy(name: str) -> None:
     assert [sketch.name for sketch in found] == ["turned", "plain"]
     for sketch in found:
         for _ in range(3):
-            point = sketch.random(rng)
-            assert point is not None
-            scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            point = random_point(sketch, rng)
+            scheduled = at_point(func, sketch, point)
             module = load_artifact(compile_artifact(scheduled, HOST, name="main"))
             out = empty(reference(a).shape, "float32")
             module["main"](array(a), out)
@@ -94,7 +92,7 @@ def test_rows_that_data_chooses_are_copied_in_plain_loops() -> None:
     table, places = placeholder((500, 64), name="X"), placeholder((40, 7), "int64", name="I")
     func = create_prim_func([table, places, topi.take(table, places, 0)])
     [sketch] = generate(func, HOST)
-    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(()))).func
+    scheduled = at_point(func, sketch, ())
     assert "T.parallel" in scheduled.script()
     assert "T.vectorized" not in scheduled.script()  # lane by lane, a vector would be gathered
     module = load_artifact(compile_artifact(scheduled, HOST, name="main"))

@@ -13,14 +13,13 @@ from compiler.driver.pipeline import lower_func
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import apply_trace
-from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import add, nn
+from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.model.guide import Guide
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
@@ -107,9 +106,8 @@ def test_the_next_chunk_of_packed_taps_is_fetched_meanwhile() -> None:
     for workload, fetched in (("conv2d:1,16,28,28,32,3,3", True), ("conv2d:1,16,30,56,20,3,3", False)):
         func = WorkloadSpec.parse(workload).prim_func().with_attr(LAYOUT_FREE, [1])
         [sketch] = fast(func, WIDE)
-        point = sketch.random(np.random.default_rng(0))
-        assert point is not None
-        parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+        point = random_point(sketch, np.random.default_rng(0))
+        parts = split_layout_rewrite(at_point(func, sketch, point))
         assert parts is not None
         asked = re.findall(r"T\.prefetch\((\w+)\[", lower_func(parts[1]).script())
         assert set(asked) == ({"weight_global_1"} if fetched else set()), workload
@@ -118,9 +116,8 @@ def test_the_next_chunk_of_packed_taps_is_fetched_meanwhile() -> None:
 def check_ahead(func: PrimFunc, sketch: Any) -> None:
     """The rest of a kernel computes the same with taps that were packed, or transformed, ahead."""
     rng = np.random.default_rng(0)
-    point = sketch.random(rng)
-    assert point is not None
-    parts = split_layout_rewrite(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func)
+    point = random_point(sketch, rng)
+    parts = split_layout_rewrite(at_point(func, sketch, point))
     assert parts is not None
     taps, rest = (part.with_attr("global_symbol", "main") for part in parts)
     x, w, out = (rng.uniform(-1, 1, [int(s) for s in func.buffer_map[p].shape]).astype("float32") for p in func.params)
@@ -137,9 +134,8 @@ def check_points(func: PrimFunc, target: Target, names: set[str], largest: float
     assert {sketch.name for sketch in sketches} == names
     for sketch in sketches:
         for _ in range(2):
-            point = sketch.random(rng)
-            assert point is not None
-            made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            point = random_point(sketch, rng)
+            made = at_point(func, sketch, point)
             np.testing.assert_allclose(
                 computed(made, arrays), expected, rtol=0, atol=largest, err_msg=str(sketch.values(point))
             )
@@ -159,9 +155,8 @@ def test_many_channels_keep_their_digits(workload: str, target: Target, most: fl
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
     exact = np.einsum("cyxrs,kcrs->kyx", windows, w.astype("float64"), optimize=True)
     (sketch,) = fast(func, target)
-    point = sketch.random(rng)
-    assert point is not None
-    got = computed(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, [x, w, out])[0]
+    point = random_point(sketch, rng)
+    got = computed(at_point(func, sketch, point), [x, w, out])[0]
     assert np.abs(got - exact).max() < most * np.abs(exact).max()
 
 
@@ -174,7 +169,7 @@ def test_narrow_floats_have_none(dtype: str) -> None:
 def test_the_epilogue_is_part_of_the_last_step() -> None:
     func = biased_relu(1, 16, 8, 16)
     (sketch,) = fast(func)
-    text = apply_trace(func, Trace.from_json(sketch.trace_json([0] * len(sketch.decisions)))).func.script()
+    text = at_point(func, sketch, [0] * len(sketch.decisions)).script()
     assert text.count("T.alloc_buffer") == len(["pad", "phases", "lines", "tiles"] + ["taps"] * 2 + ["products"] * 3)
 
 

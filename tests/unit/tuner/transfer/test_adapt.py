@@ -14,6 +14,7 @@ from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
+from tests.kit.tuner.sketch_points import random_point
 from tuner.search.recognise import recogniser
 from tuner.space.generate import generate
 from tuner.space.repair import nearest_point, repair
@@ -30,8 +31,7 @@ def func(spec: str):
 
 def random_trace(source, seed: int, pick: int = 0) -> Trace:
     sketch = generate(source, TARGET)[pick]
-    point = sketch.random(np.random.default_rng(seed), 1000)
-    assert point is not None
+    point = random_point(sketch, np.random.default_rng(seed), 1000)
     return sketch.trace.with_decisions(point)
 
 

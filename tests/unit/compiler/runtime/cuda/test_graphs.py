@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib.util
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +29,7 @@ from compiler.te.schedule.schedule import create_schedule
 from compiler.tir import nodes as n
 from compiler.topi.schedules import cuda as schedules
 from tests.kit.gpu.cuda_stand_in import HostDriver
-from tests.kit.places import STAND_IN
+from tests.kit.places import STAND_IN, loaded
 
 ROWS, COLUMNS = 8, 40
 
@@ -270,13 +269,7 @@ def test_without_libcuda_there_are_no_graphs() -> None:
 @pytest.fixture
 def pycuda() -> Any:
     """The stand-in of PyCUDA's driver module."""
-    path = STAND_IN / "pycuda" / "driver.py"
-    spec = importlib.util.spec_from_file_location("pycuda_driver_stand_in", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(STAND_IN / "pycuda" / "driver.py", "pycuda_driver_stand_in")
 
 
 def test_pycuda_s_streams_are_recorded(pycuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:

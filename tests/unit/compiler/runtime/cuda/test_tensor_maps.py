@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from compiler.runtime.cuda.tensor_maps import find_encoder
 from compiler.target.gpu_arch import arch_of_version
 from compiler.tensorcore.warpgroup import WarpgroupTile, dense
 from tests.kit.gpu.ptx_warpgroup_machine import tensor_map
-from tests.kit.places import STAND_IN
+from tests.kit.places import STAND_IN, loaded
 
 MAP = TensorMap(0, "bfloat16", (100, 72), (64, 64))
 
@@ -77,12 +76,7 @@ def test_libcuda_may_not_have_it() -> None:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> cuda_runtime.PyCudaDriver:
     """PyCUDA's stand-in, whose kernels are run from their PTX, with a libcuda that describes matrices."""
-    path = STAND_IN / "pycuda" / "driver.py"
-    spec = importlib.util.spec_from_file_location("pycuda_driver_of_warpgroups", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(STAND_IN / "pycuda" / "driver.py", "pycuda_driver_of_warpgroups")
     library = Libcuda()
     monkeypatch.setattr(cuda_tensor_maps, "find_encoder", lambda: find_encoder(lambda _name: library))
     made = cuda_runtime.PyCudaDriver(module)

@@ -15,6 +15,7 @@ from compiler.relax.nodes import TensorStructInfo, Var
 from compiler.relax.op.core.layout import Layout, LayoutUse
 from compiler.relax.op.core.registry import OPERATORS
 from tests.kit.compiler.relax_ops import WITHOUT_ZERO, Case, check
+from tests.kit.compiler.topi import windows
 
 Array = np.ndarray[Any, Any]
 nn = op.nn
@@ -93,16 +94,6 @@ NORMS = [
 
 
 # ------------------------------------------------------------------------------------- windows
-
-
-def windows(x: Array, sizes: Any, strides: Any, dilation: Any, padding: Any, filler: float) -> Array:
-    """(N, C, out..., taps...) of NC... data in float64."""
-    rank = x.ndim - 2
-    x = np.pad(x.astype("float64"), [(0, 0), (0, 0), *zip(padding[:rank], padding[rank:])], constant_values=filler)
-    spans = [(k - 1) * d + 1 for k, d in zip(sizes, dilation)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(2, x.ndim)))
-    steps = tuple(slice(None, None, s) for s in strides), tuple(slice(None, None, d) for d in dilation)
-    return seen[(slice(None), slice(None), *steps[0], *steps[1])]
 
 
 def convolved(x: Array, w: Array, strides: Any, padding: Any, dilation: Any, groups: int = 1) -> Array:
