@@ -21,7 +21,7 @@ from tuner.families.record import FamilyRecord
 from tuner.families.rule import GENERAL
 from tuner.families.sizes import FamilyError, SizeList
 from tuner.kernels.family_jobs import FamilyItem, KernelFamily
-from tuner.kernels.files import is_file, read_job
+from tuner.kernels.jobs import is_file, read_job
 from tuner.kernels.kernel import CKernel, Kernel
 from tuner.kernels.object_names import under_name
 from tuner.kernels.space import Config, config_of

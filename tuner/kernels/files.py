@@ -1,43 +1,29 @@
-"""The items that a command line asks to tune: named workloads, files of kernels, models.
-
-They are found again when a run is resumed.
-"""
+"""Files of kernels, in TOML and Python: the items that they ask to tune."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from compiler.frontend.model_files import is_named_model
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
 from tuner.families.sizes import SizeList
-from tuner.kernels.family_jobs import (
-    AskedSizes,
-    FamilyItem,
-    KernelFamily,
-    family_item,
-    family_record,
-    recorded_family,
-    weighed,
-)
+from tuner.kernels.family_jobs import FamilyItem, KernelFamily, family_item, family_record, weighed
 from tuner.kernels.hand_schedules import HandSchedules
 from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
-from tuner.kernels.model import is_model
-from tuner.kernels.model_version import ModelSource, model_source, plan_of
+from tuner.kernels.model_version import ModelSource
 from tuner.kernels.run_models import model_name
 from tuner.kernels.space import Config
 from tuner.kernels.spec import (
@@ -51,17 +37,13 @@ from tuner.kernels.spec import (
     parse_spec,
     run_values,
 )
-from tuner.kernels.stored import is_stored, stored_kernel
-from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
-_FILE = re.compile(r"(?P<path>.+\.(?:py|toml|onnx|pt2))(?::(?P<name>[^:/]+))?")
 _FORMS = (
     "a Python file defines FunctionKernel, CKernel, PrimFunc or HandSchedules objects, or lists of them, under public "
     'names, or workloads = ["matmul:512,512,512:float32"]'
 )
-_PUT_BACK = "put back the file as it was, or start a new run; what was measured stays in the store"
 
 
 @dataclass(frozen=True)
@@ -108,174 +90,19 @@ class KernelJob:
         return (*(item.record for item in self.items), *(family.record for family in self.families))
 
 
-def read_job(
-    words: Sequence[str], sizes: Mapping[str, int] | None = None, shapes: AskedSizes | None = None
-) -> KernelJob:
-    """Return the job that `words` ask for.
-
-    They are workloads, FILE.toml, FILE.py, a model (.onnx, .pt2, FILE.py:NAME of one), or a file with `:NAME` of one
-    kernel in it. `sizes` fix symbolic dimensions of models; `shapes` are sizes that they are tuned for. Raises
-    SpecError, WorkloadError, FamilyError.
-    """
-    jobs = [_read(word, sizes or {}, shapes) for word in words]
-    if sizes and not any(job.models for job in jobs):
-        raise SpecError("sizes of dimensions are for models", hint="a model is FILE.onnx, FILE.pt2 or FILE.py:NAME")
-    if sum(bool(job.run) for job in jobs) > 1:
-        raise SpecError("two files say how the run goes", hint="keep one of them, or start a run for each file")
-    run = next((job.run for job in jobs if job.run), {})
-    families = tuple(family for job in jobs for family in job.families)
-    models = tuple(dict.fromkeys(model for job in jobs for model in job.models))
-    return KernelJob(tuple(item for job in jobs for item in job.items), run, models, families)
-
-
-def recorded_job(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> KernelJob:
-    """Return what a recorded run tunes.
-    `store` has the functions of what came from it. Raises SpecError when a file it comes from is gone or not the
-    same any more."""
-    known = tuple(records)
-    items = recorded_items((record for record in known if "family" not in record), store)
-    families = tuple(_recorded_family(record) for record in known if "family" in record)
-    return KernelJob(items, families=families)
-
-
-def _recorded_family(record: Mapping[str, Any]) -> FamilyItem:
-    what = record["family"]
-    if "file" not in what:
-        return recorded_family(record)
-    path = _unchanged(what)
-    same = [family for family in _kernels(path).families if family.record == record]
-    if not same:
-        raise SpecError(f"{path} has changed since the run began", hint=_PUT_BACK)
-    return same[0]
-
-
-def recorded_items(records: Iterable[Mapping[str, Any]], store: RecordStore | None = None) -> tuple[Item, ...]:
-    """The items of a recorded run.
-    `store` has the functions of those that came from it. Raises SpecError when a file they come from is gone or not
-    the same any more."""
-    found = []
-    for record in records:
-        if is_stored(record):
-            found.append(Item(stored_kernel(record, store), record))
-            continue
-        if "file" not in record:
-            found.append(Item(WorkloadSpec.from_json(record), record))
-            continue
-        path = _unchanged(record)
-        same = [item for item in _recorded(record).items if item.record == record]
-        if not same:
-            raise SpecError(f"{path} has changed since the run began", hint=_PUT_BACK)
-        found.append(same[0])
-    return tuple(found)
-
-
-def recorded_models(records: Iterable[Mapping[str, Any]]) -> tuple[ModelSource, ...]:
-    """The models in files that a recorded run tunes kernels of.
-    Raises SpecError where a file cannot be read."""
-    found = {}
-    for record in records:
-        path = Path(record.get("file", ""))
-        if "file" in record and ("model" in record or is_model(path)):
-            text = f"{path}:{record['model']}" if "model" in record else str(path)
-            found[text, str(record.get("sizes"))] = model_source(text, record.get("sizes"))
-    return tuple(found.values())
-
-
-def _unchanged(record: Mapping[str, Any]) -> Path:
-    path = Path(record["file"])
-    if not path.is_file():
-        raise SpecError(f"{path}, which defines {record['name']}, is gone", hint=_PUT_BACK)
-    return path
-
-
-def _recorded(record: Mapping[str, Any]) -> KernelJob:
-    """The job of a record's file, or of the model in it."""
-    if "model" in record or "sizes" in record:
-        text = f"{record['file']}:{record['model']}" if "model" in record else record["file"]
-        return _model(model_source(text, record.get("sizes")))
-    return _kernels(Path(record["file"]))
-
-
-def _read(word: str, sizes: Mapping[str, int], shapes: AskedSizes | None) -> KernelJob:
-    if is_named_model(word):
-        return _model(model_source(word, sizes), shapes)
-    parts = _FILE.fullmatch(word)
-    if parts is None:
-        spec = WorkloadSpec.parse(word)
-        return KernelJob((Item(spec, spec.to_json()),))
-    path = Path(parts["path"])
-    if not path.is_file():
-        raise SpecError(
-            f"there is no file {parts['path']}", hint="give the path of a kernel's file, or a workload by name"
-        )
-    name = parts["name"]
-    if name is not None and path.suffix == ".py" and _has_model(path.resolve(), name):
-        return _model(model_source(f"{path}:{name}", sizes), shapes)
-    job = _model(model_source(str(path), sizes), shapes) if is_model(path) else _kernels(path.resolve())
-    if name is None:
-        return job
-    chosen = tuple(item for item in job.items if item.record.get("name") == name)
-    families = tuple(family for family in job.families if family.record["family"].get("name") == name)
-    if not chosen and not families:
-        records = [*(item.record for item in job.items), *(family.record["family"] for family in job.families)]
-        names = ", ".join(record["name"] for record in records if "name" in record)
-        raise SpecError(f"{parts['path']} defines no kernel {name}", hint=f"it has {names or 'none'}")
-    return replace(job, items=chosen, families=families)
-
-
-def _kernels(path: Path) -> KernelJob:
-    if is_model(path):
-        return _model(model_source(str(path)))
+def kernels_of_file(path: Path) -> KernelJob:
+    """The kernels of a TOML or Python file, and how it says that they are tuned. Raises SpecError."""
     return _toml(path) if path.suffix == ".toml" else _python(path)
 
 
-def _model(source: ModelSource, shapes: AskedSizes | None = None) -> KernelJob:
-    """The kernels of a model, each with its number of calls as weight.
-    Those of symbolic sizes are families if `shapes` gives their sizes."""
-    more: dict[str, Any] = {"model": source.attribute} if source.attribute else {}
-    if source.sizes:
-        more["sizes"] = dict(source.sizes)
-    items = [
-        Item(kernel.func, {**_record(source.path, source.digest, kernel.name), **more, "weight": kernel.weight})
-        for kernel in plan_of(source).kernels
-    ]
-    sized = plan_of(source).families
-    if shapes is not None and not sized:
-        raise SpecError(f"{source.text} has no kernel whose sizes vary", hint="leave --shapes out")
-    families = tuple(shapes.item(family.spec) for family in sized) if shapes is not None else ()
-    if not items and not families:
-        hint = "sizes that are only known at run time can be fixed: --dim NAME=SIZE"
-        if sized:
-            hint += f"; or tuned for several: --shapes {sized[0].spec.symbols[0]}=1,16,128"
-        raise SpecError(f"{source.text} has no kernel to tune", hint=hint)
-    return KernelJob(tuple(items), models=(source,), families=families)
-
-
-def is_file(word: str) -> bool:
-    """Whether a word names a file of kernels, or one kernel in it."""
-    return _FILE.fullmatch(word) is not None
-
-
-def names_model(word: str) -> bool:
-    """Return whether a word names a model: FILE.onnx, FILE.pt2, torchvision:NAME, or FILE.py:NAME.
-    NAME is then a module of graphs, whose file is run."""
-    if is_named_model(word):
-        return True
-    parts = _FILE.fullmatch(word)
-    if parts is None or (path := Path(parts["path"])).suffix == ".toml":
-        return False
-    if path.suffix != ".py":
-        return parts["name"] is None
-    return parts["name"] is not None and path.is_file() and _has_model(path.resolve(), parts["name"])
-
-
-def _has_model(path: Path, name: str) -> bool:
+def has_model(path: Path, name: str) -> bool:
     """Whether a Python file calls a module of graphs so, or a function that gives one."""
     found = vars(_module(str(path), _digest(_text(path, "tune")))).get(name)
     return isinstance(found, IRModule | FunctionType)
 
 
-def _record(path: Path, digest: str, name: str) -> dict[str, str]:
+def file_record(path: Path, digest: str, name: str) -> dict[str, str]:
+    """What a run keeps of a kernel in a file."""
     return {"file": str(path), "digest": digest, "name": name}
 
 
@@ -303,9 +130,9 @@ def _toml(path: Path) -> KernelJob:
         texts = _c_texts(table, path.parent)
         digest = _digest(text, *texts.all)
         if table.sized is None:
-            items.append(Item(table.kernel(texts), _record(path, digest, table.name)))
+            items.append(Item(table.kernel(texts), file_record(path, digest, table.name)))
         else:
-            families.append(_c_family(table, texts, _record(path, digest, table.family), path.parent))
+            families.append(_c_family(table, texts, file_record(path, digest, table.family), path.parent))
     return KernelJob(tuple(items), spec.run, families=tuple(families))
 
 
@@ -378,7 +205,7 @@ def _python(path: Path) -> KernelJob:
     for name, what in found.items():
         if isinstance(what, FunctionKernel):
             what = replace(what, make=FileMake(str(path), digest, name))
-        items.append(Item(what, _record(path, digest, name)))
+        items.append(Item(what, file_record(path, digest, name)))
     run = vars(module).get("run")
     values = run_values(run, f"{path.name}: run") if isinstance(run, dict) else {}
     return KernelJob(tuple(items), values, families=tuple(families))
@@ -394,7 +221,7 @@ def _families(module: ModuleType, path: Path, digest: str) -> list[FamilyItem]:
     for name, value in vars(module).items():
         if isinstance(value, KernelFamily) and not name.startswith("_"):
             kernel = replace(value, at=partial(_kernel_here, str(path), digest, name, value))
-            record = family_record(_record(path, digest, name), value.sizes, value.portfolio)
+            record = family_record(file_record(path, digest, name), value.sizes, value.portfolio)
             items.append(FamilyItem(kernel, value.sizes, value.portfolio, record))
     return items
 

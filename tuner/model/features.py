@@ -20,7 +20,8 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.model.draft import Waits, draft, late
 from tuner.model.machine import LINE_BYTES, MachineModel
-from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
+from tuner.model.nest import Nest, NestAccess, NestLoop
+from tuner.model.read_nest import nest_of
 from tuner.model.types import Floats, Ints
 from tuner.space.cpu.balance import balance
 from tuner.space.sketch import Sketch

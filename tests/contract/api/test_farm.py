@@ -11,7 +11,7 @@ from tests.kit import patient_http
 from tests.kit.records.seed import TARGET, XEON, ZEN3, Seeded
 from tests.kit.web import FakeLauncher, running_app
 from tunefarm.client import Client
-from tuner.kernels.files import recorded_job
+from tuner.kernels.jobs import recorded_job
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun, Role
 from tuner.records.farm.quotas import Quota
 from tuner.records.model import RunState

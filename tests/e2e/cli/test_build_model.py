@@ -16,7 +16,7 @@ from compiler.tir.text.print_func import workload_key
 from tests.kit.cli.run import Outcome, exit_code, run_cli
 from tests.kit.web import running_app
 from tuner.devices.supplies import local_target
-from tuner.kernels.files import read_job, recorded_items
+from tuner.kernels.jobs import read_job, recorded_items
 from tuner.kernels.model import model_kernels
 from tuner.kernels.model_version import model_source, plan_of
 from tuner.kernels.stored import stored_record

@@ -21,7 +21,7 @@ from tuner.families.rule import Explanation
 from tuner.families.sizes import FamilyError, parse_shapes
 from tuner.families.stored import newest_family
 from tuner.kernels.family_build import maker_for
-from tuner.kernels.files import is_file, names_model, read_job
+from tuner.kernels.jobs import is_file, names_model, read_job
 from tuner.records.db.passwords import shown_command
 from tuner.records.parts.families import StoredFamily
 from tuner.records.store import RecordStore

@@ -50,8 +50,9 @@ from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_build import maker_for, maker_of
-from tuner.kernels.files import Item, names_model
+from tuner.kernels.files import Item
 from tuner.kernels.hand_schedules import HandSchedules
+from tuner.kernels.jobs import names_model
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
 from tuner.number_text import counted

@@ -17,7 +17,8 @@ from compiler.target.target import Target
 from tunefarm.cli.records.subject import SubjectError, several_called, task_of
 from tunefarm.client import ApiError, Client
 from tuner.errors import WorkloadError
-from tuner.kernels.files import Item, KernelJob, read_job, recorded_items
+from tuner.kernels.files import Item, KernelJob
+from tuner.kernels.jobs import read_job, recorded_items
 from tuner.kernels.model import is_model
 from tuner.kernels.spec import SpecError
 from tuner.kernels.stored import function_of

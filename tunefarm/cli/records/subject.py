@@ -13,8 +13,9 @@ from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError, WorkloadError
 from tuner.families.family import FamilySpec
 from tuner.kernels.family_jobs import KernelFamily
-from tuner.kernels.files import Item, read_job
+from tuner.kernels.files import Item
 from tuner.kernels.hand_schedules import HandSchedules
+from tuner.kernels.jobs import read_job
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.space import config_of
 from tuner.records.model import Workload

@@ -38,7 +38,8 @@ from tuner.families.family import FamilySpec
 from tuner.families.plan import TRIALS as FAMILY_TRIALS
 from tuner.families.record import FamilyRecord
 from tuner.kernels.family_jobs import asked_families, asked_sizes
-from tuner.kernels.files import Item, KernelJob, names_model, read_job, recorded_job
+from tuner.kernels.files import Item, KernelJob
+from tuner.kernels.jobs import names_model, read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.model_guard import GuardedModel
 from tuner.kernels.model_version import version_of

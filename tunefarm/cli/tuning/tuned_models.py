@@ -17,7 +17,7 @@ from tuner.devices.fleet import Fleet
 from tuner.engine.options import RunOptions
 from tuner.faces.kernel_schedules import draft_of
 from tuner.goals import Goal
-from tuner.kernels.files import recorded_models
+from tuner.kernels.jobs import recorded_models
 from tuner.kernels.model import model_kernels
 from tuner.kernels.model_guard import GuardedModel, guarded
 from tuner.kernels.model_version import ModelSource, model_source, plan_of

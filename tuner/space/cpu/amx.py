@@ -23,10 +23,10 @@ from compiler.target.target import Target
 from compiler.tir.intrin.x86 import TILE, TILE_GROUPS
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, epilogue_of
-from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.dots import operands_of, spread_others
 from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
+from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

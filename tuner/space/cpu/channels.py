@@ -19,10 +19,10 @@ from dataclasses import replace
 
 from compiler.schedule.core.schedule import Schedule
 from tuner.space.analysis import BlockInfo
-from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import has_gaps
+from tuner.space.cpu.roles import Roles, assign_roles
 
 _ACROSS = 48  # products of a vector that take as long as results written, and a residual read, across memory
 _APART = 1.3  # what pixels that lie apart take of what neighbours take, where windows overlap

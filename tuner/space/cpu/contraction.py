@@ -19,8 +19,8 @@ from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 from tuner.space.cpu.elementwise import scatter_tail, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
-from tuner.space.cpu.kept_tiles import keep_tiles
 from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen, widened_copy
+from tuner.space.cpu.roles import Roles, window_axes
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 
@@ -36,66 +36,10 @@ _LEAST_PACKED_DEPTH = 64
 _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
 _UNROLLS = (1, 2, 4, 8)
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
-_LARGEST_WINDOW = 32  # products of a window that are
 MEMORY_BOUND = 32  # rows: of fewer, what packed weights take to come counts for more than what it takes to widen them
 _OFTEN = 8  # vectors of results that a row's number goes into, so that it is worth widening once
 STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
 _MOST_BEYOND = 1.25  # times the rows there are
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which axis plays which part. `others` are the spatial axes left, outermost first."""
-
-    v: BlockAxis
-    m: BlockAxis | None
-    others: tuple[BlockAxis, ...]
-    vector_operand: int | None  # index into inputs of the operand read along v, shared across m
-    scalar_operand: int | None  # the one read along m, shared across v
-
-
-def assign_roles(info: BlockInfo) -> Roles | None:
-    """The roles of a contraction's axes; None if no axis of the output is contiguous."""
-    contiguous = [a for a in info.spatial if info.output.innermost == {a.position}]
-    if not contiguous:
-        return None
-    v = contiguous[0]
-    along_v = [i for i, op in enumerate(info.inputs) if v.position in op.axes]
-    across_v = [i for i, op in enumerate(info.inputs) if v.position not in op.axes]
-
-    def shares(axis: BlockAxis) -> bool:
-        scalar = any(axis.position in info.inputs[i].axes for i in across_v)
-        return scalar and any(axis.position not in info.inputs[i].axes for i in along_v)
-
-    rows = [a for a in info.spatial if a is not v and a.extent > 1 and shares(a)]
-    m = max(rows, key=lambda a: a.extent, default=None) or _window_rows(info, v)
-    others = tuple(a for a in info.spatial if a is not v and a is not m)
-    scalar = next((i for i in across_v if m is not None and m.position in info.inputs[i].axes), None)
-    return Roles(v, m, others, along_v[0] if along_v else None, scalar)
-
-
-def _window_rows(info: BlockInfo, v: BlockAxis) -> BlockAxis | None:
-    """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do.
-    What one row of registers has loaded, the next one uses again."""
-    reduced = {a.position for a in info.reduced if a.extent > 1}
-    for axis in info.spatial:
-        dims = [dim for op in info.inputs for dim in op.axes_by_dim if axis.position in dim]
-        if axis is not v and axis.extent > 1 and any(dim & reduced for dim in dims):
-            return axis
-    return None
-
-
-def window_axes(info: BlockInfo, roles: Roles) -> list[BlockAxis]:
-    """Return the axes of a small window in which rows of a tile overlap: its columns, then its rows.
-    A depthwise convolution has such a window. Unrolled whole, it loads each row of the image once for all rows of
-    the window. None where rows of a tile share nothing or the window is large."""
-    long = [a for a in info.reduced if a.extent > 1]
-    if roles.m is None or len(long) != 2 or math.prod(a.extent for a in long) > _LARGEST_WINDOW:
-        return []
-    dims = [dim for op in info.inputs for dim in op.axes_by_dim]
-    rows = [a for a in long if {roles.m.position, a.position} in dims]
-    columns = [a for a in long if {roles.v.position, a.position} in dims]
-    return [*columns, *rows] if len(rows) == len(columns) == 1 and rows != columns else []
 
 
 @dataclass(frozen=True)
@@ -263,7 +207,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     rest = [inner[a.position] for a in roles.others]
     sch.reorder(*rest, part_of, k_step, k_inner, *p_rows, p_tile, p_lane)
     if work.shape.kept:
-        keep_tiles(sch, block, v_outer, vectors, lanes, len(info.spatial))
+        _keep_tiles(sch, block, v_outer, vectors, lanes, len(info.spatial))
     _pack_operands(sch, part, work, nest, (rows, vectors), at=k_outer)
     _into_registers(sch, part, k_step, [k_inner, *p_rows, p_tile], p_lane, depth=len(p_rows) + 2)
     zero = sch.decompose_reduction(block, k_outer)
@@ -478,3 +422,30 @@ def _into_registers(
     for loop in init_loops[:-1]:
         sch.unroll(loop)
     sch.vectorize(init_loops[-1])
+
+
+def _keep_tiles(sch: Schedule, block: BlockRV, at: LoopRV, vectors: ExprRV, lanes: int, rank: int) -> None:
+    """Keep what `block` sums under `at` in tiles of `vectors` × `lanes` columns.
+    They are copied to the output of `rank` dimensions there. `block` has its output cached: the block after it
+    copies.
+
+        the output, row major           kept, for tiles of 2 columns
+          a b c d                         a b e f, c d g h
+          e f g h                →
+
+    A tile is loaded and stored for each block. In the output its rows are as far apart as the output's rows are
+    long. If that is a power of two, all of them compete for the same few lines of a near cache. A kept tile is
+    contiguous.
+    """
+    (results,) = sch.get_consumers(block)
+    sch.reverse_compute_at(results, at, preserve_unit_loops=True)
+    loops = sch.get_loops(results)[-rank:]
+    tile, vector, lane = sch.split(loops[-1], [None, vectors, lanes])
+    sch.reorder(tile, *loops[:-1], vector, lane)
+    sch.unroll(vector)
+    sch.vectorize(lane)
+    *outer, last = [f"i{d}" for d in range(rank)]
+    width = f"(t * {lanes})"
+    moved = ", ".join([f"{last} // {width}", *outer, f"{last} % {width}"])
+    layout = f"lambda {', '.join([*outer, last])}, t: ({moved})"
+    sch.transform_layout(block, ("write", 0), layout, sizes=[vectors])

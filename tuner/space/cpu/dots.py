@@ -25,10 +25,10 @@ from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
-from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail, whole_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
+from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values

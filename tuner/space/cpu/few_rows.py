@@ -18,9 +18,9 @@ from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of, epilogue_of
-from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.hardware import Hardware
+from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

@@ -17,15 +17,7 @@ from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, e
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
-from tuner.space.cpu.contraction import (
-    ContractionShape,
-    ContractionWork,
-    Roles,
-    assign_roles,
-    depths,
-    packed_depths,
-    tile,
-)
+from tuner.space.cpu.contraction import ContractionShape, ContractionWork, depths, packed_depths, tile
 from tuner.space.cpu.depthwise import windows_sketch, windows_unit
 from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
@@ -35,6 +27,7 @@ from tuner.space.cpu.in_place import View, computed_in_place, unpacked_block
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
+from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.cpu.rows import row_sketches
 from tuner.space.cpu.skinny import skinny_shapes
 from tuner.space.cpu.turned import turned_sketch

@@ -18,8 +18,8 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
-from tuner.space.cpu.contraction import Roles, assign_roles
 from tuner.space.cpu.elementwise import reads_by_data
+from tuner.space.cpu.roles import Roles, assign_roles
 
 _MOST_ROWS = 8  # that one register tile can hold
 _CHEAP = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
-from tuner.space.cpu.contraction import MEMORY_BOUND, STREAM_BYTES, ContractionShape, Roles, window_axes
+from tuner.space.cpu.contraction import MEMORY_BOUND, STREAM_BYTES, ContractionShape
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.pixels import STREAMS
+from tuner.space.cpu.roles import Roles, window_axes
 from tuner.space.sketch import Values
 
 _LINE = 64  # bytes that come from memory at once

@@ -26,7 +26,7 @@ from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers
-from tuner.space.cpu.contraction import Roles
+from tuner.space.cpu.roles import Roles
 from tuner.space.loops import fuse_all
 
 _GATHERED_BYTES = 64  # of a vector

@@ -30,11 +30,11 @@ from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, is_pointwise
-from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.cpu.pixels import row_above
+from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

@@ -9,7 +9,7 @@ import pytest
 from compiler.errors import ArgumentError
 from compiler.frontend import model_files
 from compiler.frontend.model_files import is_model_file, is_named_model, read_model_file
-from tuner.kernels.files import names_model, read_job
+from tuner.kernels.jobs import names_model, read_job
 
 
 def test_names_of_models() -> None:

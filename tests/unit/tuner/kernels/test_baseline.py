@@ -15,7 +15,7 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from tests.kit.compiler.library import needs_cc
 from tuner.kernels.csource import Argument
-from tuner.kernels.files import read_job
+from tuner.kernels.jobs import read_job
 from tuner.kernels.kernel import CKernel, kernel_search
 from tuner.kernels.python_source import PythonSource
 from tuner.kernels.spec import SpecError

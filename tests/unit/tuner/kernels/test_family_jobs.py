@@ -10,7 +10,7 @@ from tuner.engine.options import RunOptions
 from tuner.families.family import FamilySpec
 from tuner.families.sizes import FamilyError
 from tuner.kernels.family_jobs import asked_families
-from tuner.kernels.files import read_job, recorded_job
+from tuner.kernels.jobs import read_job, recorded_job
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.spec import SpecError
 from tuner.search.base import Candidate

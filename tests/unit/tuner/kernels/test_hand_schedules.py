@@ -13,8 +13,8 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tuner.engine.options import RunOptions
 from tuner.errors import TuningError
-from tuner.kernels.files import read_job
 from tuner.kernels.hand_schedules import HandSchedules
+from tuner.kernels.jobs import read_job
 from tuner.task import TuningTask
 
 FILE = """

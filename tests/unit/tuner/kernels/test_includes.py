@@ -12,8 +12,8 @@ from compiler.artifact import Artifact
 from compiler.target.target import Target
 from tuner.build.worker import BuildRequest, build
 from tuner.errors import TuningError
-from tuner.kernels.files import read_job, recorded_items
 from tuner.kernels.includes import lay_out, local_headers
+from tuner.kernels.jobs import read_job, recorded_items
 from tuner.kernels.spec import SpecError
 
 TARGET = str(Target.host())

@@ -10,7 +10,8 @@ from compiler.tir.nodes import PrimFunc
 from tests.kit.docs_pages import ROOT, blocks
 from tuner.engine.options import RunOptions
 from tuner.errors import WorkloadError
-from tuner.kernels.files import FileMake, read_job, recorded_items
+from tuner.kernels.files import FileMake
+from tuner.kernels.jobs import read_job, recorded_items
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.spec import SpecError, parse_spec
 from tuner.workloads import WorkloadSpec

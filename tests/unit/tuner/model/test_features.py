@@ -18,7 +18,7 @@ from tuner.model.features import NAMES, SketchFeatures
 from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.model.machine import MachineModel, target_family
-from tuner.model.nest import nest_of
+from tuner.model.read_nest import nest_of
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 

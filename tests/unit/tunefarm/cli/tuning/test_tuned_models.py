@@ -19,7 +19,7 @@ from tuner.devices.supplies import local_target
 from tuner.engine.options import RunOptions
 from tuner.engine.run_recorder import write_down
 from tuner.faces.kernel_schedules import KERNEL_SCHEDULES, draft_of
-from tuner.kernels.files import read_job
+from tuner.kernels.jobs import read_job
 from tuner.kernels.model_version import model_source, plan_of, version_of
 from tuner.kernels.stored import stored_record
 from tuner.records.lookup.keys import candidate_digest
