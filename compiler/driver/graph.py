@@ -23,7 +23,7 @@ from compiler.relax.transform.fold_constant import use_evaluator
 from compiler.relax.transform.packing.attach_layout_free_buffers import attach_layout_free_buffers
 from compiler.relax.transform.pipeline import get_pipeline
 from compiler.relax.vm_codegen.bytecode import write_functions
-from compiler.relax.vm_codegen.native.write import NativeFunctions, native_functions
+from compiler.relax.vm_codegen.native.functions import NativeFunctions, native_functions
 from compiler.relax.vm_codegen.work import flops_text
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import array

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.kit.farm.fault_farm import TIMING, FaultFarm, fault_farm
+from tests.kit.farm.fault_farm import TIMING, FaultFarm, fault_farm, run_soak
 from tests.kit.process_tree import wardens
 
 LONGEST_S = 300.0
@@ -171,15 +171,7 @@ def soak(seconds: float, seed: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    seconds = min(float(arguments[0]) if arguments else 120.0, LONGEST_S)
-    seed = int(arguments[1]) if len(arguments) > 1 else random.randrange(10_000)
-    print(f"soak of {seconds:g} s, seed {seed}", flush=True)
-    try:
-        soak(seconds, seed)
-    except AssertionError as error:
-        print(f"FAILED (seed {seed}): {error}", flush=True)
-        return 1
-    return 0
+    return run_soak(arguments, LONGEST_S, "soak of", soak)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from tests.kit.farm.attacker import ATTACKS
-from tests.kit.farm.fault_farm import FaultFarm, fault_farm
+from tests.kit.farm.fault_farm import FaultFarm, fault_farm, run_soak
 from tests.kit.places import python_path
 from tests.kit.process_tree import resident
 
@@ -95,8 +94,10 @@ def measured(probe: Probe, seconds: float) -> dict[str, tuple[float, float]]:
     return found
 
 
-def soak(seconds: float, seed: int, strict: bool) -> None:
-    """Raises AssertionError when something did not hold; `strict`: the latency too."""
+def soak(seconds: float, seed: int) -> None:
+    """Raises AssertionError when something did not hold; in a longer soak of an idle machine, the latency too."""
+    # What others run on this machine meanwhile says more of the times than attackers do.
+    strict = seconds >= 30 and os.getloadavg()[0] < (os.cpu_count() or 1) / 2
     ended = threading.Event()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tunefarm-soak-")))
@@ -139,16 +140,7 @@ def soak(seconds: float, seed: int, strict: bool) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    seconds = min(float(arguments[0]) if arguments else 120.0, LONGEST_S)
-    seed = int(arguments[1]) if len(arguments) > 1 else random.randrange(10_000)
-    print(f"attackers beside honest clients for {seconds:g} s, seed {seed}", flush=True)
-    try:
-        # What others run on this machine meanwhile says more of the times than attackers do.
-        soak(seconds, seed, strict=seconds >= 30 and os.getloadavg()[0] < (os.cpu_count() or 1) / 2)
-    except AssertionError as error:
-        print(f"FAILED (seed {seed}): {error}", flush=True)
-        return 1
-    return 0
+    return run_soak(arguments, LONGEST_S, "attackers beside honest clients for", soak)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compiler.driver.pipeline import lower_func, stages
-from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.transform import tir_passes
 from tests.kit.compiler.lowering import (
@@ -25,6 +25,8 @@ from tests.kit.compiler.lowering import (
     matmul,
     outputs_by_interpreter,
     softmax,
+    tile_matmul,
+    vectorize_last,
 )
 
 _FOLDER = Path(__file__).parent / "lower"
@@ -52,25 +54,16 @@ def after(name: str) -> Callable[[Case], Case]:
 def tiled_matmul(m: int, n: int, k: int, pack: bool = False) -> Schedule:
     """Register tile 6 x 16 in a local cache, k split by 4, columns in parallel."""
     sch = Schedule(matmul(m, n, k))
-    block = sch.get_block("C")
-    i, j, r = sch.get_loops(block)
-    (i0, i1), (j0, j1), (k0, k1) = sch.split(i, [None, 6]), sch.split(j, [None, 16]), sch.split(r, [None, 4])
-    sch.reorder(j0, i0, k0, k1, i1, j1)
-    cache = sch.cache_write(block, 0, "local")
-    sch.reverse_compute_at(cache, i0)
-    vectorize_last(sch, cache)
+    tiles = tile_matmul(sch, (6, 16, 4), columns_first=True)
+    vectorize_last(sch, tiles.cache)
     if pack:
-        panel = sch.cache_read(block, 1, "global")
-        sch.compute_at(panel, j0)
+        panel = sch.cache_read(tiles.block, 1, "global")
+        sch.compute_at(panel, tiles.j0)
         vectorize_last(sch, panel)
-    sch.unroll(i1)
-    sch.vectorize(j1)
-    sch.parallel(j0)
+    sch.unroll(tiles.i1)
+    sch.vectorize(tiles.j1)
+    sch.parallel(tiles.j0)
     return sch
-
-
-def vectorize_last(sch: Schedule, block: BlockRV) -> None:
-    sch.vectorize(sch.get_loops(block)[-1])
 
 
 @after("lower_init")

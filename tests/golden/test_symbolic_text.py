@@ -15,7 +15,7 @@ from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import size_var
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler.lowering import chain, matmul, softmax
+from tests.kit.compiler.lowering import chain, in_tiles, matmul, softmax, tile_matmul
 
 _FOLDER = Path(__file__).parent / "symbolic"
 
@@ -31,28 +31,17 @@ def elementwise_split() -> PrimFunc:
 def chain_computed_at_tiles() -> PrimFunc:
     sch = Schedule(chain(size_var("n"), size_var("m")))  # type: ignore[arg-type]
     sch.compute_inline(sch.get_block("double"))
-    i, j = sch.get_loops(sch.get_block("relu"))
-    (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 8])
-    sch.reorder(i0, j0, i1, j1)
-    sch.compute_at(sch.get_block("total"), j0)
-    sch.vectorize(j1)
-    sch.vectorize(sch.get_loops(sch.get_block("total"))[-1])
-    sch.parallel(i0)
+    in_tiles(sch, "total", "relu")
     return sch.func
 
 
 def matmul_tiles() -> PrimFunc:
     sch = Schedule(matmul(size_var("n"), size_var("m"), size_var("d")))  # type: ignore[arg-type]
-    block = sch.get_block("C")
-    i, j, k = sch.get_loops(block)
-    (i0, i1), (j0, j1), (k0, k1) = sch.split(i, [None, 4]), sch.split(j, [None, 16]), sch.split(k, [None, 2])
-    sch.reorder(i0, j0, k0, k1, i1, j1)
-    cache = sch.cache_write(block, 0, "local")
-    sch.reverse_compute_at(cache, j0)
-    for loop in (j1, sch.get_loops(cache)[-1]):
+    tiles = tile_matmul(sch, (4, 16, 2))
+    for loop in (tiles.j1, sch.get_loops(tiles.cache)[-1]):
         sch.vectorize(loop)
-    sch.unroll(i1)
-    sch.unroll(k1)
+    sch.unroll(tiles.i1)
+    sch.unroll(tiles.k1)
     return sch.func
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from compiler.interp.interpreter import run
 from compiler.ir.visit import walk
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
@@ -85,6 +85,47 @@ def softmax(rows: int, cols: int) -> PrimFunc:
     total = compute((rows,), lambda i: te_sum(power[i, k2], axis=k2), name="total")
     out = compute((rows, cols), lambda i, j: power[i, j] / total[i], name="out")
     return create_prim_func([x, out])
+
+
+# --------------------------------------------------------------------------------- schedules
+
+
+def tile_matmul(sch: Schedule, tile: tuple[int, int, int], columns_first: bool = False) -> MatmulTiles:
+    """Sum tiles of (rows, columns) in a local array, some steps of the reduction at a time."""
+    block = sch.get_block("C")
+    (i0, i1), (j0, j1), (k0, k1) = (
+        sch.split(loop, [None, size]) for loop, size in zip(sch.get_loops(block), tile, strict=True)
+    )
+    outer = (j0, i0) if columns_first else (i0, j0)
+    sch.reorder(*outer, k0, k1, i1, j1)
+    cache = sch.cache_write(block, 0, "local")
+    sch.reverse_compute_at(cache, outer[1])
+    return MatmulTiles(block, cache, i0, i1, j0, j1, k1)
+
+
+class MatmulTiles(NamedTuple):
+    block: BlockRV
+    cache: BlockRV
+    i0: LoopRV
+    i1: LoopRV
+    j0: LoopRV
+    j1: LoopRV
+    k1: LoopRV
+
+
+def in_tiles(sch: Schedule, first: str, last: str) -> None:
+    """Compute the block `first` for each tile of 4 x 8 of `last`; vectors along rows, threads along tiles."""
+    i, j = sch.get_loops(sch.get_block(last))
+    (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 8])
+    sch.reorder(i0, j0, i1, j1)
+    sch.compute_at(sch.get_block(first), j0)
+    sch.vectorize(j1)
+    vectorize_last(sch, sch.get_block(first))
+    sch.parallel(i0)
+
+
+def vectorize_last(sch: Schedule, block: BlockRV) -> None:
+    sch.vectorize(sch.get_loops(block)[-1])
 
 
 # --------------------------------------------------------------------------------- agreement

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -283,3 +284,16 @@ def marked(mark: str) -> list[int]:
                 if f"{_MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
+
+
+def run_soak(arguments: Sequence[str], longest_s: float, title: str, soak: Callable[[float, int], None]) -> int:
+    """Run `soak(seconds, seed)`, both from the command line, and return the exit status."""
+    seconds = min(float(arguments[0]) if arguments else 120.0, longest_s)
+    seed = int(arguments[1]) if len(arguments) > 1 else random.randrange(10_000)
+    print(f"{title} {seconds:g} s, seed {seed}", flush=True)
+    try:
+        soak(seconds, seed)
+    except AssertionError as error:
+        print(f"FAILED (seed {seed}): {error}", flush=True)
+        return 1
+    return 0

@@ -22,9 +22,8 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.target.target import Target
 from compiler.tir.intrin.x86 import TILE, TILE_GROUPS
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, epilogue_of
-from tuner.space.cpu.dots import operands_of, spread_others
-from tuner.space.cpu.elementwise import inline_chains
+from tuner.space.analysis import BlockAccess, BlockInfo, epilogue_of
+from tuner.space.cpu.dots import begin, operands_of, spread_others
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
@@ -83,11 +82,7 @@ def tile_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit | N
 
 def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target: Target) -> Sketch | None:
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
-    sch = Schedule(func)
-    recorder = Recorder(sch)
-    inline_chains(sch)
-    blocks = blocks_of(sch.func)
-    info = next(b for b in blocks if b.name == name)
+    sch, recorder, blocks, info = begin(func, name)
     epilogue = epilogue_of(sch.func, info, blocks)
     spread_others(sch, {name, epilogue}, target)
     try:

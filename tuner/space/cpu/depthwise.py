@@ -23,9 +23,9 @@ from compiler.target.target import Target
 from compiler.tir.intrin.x86 import COLUMN, GROUP
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
-from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, epilogue_of
-from tuner.space.cpu.dots import Unit, spread_others
-from tuner.space.cpu.elementwise import inline_chains, whole_tail
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, consumers, epilogue_of
+from tuner.space.cpu.dots import Unit, begin, spread_others
+from tuner.space.cpu.elementwise import whole_tail
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -120,11 +120,7 @@ def windows_unit(info: BlockInfo, target: Target) -> Unit | None:
 
 def windows_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch | None:
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
-    sch = Schedule(func)
-    recorder = Recorder(sch)
-    inline_chains(sch)
-    blocks = blocks_of(sch.func)
-    info = next(b for b in blocks if b.name == name)
+    sch, recorder, blocks, info = begin(func, name)
     work = windows_of(info)
     if work is None:
         return None

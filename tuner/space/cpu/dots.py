@@ -166,13 +166,17 @@ def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
     return None
 
 
-def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch | None:
-    """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
+def begin(func: PrimFunc, name: str) -> tuple[Schedule, Recorder, tuple[BlockInfo, ...], BlockInfo]:
+    """Begin a sketch: a schedule with its chains inlined, its recorder, its blocks, and the one called `name`."""
     sch = Schedule(func)
-    recorder = Recorder(sch)
     inline_chains(sch)
     blocks = blocks_of(sch.func)
-    info = next(b for b in blocks if b.name == name)
+    return sch, Recorder(sch), blocks, next(b for b in blocks if b.name == name)
+
+
+def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch | None:
+    """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
+    sch, recorder, blocks, info = begin(func, name)
     roles = assign_roles(info)
     work = None if roles is None else grouped(info, roles)
     if work is None:

@@ -1,6 +1,5 @@
 """`relax.build`: from graphs to executables, which compute what the interpreter does."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -146,16 +145,6 @@ def test_tuples_go_in_and_out() -> None:
         total = bb.emit(op.sum(second, axis=1))
         bb.emit_func_output(relax.Tuple((bb.emit(op.add(first, total)), first)))
     check(bb.get(), (data(3), data(3, 2)))
-
-
-@pytest.fixture
-def packed() -> Iterator[str]:
-    name = "test.graph.plus_one"
-    tvm.register_func(name, lambda x: tvm.nd.array(x.numpy() + 1))
-    yield name
-    from compiler.runtime.core.registry import remove_global_func
-
-    remove_global_func(name)
 
 
 def test_functions_of_the_runtime_are_called(packed: str) -> None:

@@ -1,7 +1,6 @@
 """`relax.build(exec_mode="compiled")`: graph functions as machine code give what their bytecode gives."""
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 import tunefarm as tvm
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.relax.interp import run
-from compiler.runtime.core.registry import remove_global_func
 from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Percent, Report
 from compiler.runtime.vm.bytecode import Native
@@ -180,14 +178,6 @@ def test_failed_checks_name_the_argument() -> None:
         vm["main"](data(2, 3))
     with pytest.raises(ArgumentError, match="main: argument 'x' has dtype float64"):
         vm["main"](data(2, 4).astype("float64"))
-
-
-@pytest.fixture
-def packed() -> Iterator[str]:
-    name = "test.native.plus_one"
-    tvm.register_func(name, lambda x: tvm.nd.array(x.numpy() + 1))
-    yield name
-    remove_global_func(name)
 
 
 def test_what_the_interpreter_runs_is_listed(packed: str) -> None:

@@ -23,7 +23,13 @@ from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc
 from compiler.tir.visit import seq
-from tests.kit.compiler.lowering import assert_agreement, matmul, outputs_by_interpreter, outputs_by_machine
+from tests.kit.compiler.lowering import (
+    assert_agreement,
+    matmul,
+    outputs_by_interpreter,
+    outputs_by_machine,
+    tile_matmul,
+)
 from tests.kit.compiler.lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 
 # ------------------------------------------------------------------------------------ guards
@@ -237,17 +243,12 @@ def _evaluate(expr: n.PrimExpr, values: dict[n.Var, int]) -> int:
 def test_tiled_matmul(shape: tuple[int, int, int], dtype: str) -> None:
     plain = matmul(*shape, dtype)
     sch = Schedule(plain)
-    block = sch.get_block("C")
-    i, j, k = sch.get_loops(block)
-    (i0, i1), (j0, j1), (k0, k1) = sch.split(i, [None, 4]), sch.split(j, [None, 8]), sch.split(k, [None, 2])
-    sch.reorder(i0, j0, k0, k1, i1, j1)
-    cache = sch.cache_write(block, 0, "local")
-    sch.reverse_compute_at(cache, j0)
-    panel = sch.cache_read(block, 1, "global")
-    sch.compute_at(panel, j0)
-    for loop_var in (j1, sch.get_loops(panel)[-1], sch.get_loops(cache)[-1]):
+    tiles = tile_matmul(sch, (4, 8, 2))
+    panel = sch.cache_read(tiles.block, 1, "global")
+    sch.compute_at(panel, tiles.j0)
+    for loop_var in (tiles.j1, sch.get_loops(panel)[-1], sch.get_loops(tiles.cache)[-1]):
         sch.vectorize(loop_var)
-    sch.unroll(i1)
-    sch.parallel(i0)
+    sch.unroll(tiles.i1)
+    sch.parallel(tiles.i0)
     tolerance = 2e-2 if dtype == "float16" else 1e-4
     assert_agreement(sch.func, plain, None if dtype == "float16" else lambda a, b: a @ b, tolerance)

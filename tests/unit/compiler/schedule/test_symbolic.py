@@ -25,6 +25,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import exp, if_then_else
 from compiler.tir.nodes import ForKind, PrimFunc
+from tests.kit.compiler.lowering import in_tiles, tile_matmul
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 3, 4, 5, 15, 16, 17, 33, 64, 100)
@@ -48,18 +49,13 @@ def matmul_in_tiles(rows: Any, cols: Any, depth: Any) -> PrimFunc:
     k = reduce_axis((0, depth), name="k")
     c = compute((rows, cols), lambda i, j: te_sum(a[i, k] * b[k, j], axis=k), name="C")
     sch = Schedule(create_prim_func([a, b, c]))
-    block = sch.get_block("C")
-    i, j, r = sch.get_loops(block)
-    (i0, i1), (j0, j1), (k0, k1) = sch.split(i, [None, 6]), sch.split(j, [None, 16]), sch.split(r, [None, 4])
-    sch.reorder(j0, i0, k0, k1, i1, j1)
-    cache = sch.cache_write(block, 0, "local")
-    sch.reverse_compute_at(cache, i0)
-    panel = sch.cache_read(block, 1, "global")
-    sch.compute_at(panel, j0)
-    for loop in (j1, sch.get_loops(cache)[-1], sch.get_loops(panel)[-1]):
+    tiles = tile_matmul(sch, (6, 16, 4), columns_first=True)
+    panel = sch.cache_read(tiles.block, 1, "global")
+    sch.compute_at(panel, tiles.j0)
+    for loop in (tiles.j1, sch.get_loops(tiles.cache)[-1], sch.get_loops(panel)[-1]):
         sch.vectorize(loop)
-    sch.unroll(i1)
-    sch.unroll(k1)
+    sch.unroll(tiles.i1)
+    sch.unroll(tiles.k1)
     return sch.func
 
 
@@ -88,13 +84,7 @@ def chain_computed_at() -> PrimFunc:
     b = compute((rows, cols), lambda i, j: a[i, j] * 2.0, name="B")
     c = compute((rows, cols), lambda i, j: b[i, j] + 1.0, name="C")
     sch = Schedule(create_prim_func([a, c]))
-    i, j = sch.get_loops(sch.get_block("C"))
-    (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 8])
-    sch.reorder(i0, j0, i1, j1)
-    sch.compute_at(sch.get_block("B"), j0)
-    sch.vectorize(j1)
-    sch.vectorize(sch.get_loops(sch.get_block("B"))[-1])
-    sch.parallel(i0)
+    in_tiles(sch, "B", "C")
     return sch.func
 
 

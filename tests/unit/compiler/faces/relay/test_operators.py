@@ -1,6 +1,6 @@
 """Every operator of Relay against numpy, in the interpreter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ def _ints(high: int, *shape: int) -> Array:
 
 def _bools(*shape: int) -> Array:
     return RNG.random(shape) < 0.5
+
+
+def _of_points(name: str, data: Sequence[int], weight: Sequence[int], letters: str) -> list[tuple[Any, Any, Any]]:
+    """A convolution whose windows are of one element: a sum over channels."""
+    values = [_floats(*data), _floats(*weight)]
+    return [(values, OPERATORS[name].make, lambda x, w: np.einsum(letters, x, w))]
 
 
 def _run(build: Callable[..., Any], arrays: list[Array]) -> Any:
@@ -491,27 +497,9 @@ CASES: dict[str, list[tuple[list[Array], Callable[..., Any], Callable[..., Any]]
             lambda x, w: np.einsum("bchw,ocij->bohw", x, w),
         )
     ],
-    "nn.conv1d": [
-        (
-            [_floats(1, 2, 5), _floats(3, 2, 1)],
-            OPERATORS["nn.conv1d"].make,
-            lambda x, w: np.einsum("bcw,oci->bow", x, w),
-        )
-    ],
-    "nn.conv3d": [
-        (
-            [_floats(1, 2, 2, 2, 3), _floats(3, 2, 1, 1, 1)],
-            OPERATORS["nn.conv3d"].make,
-            lambda x, w: np.einsum("bcdhw,ocijk->bodhw", x, w),
-        )
-    ],
-    "nn.conv1d_transpose": [
-        (
-            [_floats(1, 2, 5), _floats(2, 3, 1)],
-            OPERATORS["nn.conv1d_transpose"].make,
-            lambda x, w: np.einsum("bcw,coi->bow", x, w),
-        )
-    ],
+    "nn.conv1d": _of_points("nn.conv1d", (1, 2, 5), (3, 2, 1), "bcw,oci->bow"),
+    "nn.conv3d": _of_points("nn.conv3d", (1, 2, 2, 2, 3), (3, 2, 1, 1, 1), "bcdhw,ocijk->bodhw"),
+    "nn.conv1d_transpose": _of_points("nn.conv1d_transpose", (1, 2, 5), (2, 3, 1), "bcw,coi->bow"),
     "nn.conv2d_transpose": [
         (
             [IMAGE, _floats(2, 3, 1, 1)],
@@ -519,13 +507,7 @@ CASES: dict[str, list[tuple[list[Array], Callable[..., Any], Callable[..., Any]]
             lambda x, w: np.einsum("bchw,coij->bohw", x, w),
         )
     ],
-    "nn.conv3d_transpose": [
-        (
-            [_floats(1, 2, 2, 2, 3), _floats(2, 3, 1, 1, 1)],
-            OPERATORS["nn.conv3d_transpose"].make,
-            lambda x, w: np.einsum("bcdhw,coijk->bodhw", x, w),
-        )
-    ],
+    "nn.conv3d_transpose": _of_points("nn.conv3d_transpose", (1, 2, 2, 2, 3), (2, 3, 1, 1, 1), "bcdhw,coijk->bodhw"),
     "nn.upsampling": [([IMAGE], lambda x: relay.nn.upsampling(x, 2, 3), lambda x: x.repeat(2, 2).repeat(3, 3))],
     "nn.upsampling3d": [
         (
