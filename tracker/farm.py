@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 from rpc_server.wire.tracker_messages import KeepStanding, Refused, ToBox, ToClient
 from rpc_server.wire.tracker_records import DeviceSpec, LogEvent, Standing
@@ -85,32 +86,15 @@ class Farm:
         self._out.append(Send(peer, message))
 
     def log_box(self, kind: LogKind, now: float, box: Box, text: str = "", device: str = "") -> None:
-        event = LogEvent(
-            seq=self._next_seq(kind),
-            time=self.unix_offset + now,
-            kind=kind,
-            box=box.name,
-            device=device,
-            text=text,
-        )
-        self._out.append(Record(event))
+        self._log(kind, now, box=box.name, device=device, text=text)
 
     def log_request(self, kind: LogKind, now: float, request: str, user: str, text: str = "") -> None:
-        event = LogEvent(
-            seq=self._next_seq(kind),
-            time=self.unix_offset + now,
-            kind=kind,
-            request=request,
-            user=user,
-            text=text,
-        )
-        self._out.append(Record(event))
+        self._log(kind, now, request=request, user=user, text=text)
 
     def log_lease(self, kind: LogKind, now: float, lease: GrantedLease, text: str = "") -> None:
-        event = LogEvent(
-            seq=self._next_seq(kind),
-            time=self.unix_offset + now,
-            kind=kind,
+        self._log(
+            kind,
+            now,
             device=lease.device.id,
             box=lease.device.box.name,
             lease=lease.id,
@@ -119,12 +103,11 @@ class Farm:
             number=lease.number,
             text=text,
         )
-        self._out.append(Record(event))
 
-    def _next_seq(self, kind: LogKind) -> int:
+    def _log(self, kind: LogKind, now: float, **what: Any) -> None:
         self.counts[kind] += 1
         self._seq += 1
-        return self._seq
+        self._out.append(Record(LogEvent(seq=self._seq, time=self.unix_offset + now, kind=kind, **what)))
 
     def count_grant(self, expr: str, waited_s: float) -> None:
         """A request for this expression was granted after waiting so long."""

@@ -17,7 +17,7 @@ from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
-from tuner.space.cpu.elementwise import scatter_tail, vectorize_tail
+from tuner.space.cpu.elementwise import scatter_tail, sum_in_registers, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen, widened_copy
 from tuner.space.cpu.roles import Roles, window_axes
@@ -129,11 +129,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     """Sum the whole reduction inside a tile: it is written once, when it is finished."""
     info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     block = sch.get_block(info.name)
-    if work.epilogue is None:
-        writer = sch.cache_write(block, 0, "local")
-    else:
-        writer = sch.get_block(work.epilogue)
-        sch.set_scope(block, 0, "local")
+    writer = sum_in_registers(sch, block, work.epilogue)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     rows, vectors, panel, chunk = _sizes(recorder, work)
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])

@@ -25,7 +25,7 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, consumers, epilogue_of
 from tuner.space.cpu.dots import Unit, begin, spread_others
-from tuner.space.cpu.elementwise import whole_tail
+from tuner.space.cpu.elementwise import sum_in_registers, whole_tail
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -148,11 +148,7 @@ def _tile(
 ) -> None:  # fmt: skip
     """Schedule the convolution, the block `padding` before it, and `epilogue` on sums in registers."""
     block = sch.get_block(info.name)
-    if epilogue is None:
-        writer = sch.cache_write(block, 0, "local")
-    else:
-        writer = sch.get_block(epilogue)
-        sch.set_scope(block, 0, "local")
+    writer = sum_in_registers(sch, block, epilogue)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     most = work.v.extent // unit.lanes
     rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= work.x.extent)).rv

@@ -25,7 +25,7 @@ from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
-from tuner.space.cpu.elementwise import inline_chains, spread, vectorize_tail, whole_tail
+from tuner.space.cpu.elementwise import inline_chains, spread, sum_in_registers, vectorize_tail, whole_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
 from tuner.space.cpu.roles import Roles, assign_roles
@@ -225,11 +225,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers."""
     block = sch.get_block(info.name)
     roles = work.roles
-    if epilogue is None:
-        writer = sch.cache_write(block, 0, "local")
-    else:
-        writer = sch.get_block(epilogue)
-        sch.set_scope(block, 0, "local")
+    writer = sum_in_registers(sch, block, epilogue)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     most = roles.v.extent // unit.lanes
     rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= work.m.extent)).rv

@@ -93,6 +93,16 @@ def reads_by_data(sch: Schedule, block: BlockRV) -> bool:
     return any(isinstance(part, n.BufferLoad) for load in loads for index in load.indices for part in walk(index))
 
 
+def sum_in_registers(sch: Schedule, block: BlockRV, epilogue: str | None) -> BlockRV:
+    """Keep the sums of `block` in registers, and return the block that writes them.
+    It is the block `epilogue` where there is one."""
+    if epilogue is None:
+        return sch.cache_write(block, 0, "local")
+    writer = sch.get_block(epilogue)
+    sch.set_scope(block, 0, "local")
+    return writer
+
+
 def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
     """The copy loops below `depth` unrolled, the innermost one in vectors."""
     loops = sch.get_loops(block)[depth:]
