@@ -88,7 +88,6 @@ logger = logging.getLogger("rpc_server")
 
 MEMORY_SAMPLE_S = 0.05
 DISK_SAMPLE_S = 0.5
-_POLLOUT = int(zmq.POLLOUT)
 _PAUSE_S = 0.05  # after a defect, which may show again at once
 _MOST_FRAMES = DEFAULT_LIMITS.max_frames
 _BURST = 64  # messages taken from one source before the others get a turn,

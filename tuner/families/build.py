@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
@@ -188,10 +188,7 @@ def _number(extent: int | str, sizes: Mapping[str, int]) -> int:
     return extent if isinstance(extent, int) else parse_extent(extent).value(sizes)
 
 
-def build_family(
-    record: FamilyRecord, name: str = "", compile_: Callable[..., Artifact] = compile_artifact,
-    more: Collection[Size] = (),
-) -> BuiltFamily:  # fmt: skip
+def build_family(record: FamilyRecord, name: str = "", more: Collection[Size] = ()) -> BuiltFamily:
     """Compile all kernels of a function at many sizes: the measured ones and `more`.
 
     Raises FamilyError for a kernel of a file, CodegenError.
@@ -199,7 +196,7 @@ def build_family(
     target = Target(record.target)
     symbol = name or function_name(record.name)
     found = kernels_of(record, more)
-    kernels = [compile_(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
+    kernels = [compile_artifact(func, target, name=f"{symbol}_{label}") for label, func in found.funcs.items()]
     [own] = kernels[-1].entries
     entry = DispatchedEntry(symbol, own.args, own.outputs, own.implicit, own.flops)
     general = frozenset[int]() if _slides(spec_of(record)) else found.general

@@ -102,7 +102,7 @@ def has_model(path: Path, name: str) -> bool:
 
 
 def file_record(path: Path, digest: str, name: str) -> dict[str, str]:
-    """What a run keeps of a kernel in a file."""
+    """The record that a run keeps of a kernel in a file."""
     return {"file": str(path), "digest": digest, "name": name}
 
 

@@ -1,4 +1,4 @@
-"""What a command line asks to tune: named workloads, files of kernels, models.
+"""The job that a command line asks for: named workloads, files of kernels, models.
 
 It is found again when a run is resumed.
 """

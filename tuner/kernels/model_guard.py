@@ -168,10 +168,10 @@ def guard_model(
     return GuardedModel(found.first.untuned_s, found.first.tuned_s, last, len(changed), back)
 
 
-def in_turns(untuned: Path, tuned: Path, timer: ModelTimer, rounds: int = ROUNDS) -> InTurns:
+def in_turns(untuned: Path, tuned: Path, timer: ModelTimer) -> InTurns:
     """Run two models in turns. Each begins every second round."""
     runs: dict[Path, list[ModelTimes]] = {untuned: [], tuned: []}
-    for number in range(rounds):
+    for number in range(ROUNDS):
         for path in (untuned, tuned) if number % 2 == 0 else (tuned, untuned):
             runs[path].append(timer(path))
     return InTurns(tuple(runs[untuned]), tuple(runs[tuned]))

@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from compiler.errors import ScheduleError, TunefarmError
 from compiler.schedule.core.moves import Move
 from compiler.schedule.core.rv import RV, BlockRV, LoopRV
@@ -145,8 +143,3 @@ def _covers(extent: int, parts: int, innermost: int) -> Iterator[tuple[int, ...]
     for chosen in itertools.product(sizes, repeat=parts - 1):
         if (not chosen or chosen[-1] <= innermost) and math.prod(chosen) <= 2 * extent:
             yield chosen
-
-
-def random_decisions(sketch: TracedSketch, rng: np.random.Generator) -> list[Drawn]:
-    """A decision for each sampling step, each drawn evenly from its domain."""
-    return [domain[int(rng.integers(len(domain)))] for domain in sketch.domains]

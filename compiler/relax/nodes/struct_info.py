@@ -89,10 +89,6 @@ class TensorStructInfo(StructInfo):
         """Whether not even the number of dimensions is known."""
         return self.ndim == -1
 
-    @property
-    def is_unknown_dtype(self) -> bool:
-        return not self.dtype
-
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True

@@ -167,7 +167,8 @@ def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
 
 
 def begin(func: PrimFunc, name: str) -> tuple[Schedule, Recorder, tuple[BlockInfo, ...], BlockInfo]:
-    """Begin a sketch: a schedule with its chains inlined, its recorder, its blocks, and the one called `name`."""
+    """Begin a sketch of `func`, with its chains inlined.
+    Returns the schedule, its recorder, its blocks, and the block called `name`."""
     sch = Schedule(func)
     inline_chains(sch)
     blocks = blocks_of(sch.func)

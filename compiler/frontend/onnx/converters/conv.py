@@ -33,9 +33,7 @@ class WindowMoves:
     pads: list[int]
 
 
-def window_of(
-    g: GraphBuilder, node: Node, kernel: Sequence[int], sizes: Sequence[PrimExpr], ceil: bool = False
-) -> WindowMoves:
+def window_of(g: GraphBuilder, node: Node, kernel: Sequence[int], sizes: Sequence[PrimExpr]) -> WindowMoves:
     """The window of a node: `kernel` its extents, `sizes` those of what it moves over."""
     rank = len(kernel)
     strides = node.ints("strides") or [1] * rank

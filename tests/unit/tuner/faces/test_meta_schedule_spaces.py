@@ -45,7 +45,7 @@ from tuner.faces.meta_schedule.spaces.space_generator import (
 )
 from tuner.faces.meta_schedule.tasks_run import guide_of
 from tuner.faces.meta_schedule.tune_context import TuneContext
-from tuner.space.traced import TracedSketch, random_decisions, traced
+from tuner.space.traced import TracedSketch, traced
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2"
 
@@ -369,12 +369,6 @@ def test_a_context_needs_a_target_and_a_module():
         assert TuneContext(w.matmul(4, 4, 4)).target.num_cores == 2
     with pytest.raises(TuningError, match="has no module"):
         TuneContext(target=TARGET).sketches()
-
-
-def test_random_decisions_lie_in_their_domains():
-    sketch = traced("space", w.matmul(16, 16, 16), tiled_trace())
-    decisions = random_decisions(sketch, np.random.default_rng(0))
-    assert all(d in domain for d, domain in zip(decisions, sketch.domains))
 
 
 def test_the_shipped_model_says_where_the_search_of_a_default_space_begins():
