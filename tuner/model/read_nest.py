@@ -19,10 +19,10 @@ from compiler.ir.visit import children
 from compiler.lower.blocks.split_preproc import PREPROC
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_GROUP
+from compiler.schedule.core.moves import Move
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Step
-from compiler.schedule.core.moves import Move
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars
