@@ -250,10 +250,6 @@ COMPILER: list[tuple[str, str]] = [
         "tir.transform.VerifyMemory",
     ),
     (
-        "intrinsics are called by name: `T.call_llvm_intrin(dtype, name, …)`",
-        "script.tir.llvm_lookup_intrinsic_id",
-    ),
-    (
         "a function without a result returns nothing, and says no type",
         "script.tir.void",
     ),

@@ -76,10 +76,6 @@ TUNING: list[tuple[str, str]] = [
         "target.datatype",
     ),
     (
-        "intrinsics are called by name: `T.call_llvm_intrin(dtype, name, …)`",
-        "target.codegen.llvm_get_intrinsic_name",
-    ),
-    (
         "`Target.from_device` asks the backend of a device; one of your own is a `Backend`, see docs/extending.md",
         "target.detect_target.register_device_target_detector",
     ),

@@ -14,6 +14,8 @@ from compiler.driver.build import build as build_module
 from compiler.errors import TargetError
 from compiler.target.cpu_features import architecture, host_cpu, known_cpus
 from compiler.target.target import Target
+from compiler.tir.intrin.foreign import llvm_intrinsic as llvm_get_intrinsic_name
+from compiler.tir.intrin.foreign import llvm_intrinsic as llvm_lookup_intrinsic_id
 from tunefarm.compatibility import refusing
 
 __all__ = [
@@ -21,12 +23,14 @@ __all__ = [
     "llvm_cpu_has_features",
     "llvm_get_cpu_archlist",
     "llvm_get_cpu_features",
+    "llvm_get_intrinsic_name",
     "llvm_get_system_cpu",
     "llvm_get_system_triple",
     "llvm_get_system_x86_vendor",
     "llvm_get_targets",
     "llvm_get_vector_width",
     "llvm_is_valid_cpu",
+    "llvm_lookup_intrinsic_id",
     "llvm_version_major",
     "target_has_features",
 ]

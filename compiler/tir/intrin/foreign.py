@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Op
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin.intrin import call_extern
+from compiler.tir.intrin.intrin import call_extern, result_dtype
 
 FRAGMENTS = (
     "tvm_load_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync", "tvm_fill_fragment", "tvm_store_matrix_sync",
@@ -56,10 +55,15 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Any = None) -
     return _llvm("tir.call_llvm_pure_intrin", dtype, name, args)
 
 
-def _llvm(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> n.Call:
-    parse_dtype(dtype)
+def llvm_intrinsic(name: str) -> str:
+    """Return what stands for an LLVM intrinsic in calls: its name. Raises IRError for another name."""
     if not isinstance(name, str) or not name.startswith("llvm."):
         raise IRError(f"{name!r} is no LLVM intrinsic", hint='their names begin with "llvm."')
+    return name
+
+
+def _llvm(op: str, dtype: str, name: str, args: tuple[Any, ...]) -> n.Call:
+    dtype, name = result_dtype(dtype), llvm_intrinsic(name)
     values = [ops.as_expr(arg) for arg in args]
     if values and isinstance(values[0], n.IntImm) and values[0].dtype == "uint32":
         values = values[1:]

@@ -22,18 +22,23 @@ def call(name: str, dtype: str, *args: Any) -> n.Call:
 def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: Span | None = None) -> n.Call:
     """A call of the operator `func_name`, such as "tir.exp".
     Raises IRError when there is none of that name."""
-    parse_dtype(dtype)
+    dtype = result_dtype(dtype)
     name = func_name.name if isinstance(func_name, Op) else func_name
     if name not in Op.names(""):
         raise IRError(f"call_intrin: there is no operator {name!r}", hint="functions of C: tir.call_extern")
     return n.Call(dtype, Op.get(name), tuple(map(_argument, args)), span)
 
 
+def result_dtype(dtype: str) -> str:
+    """The dtype of a call's result: "handle" where it is "void". Raises IRError for an unknown one."""
+    return "handle" if dtype == "void" else str(parse_dtype(dtype))
+
+
 def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None) -> n.Call:
     """Call a C function.
     Kernels are linked with libc and libm only; a module that needs another function is refused when it is loaded.
-    Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" stands for void."""
-    parse_dtype(dtype)
+    Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" or "void" stands for no result."""
+    dtype = result_dtype(dtype)
     if not isinstance(func_name, str) or not func_name.isidentifier():
         raise IRError(f"call_extern: {func_name!r} is no name of a C function")
     return n.Call(dtype, Op.get("tir.call_extern"), (n.StringImm(func_name), *map(_argument, args)), span)

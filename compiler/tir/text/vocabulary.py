@@ -188,7 +188,7 @@ def _operator(name: Any) -> Op | GlobalVar:
 def _call(dtype: str, op: Any, *args: Any) -> PrimExpr:
     if len(args) == 1 and isinstance(args[0], list | tuple):
         args = tuple(args[0])
-    return n.Call(str(parse_dtype(dtype)), _operator(op), tuple(map(ops.as_expr, args)))
+    return n.Call(intrin.result_dtype(dtype), _operator(op), tuple(map(ops.as_expr, args)))
 
 
 def _intrinsic(name: str, *args: Any, dtype: str | TypeName | None = None) -> PrimExpr:
@@ -296,6 +296,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "call_pure_extern": _dtype_named(foreign.call_pure_extern),
     "call_llvm_intrin": _dtype_named(foreign.call_llvm_intrin),
     "call_llvm_pure_intrin": _dtype_named(foreign.call_llvm_pure_intrin),
+    "llvm_lookup_intrinsic_id": foreign.llvm_intrinsic,
     "address_of": foreign.address_of,
     "acosh": composed.acosh,
     "asinh": composed.asinh,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from compiler.errors import CodegenError, LoweringError
+from compiler.errors import CodegenError, IRError, LoweringError
 from compiler.ir.structural import assert_structural_equal
-from compiler.runtime.core.ndarray import empty
+from compiler.runtime.core.ndarray import array, empty
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir.intrin.foreign import UNBUILT
 from tunefarm import build, tir
 from tunefarm.script import tir as T
+from tunefarm.target.codegen import llvm_get_intrinsic_name, llvm_lookup_intrinsic_id
 
 x, h, v = n.Var("x", "int32"), n.Var("h", "handle"), n.Var("v", "float32x4")
 FRAGMENT = ("float32", "m16n8k32", "row", "col", "fp16", "fp16", "fp16", h, 0, h, 0, h, 0)
@@ -61,3 +63,21 @@ def test_a_function_that_returns_is_read_and_not_built() -> None:
         build(func, target="llvm")
     with pytest.raises(LoweringError, match="no rule for the intrinsic undef"):
         build(func, target="stackvm")(empty((4,), "int32"))
+
+
+def test_a_call_without_a_result_is_void() -> None:
+    func = from_source('@T.prim_func\ndef f(x: T.int32):\n    T.call_extern("void", "g", x)')
+    assert func.body.value.dtype == "handle"  # type: ignore[attr-defined]
+    assert tir.call_extern("void", "g", x).dtype == tir.call_intrin("void", "tir.exp", 1.0).dtype == "handle"
+
+
+def test_an_intrinsic_of_llvm_is_found_by_what_stands_for_it() -> None:
+    found = llvm_lookup_intrinsic_id("llvm.fma")
+    assert llvm_get_intrinsic_name(found) == "llvm.fma"
+    with pytest.raises(IRError, match="no LLVM intrinsic"):
+        llvm_lookup_intrinsic_id("fma")
+    call = 'T.call_llvm_pure_intrin("float32", T.llvm_lookup_intrinsic_id("llvm.fma"), T.uint32(3), A[1], A[2], A[3])'
+    func = from_source(f'@T.prim_func\ndef f(A: T.Buffer((4,), "float32")):\n    A[0] = {call}')
+    values = array(np.array([0, 2, 3, 4], dtype="float32"))
+    build(func, target="llvm")(values)
+    assert values.numpy().tolist() == [10, 2, 3, 4]
