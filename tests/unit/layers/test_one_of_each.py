@@ -1,4 +1,4 @@
-"""What there is once stays there once: other files use it, and none does the same by hand."""
+"""Code that exists once is used by other files, and none does the same by hand."""
 
 from __future__ import annotations
 
