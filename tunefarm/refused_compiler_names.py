@@ -150,7 +150,6 @@ COMPILER: list[tuple[str, str]] = [
     (
         "an internal of TVM's script parser; texts are read by `script.from_source`",
         """
-        script.ir_builder.base.IRBuilderFrame script.ir_builder.ir.IRModuleFrame
         script.ir_builder.ir.dummy_global_info script.ir_builder.ir.lookup_name script.ir_builder.ir.lookup_vdevice
         script.ir_builder.tir.frame script.ir_builder.tir.ir.func_gen script.parser.ir tirx.script.DtypeConstructor
         tirx.script.LetAnnotation tirx.script.LocalVectorAnnotation tirx.script.Optional tirx.script.Tuple
@@ -264,10 +263,6 @@ COMPILER: list[tuple[str, str]] = [
     (
         "the command line is `tunefarm` (docs/cli.md)",
         "driver.tvmc exec.autotvm_log_editor exec.measure_peak",
-    ),
-    (
-        "a graph's extern functions are those of `relax`",
-        "script.ir_builder.ir.decl_function script.ir_builder.ir.def_function",
     ),
 ]
 """A reason, and the names or modules that it is for."""

@@ -13,6 +13,7 @@ from tunefarm.script import tir
 from tunefarm.script.ir_builder import IRBuilder
 from tunefarm.script.ir_builder import ir as I
 from tunefarm.script.ir_builder import tir as T
+from tunefarm.script.ir_builder.base import IRBuilderFrame
 
 
 @tir.prim_func
@@ -153,3 +154,24 @@ def test_an_expression_in_which_variables_have_values() -> None:
     assert isinstance(made, tvm.ir.BaseExpr)
     assert not isinstance(tvm.tir.Evaluate(1), tvm.ir.BaseExpr)
     assert issubclass(tvm.ir.PrimExpr, tvm.ir.BaseExpr)
+
+
+def test_a_function_is_declared_before_it_is_defined() -> None:
+    empty = tvm.tir.PrimFunc([], tvm.tir.Evaluate(0))
+    with IRBuilder() as builder, I.ir_module() as frame:
+        called = I.decl_function("called", empty)
+        I.decl_function("left", empty)
+        with T.prim_func():
+            T.func_name("main")
+            T.evaluate(tvm.tir.Call("int32", called, []))
+        I.def_function("called", tvm.tir.PrimFunc([], tvm.tir.Evaluate(1)))
+        with T.prim_func():
+            T.func_name("left")
+            T.evaluate(2)
+    made = builder.get()
+    assert isinstance(frame, I.IRModuleFrame)
+    assert issubclass(I.IRModuleFrame, IRBuilderFrame)
+    assert [made[name].body.value.value for name in ("called", "left")] == [1, 2]
+    assert len(made.functions) == 3
+    assert made["main"].body.value.op is called
+    assert called in made.functions

@@ -97,6 +97,9 @@ class Frame:
         raise NotImplementedError(f"{type(self).__name__} has no close: a frame overrides it")
 
 
+IRBuilderFrame = Frame
+
+
 def frame_of(kind: type[T], what: str) -> T:
     """The innermost frame of a kind. Raises IRError when there is none."""
     for found in reversed(IRBuilder.current().frames):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.script.common import vdevice
@@ -12,6 +13,9 @@ from tunefarm.compatibility import refusing
 from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame_of
 
 __all__ = [
+    "IRModuleFrame",
+    "decl_function",
+    "def_function",
     "ir_module",
     "module_attrs",
     "module_get_attr",
@@ -28,12 +32,33 @@ class ModuleFrame(Frame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.functions: dict[Any, BaseFunc] = {}
+        self.functions: dict[GlobalVar, BaseFunc] = {}
+        self._names: dict[str, GlobalVar] = {}
         self.attrs: dict[str, Any] = {}
         self.infos: dict[str, list[Any]] = {}
 
+    def declare(self, name: str, func: BaseFunc) -> GlobalVar:
+        """Return the name by which calls mean a function, which is `func` until it is declared again."""
+        var = self._names.setdefault(name, GlobalVar(name))
+        self.functions[var] = func
+        return var
+
     def close(self, builder: IRBuilder) -> None:
         builder.finish(IRModule(self.functions, self.attrs, self.infos))
+
+
+IRModuleFrame = ModuleFrame
+
+
+def decl_function(func_name: str, func_signature: BaseFunc) -> GlobalVar:
+    """Return the name of a function of the module, for calls before it is defined.
+    Until then the module has `func_signature` in its place."""
+    return frame_of(ModuleFrame, "I.decl_function").declare(func_name, func_signature)
+
+
+def def_function(func_name: str, func: BaseFunc) -> None:
+    """Give the module a function, also one that was declared."""
+    frame_of(ModuleFrame, "I.def_function").declare(func_name, func)
 
 
 def ir_module() -> ModuleFrame:

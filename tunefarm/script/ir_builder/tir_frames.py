@@ -42,7 +42,7 @@ class PrimFuncFrame(Frame):
             self.attrs.setdefault("global_symbol", self.name)
         made = n.PrimFunc(tuple(self.params), body, self.ret, self.buffers, self.attrs)
         if builder.frames and isinstance(builder.frames[-1], ModuleFrame):
-            builder.frames[-1].functions[self.name or "main"] = made
+            builder.frames[-1].declare(self.name or "main", made)
         else:
             builder.finish(made)
 
