@@ -32,7 +32,7 @@ from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.ops import as_int
-from tuner.build.process_builder import LocalBuilder
+from tuner.build.process_builder import ProcessBuilder
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
@@ -120,7 +120,7 @@ class Bench:
         self._fleet = LocalFleet()
         others = all_cores - {max(all_cores)} or all_cores
         os.sched_setaffinity(0, others)  # inherited by the builders; this process stays there too
-        self._builder = LocalBuilder(len(others), import_main=False)
+        self._builder = ProcessBuilder(len(others), import_main=False)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -133,7 +133,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from compiler.schedule.core.schedule import apply_trace
     from compiler.schedule.core.trace import Trace
     from compiler.target.target import Target
-    from tuner.build.process_builder import LocalBuilder
+    from tuner.build.process_builder import ProcessBuilder
     from tuner.devices.supplies import LocalFleet
     from tuner.engine.engine import EngineRun
     from tuner.engine.options import RunOptions
@@ -144,7 +144,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from tuner.task import TuningTask
 
     fleet = LocalFleet(gpu="0")
-    builder = LocalBuilder(builders)
+    builder = ProcessBuilder(builders)
     try:
         with (
             tempfile.TemporaryDirectory() as folder,

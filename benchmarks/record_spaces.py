@@ -28,7 +28,7 @@ import numpy as np
 from recorded_spaces import DATA, RecordedSpace, draw_points, path_of, task_of, thinned, write
 
 from compiler.target.target import Target
-from tuner.build.process_builder import LocalBuilder
+from tuner.build.process_builder import ProcessBuilder
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
@@ -79,7 +79,7 @@ class Listed:
 
 
 def record(
-    workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int, drawn: bool
+    workload: str, target: Target, fleet: LocalFleet, builder: ProcessBuilder, most: int, drawn: bool
 ) -> RecordedSpace:
     """The workload's space, or at most `most` points of it, measured."""
     weights = (1,) if workload in PACKED_AHEAD else ()
@@ -138,7 +138,7 @@ def main() -> None:
     os.sched_setaffinity(0, {max(cores)})  # inherited by the server: one thread
     fleet = LocalFleet()
     os.sched_setaffinity(0, cores)
-    builder = LocalBuilder(1, import_main=False)
+    builder = ProcessBuilder(1, import_main=False)
     try:
         for number, workload in enumerate(missing, start=1):
             began = time.monotonic()

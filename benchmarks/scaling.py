@@ -28,7 +28,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir.intrin.intrin import call_extern
 from rpc_server.box.server import Server
 from tracker.server import Tracker
-from tuner.build.process_builder import BuildRequest, BuildResult
+from tuner.build.process_builder import BuildRequest, CandidateBuild
 from tuner.devices.supplies import TrackerFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
@@ -77,10 +77,10 @@ class Ready:
     workers, cores = 8, 0
 
     def __init__(self, artifact: bytes) -> None:
-        self._result = BuildResult(artifact, None, "", 0.0)
+        self._result = CandidateBuild(artifact, None, "", 0.0)
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        done: Future[BuildResult] = Future()
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
+        done: Future[CandidateBuild] = Future()
         done.set_result(self._result)
         return done
 

@@ -37,8 +37,8 @@ from tuner.model.guide import Guide
 from tuner.model.library import Found
 from tuner.model.training import Group, TrainingOptions, fit
 from tuner.records.model import TrialPurpose
-from tuner.search.base import Candidate, SearchStrategy
-from tuner.search.evolutionary import EvolutionarySearch
+from tuner.search.base import Candidate, Strategy
+from tuner.search.evolutionary import EvolutionaryStrategy
 from tuner.search.registry import STRATEGIES, make_strategy
 from tuner.space.repair import nearest_point
 from tuner.transfer.distance import between, describe
@@ -92,12 +92,12 @@ class Comparison:
         self._groups = {space.workload: _group(space) for space in self.spaces}
         self._models: dict[str, Found] = {}
 
-    def strategy(self, name: str, space: RecordedSpace, seed: int) -> SearchStrategy:
+    def strategy(self, name: str, space: RecordedSpace, seed: int) -> Strategy:
         if name not in ("model", "warm"):
             guide = Guide.of(space.sketches, space.task.func, space.task.target) if name == "evolutionary" else None
             return make_strategy(name, space.sketches, seed, (), guide)
         guide = Guide.of(space.sketches, space.task.func, space.task.target, lambda: self._model(space))
-        search = EvolutionarySearch(space.sketches, seed, guide=guide)
+        search = EvolutionaryStrategy(space.sketches, seed, guide=guide)
         return WarmStarted(search, self._traces(space)) if name == "warm" else search
 
     def _model(self, space: RecordedSpace) -> Found:
@@ -136,7 +136,7 @@ def _group(space: RecordedSpace) -> Group:
     return group
 
 
-def play(search: SearchStrategy, space: RecordedSpace, trials: int) -> Curve:
+def play(search: Strategy, space: RecordedSpace, trials: int) -> Curve:
     """One run of the engine on recorded results."""
     curve = Curve(space)
     options = RunOptions(trials=min(trials, len(space.costs)), finalists=0, equal_failures=10**6)

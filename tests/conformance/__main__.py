@@ -2,8 +2,8 @@
 
     python -m tests.conformance [--share N] [--jobs N] [--networks] [NAME ...]
 
-The whole suite writes docs/onnx-conformance.md, then runs the networks of data/light for its last section, which
---networks does alone. A share, or named cases, are only compared with the page.
+The whole suite writes docs/onnx-conformance.md, then runs the networks of data/light, which --networks does alone. A
+share, or named cases, are only compared with the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.conformance.cases import read
 from tests.conformance.networks import PARAMETERS, compared
-from tests.conformance.page import GOALS, PAGE, listed, networks_of, networks_section, page, scores, with_networks
+from tests.conformance.page import GOALS, NETWORKS, PAGE, listed, networks_page, page, scores
 from tests.conformance.suite import Outcome, run
 from tests.kit.places import ROOT, python_path
 
@@ -47,12 +47,12 @@ def unlike_page(outcomes: Sequence[Outcome], text: str) -> list[str]:
 
 
 def run_networks() -> list[str]:
-    """Run the networks and write their section of the page. Returns what does not agree with onnxruntime."""
+    """Run the networks and write their page. Returns what does not agree with onnxruntime."""
     found = []
     for name in PARAMETERS:
         found.append(compared(name))
         print(f"{name}: {found[-1].difference:.1e} from onnxruntime", flush=True)
-    PAGE.write_text(with_networks(PAGE.read_text(), networks_section(found)))
+    NETWORKS.write_text(networks_page(found))
     return [f"{a.name}: {a.difference:.1e} from onnxruntime" for a in found if not a.difference <= TOLERANCE]
 
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
         failed += unlike_page(outcomes, PAGE.read_text())
     else:
         by_name = {o.name: o for o in outcomes}
-        PAGE.write_text(page(cases, by_name, networks_of(PAGE.read_text())))
+        PAGE.write_text(page(cases, by_name))
         found = scores(cases, by_name)
         print(f"compiled once {found[0]:.1f} % (goal {GOALS[0]} %), recompiled {found[1]:.1f} % (goal {GOALS[1]} %)")
         failed += ["a score is below its goal"] if any(a < b for a, b in zip(found, GOALS)) else []

@@ -1,4 +1,4 @@
-"""docs/onnx-conformance.md: the scores, and each miss with its reason."""
+"""docs/onnx-conformance.md: the scores, and each miss with its reason; and the results of the networks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 from tests.conformance.cases import Case
 from tests.conformance.networks import PARAMETERS, Agreement
 from tests.conformance.suite import Outcome
-from tests.kit.places import DOCS
+from tests.kit.places import DOCS, ROOT
+from tests.kit.taken import taken
 
 PAGE = DOCS / "onnx-conformance.md"
+NETWORKS = ROOT / "benchmarks" / "results" / "onnx-networks.md"
 GOALS = (93.0, 97.0)
 """Percent of the plain cases that are to pass: compiled once by `prepare`, and recompiled at the first run."""
 
@@ -24,8 +26,8 @@ def scores(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> tuple[floa
     return 100 * once / len(held), 100 * all_ / len(held)
 
 
-def page(cases: Sequence[Case], outcomes: Mapping[str, Outcome], networks: str) -> str:
-    """The page's text; `networks` is its last section."""
+def page(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
+    """The page's text."""
     import onnx
 
     plain = [case for case in cases if case.plain]
@@ -47,6 +49,8 @@ def page(cases: Sequence[Case], outcomes: Mapping[str, Outcome], networks: str) 
     return f"""# ONNX conformance
 
 `make conformance` writes this page. Do not edit it.
+
+{taken("make conformance")}
 
 The [ONNX backend](frontends.md#as-a-backend-of-onnx) runs the node tests of `onnx` {onnx.__version__}.
 Plain cases are those of the default domain on tensors of numpy's own types.
@@ -77,35 +81,27 @@ These pass when they are recompiled. One artifact cannot serve them.
 | case | reason |
 |---|---|
 {_table((o.name, o.why) for o in missed)}
-{HEADING}{networks}"""
+
+The networks of the `onnx` wheel are compared with onnxruntime: [results](../benchmarks/results/onnx-networks.md).
+"""
 
 
-def networks_section(found: Sequence[Agreement]) -> str:
-    """Return what follows the heading of the networks' section."""
+def networks_page(found: Sequence[Agreement]) -> str:
+    """The page of the networks' results."""
     rows = "\n".join(
         f"| {a.name} | {PARAMETERS[a.name]} | {a.nodes} | {a.import_s:.2f} | {a.build_s:.1f} | {a.difference:.0e} |"
         for a in found
     )
-    return f"""
+    return f"""# Results: networks of ONNX
+
+{taken("python -m tests.conformance --networks")}
+
 The networks of the `onnx` wheel's `data/light`, with random weights, against onnxruntime. Seconds are of a processor.
 
 | network | million parameters | nodes | import, s | build, s | largest difference, relative |
 |---|--:|--:|--:|--:|--:|
 {rows}
 """
-
-
-HEADING = "\n## Networks\n"
-
-
-def networks_of(text: str) -> str:
-    """Return a page's networks' section, which is the last."""
-    return text.partition(HEADING)[2]
-
-
-def with_networks(text: str, section: str) -> str:
-    """A page with another networks' section."""
-    return text.partition(HEADING)[0].rstrip("\n") + "\n" + HEADING + section
 
 
 def listed(text: str, title: str) -> set[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.fuzzing import examples
-from tuner.build.worker import BuildResult
+from tuner.build.worker import CandidateBuild
 from tuner.engine.budget import BudgetLimits
 from tuner.engine.events import (
     Built,
@@ -205,10 +205,10 @@ class World:
             return Known(job, None if failed else 0.7, FailureKind.CRASH if failed else None)
         return Claimed(job)
 
-    def build(self, job: Job) -> BuildResult:
+    def build(self, job: Job) -> CandidateBuild:
         if job.candidate is not None and self.chance(self.shape.bad_builds):
-            return BuildResult(None, FailureKind.BUILD, "no", 0.1)
-        return BuildResult(b"object", None, "", 0.1)
+            return CandidateBuild(None, FailureKind.BUILD, "no", 0.1)
+        return CandidateBuild(b"object", None, "", 0.1)
 
     def measure(self, job: Job, slot: int) -> Event:
         if self.chance(self.shape.losses):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.build.process_builder import Builder, LocalBuilder
+from tuner.build.process_builder import CandidateBuilder, ProcessBuilder
 from tuner.errors import TuningError
 
 
@@ -19,12 +19,12 @@ def check_builders(text: str | int) -> str:
     )
 
 
-def make_builder(text: str | int, *, import_main: bool = True, insecure: bool = False) -> Builder:
+def make_builder(text: str | int, *, import_main: bool = True, insecure: bool = False) -> CandidateBuilder:
     """The builder that "4" or "dask://host:8786" stands for.
-    `import_main`: see `LocalBuilder`, `insecure`: see `DaskBuilder`. Raises TuningError."""
+    `import_main`: see `ProcessBuilder`, `insecure`: see `DaskBuilder`. Raises TuningError."""
     written = check_builders(text)
     if written.isdecimal():
-        return LocalBuilder(int(written), import_main=import_main)
+        return ProcessBuilder(int(written), import_main=import_main)
     from tuner.build.dask_builder import DaskBuilder
 
     return DaskBuilder(written, insecure=insecure)

@@ -1,7 +1,7 @@
 """Builds on a Dask cluster: the same builds, spread over its workers' machines.
 
 Dask runs tasks in threads of processes that have other work. A build wants a process of its own, with a clock and a
-memory limit. So every Dask worker keeps a `LocalBuilder`, and a task there only hands the request on to it.
+memory limit. So every Dask worker keeps a `ProcessBuilder`, and a task there only hands the request on to it.
 
 Whoever may send tasks to a Dask scheduler may run anything on its workers. Dask's own messages, errors included, are
 pickles, so a false scheduler could run code here. It must therefore be on this machine, or prove its identity
@@ -20,14 +20,14 @@ from typing import Any
 import msgspec
 
 from rpc_server.wire.trial_messages import FailureKind
-from tuner.build.process_builder import MEMORY_BYTES, LocalBuilder
-from tuner.build.worker import BuildRequest, BuildResult
+from tuner.build.process_builder import MEMORY_BYTES, ProcessBuilder
+from tuner.build.worker import BuildRequest, CandidateBuild
 from tuner.errors import TuningError
 from tuner.toolchain import toolchain
 
 SCHEME, TLS = "dask://", "dask+tls://"
 _CONNECT_S = 10.0
-_answers = msgspec.msgpack.Decoder(BuildResult)
+_answers = msgspec.msgpack.Decoder(CandidateBuild)
 
 
 class DaskBuilder:
@@ -90,8 +90,8 @@ class DaskBuilder:
                 )
         return sum(self._client.nthreads().values())
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        outcome: Future[BuildResult] = Future()
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
+        outcome: Future[CandidateBuild] = Future()
         outcome.set_running_or_notify_cancel()
 
         def done(inner: Future[bytes]) -> None:
@@ -135,11 +135,11 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _encoded(result: BuildResult) -> bytes:
+def _encoded(result: CandidateBuild) -> bytes:
     return msgspec.msgpack.encode(result)
 
 
-def _decoded(data: object) -> BuildResult:
+def _decoded(data: object) -> CandidateBuild:
     """A worker's answer, which is bytes. Raises TuningError for what is none."""
     try:
         if not isinstance(data, bytes):
@@ -149,8 +149,8 @@ def _decoded(data: object) -> BuildResult:
         raise TuningError(f"a worker's answer is damaged: {error}") from None
 
 
-def _lost(text: str) -> BuildResult:
-    return BuildResult(None, FailureKind.BUILD, text, 0.0)
+def _lost(text: str) -> CandidateBuild:
+    return CandidateBuild(None, FailureKind.BUILD, text, 0.0)
 
 
 def _show(versions: dict[str, str]) -> str:
@@ -160,7 +160,7 @@ def _show(versions: dict[str, str]) -> str:
 # ------------------------------------------------------------------------- in a Dask worker
 
 _lock = threading.Lock()
-_builders: dict[int, LocalBuilder] = {}
+_builders: dict[int, ProcessBuilder] = {}
 
 
 def _build_here(request: BuildRequest, memory_bytes: int) -> bytes:
@@ -170,6 +170,6 @@ def _build_here(request: BuildRequest, memory_bytes: int) -> bytes:
             # Dask's nanny starts workers as daemons, which may not have children lest those outlive them;
             # build workers end with their parent by themselves
             multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-            _builders[memory_bytes] = LocalBuilder(memory_bytes=memory_bytes)
+            _builders[memory_bytes] = ProcessBuilder(memory_bytes=memory_bytes)
         builder = _builders[memory_bytes]
     return _encoded(builder.submit(request).result())

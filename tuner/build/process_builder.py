@@ -25,7 +25,7 @@ from tuner.build.spawning import main_not_imported, sigint_blocked, start_fork_s
 from tuner.build.worker import (
     HARD,
     BuildRequest,
-    BuildResult,
+    CandidateBuild,
     FuncSource,
     MakeSource,
     Source,
@@ -37,11 +37,11 @@ from tuner.build.worker import (
 
 __all__ = [
     "BuildRequest",
-    "BuildResult",
-    "Builder",
+    "CandidateBuild",
+    "CandidateBuilder",
     "FuncSource",
-    "LocalBuilder",
     "MakeSource",
+    "ProcessBuilder",
     "Source",
     "TraceSource",
     "pack_func",
@@ -51,7 +51,7 @@ MEMORY_BYTES = 8 << 30
 _NOT_FORKED = (OSError, EOFError)  # EOFError: the process that workers are forked from died meanwhile
 
 
-class Builder(Protocol):
+class CandidateBuilder(Protocol):
     """Where candidates are built."""
 
     @property
@@ -62,14 +62,14 @@ class Builder(Protocol):
     def cores(self) -> int:
         """How many of this machine's cores builds may take; 0 where they happen elsewhere."""
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
         """Never raises for a candidate that does not build: that is a result."""
 
     def close(self) -> None:
         """End the workers."""
 
 
-class LocalBuilder:
+class ProcessBuilder:
     """Builds in `workers` processes on this machine, each replaced when it dies.
 
     By default it has as many as it may use cores. `memory_bytes` is what one may map (0: no limit), `niceness` its
@@ -91,7 +91,7 @@ class LocalBuilder:
             _Worker(memory_bytes, niceness, import_main) for _ in range(workers or len(os.sched_getaffinity(0)))
         ]
         self._idle = list(self._workers)
-        self._waiting: deque[tuple[BuildRequest, Future[BuildResult]]] = deque()
+        self._waiting: deque[tuple[BuildRequest, Future[CandidateBuild]]] = deque()
 
     @property
     def workers(self) -> int:
@@ -101,8 +101,8 @@ class LocalBuilder:
     def cores(self) -> int:
         return len(os.sched_getaffinity(0))
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        outcome: Future[BuildResult] = Future()
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
+        outcome: Future[CandidateBuild] = Future()
         outcome.set_running_or_notify_cancel()
         with self._lock:
             self._waiting.append((request, outcome))
@@ -127,10 +127,10 @@ class LocalBuilder:
                 request, outcome = self._waiting.popleft()
             self._start(worker, request, outcome)
 
-    def _start(self, worker: _Worker, request: BuildRequest, outcome: Future[BuildResult]) -> None:
+    def _start(self, worker: _Worker, request: BuildRequest, outcome: Future[CandidateBuild]) -> None:
         started = time.monotonic()
 
-        def done(inner: Future[BuildResult]) -> None:
+        def done(inner: Future[CandidateBuild]) -> None:
             error = None if inner.cancelled() else inner.exception()
             if inner.cancelled() or self._closed:
                 result = _failed("the builder was closed")
@@ -172,7 +172,7 @@ class _Worker:
             initargs=(*self._settings, dict(os.environ)),
         )
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
         try:
             future = self._submit(request)
         except (BrokenProcessPool, *_NOT_FORKED):  # it, or what it is forked from, died between two builds
@@ -181,7 +181,7 @@ class _Worker:
         self._process = next(iter(self._processes()), None)
         return future
 
-    def _submit(self, request: BuildRequest) -> Future[BuildResult]:
+    def _submit(self, request: BuildRequest) -> Future[CandidateBuild]:
         if not self._processes():  # submit starts it
             start_fork_server()
         with sigint_blocked(), self._main():
@@ -190,11 +190,11 @@ class _Worker:
     def _processes(self) -> list[BaseProcess]:
         return list((getattr(self._pool, "_processes", None) or {}).values())
 
-    def obituary(self, seconds: float, timeout_s: float) -> BuildResult:
+    def obituary(self, seconds: float, timeout_s: float) -> CandidateBuild:
         """The result of a build whose process is gone after `seconds`."""
         if seconds > HARD * timeout_s:
             text = f"the build hung in machine code for {seconds:.0f} s and its worker was ended"
-            return BuildResult(None, FailureKind.BUILD_TIMEOUT, text, seconds)
+            return CandidateBuild(None, FailureKind.BUILD_TIMEOUT, text, seconds)
         return _failed(f"the build ended its worker{self._cause()}", seconds)
 
     def _cause(self) -> str:
@@ -222,5 +222,5 @@ class _Worker:
             process.join(timeout=2)
 
 
-def _failed(text: str, seconds: float = 0.0) -> BuildResult:
-    return BuildResult(None, FailureKind.BUILD, text, seconds)
+def _failed(text: str, seconds: float = 0.0) -> CandidateBuild:
+    return CandidateBuild(None, FailureKind.BUILD, text, seconds)

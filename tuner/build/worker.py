@@ -81,7 +81,7 @@ class BuildRequest:
 
 
 @dataclass(frozen=True)
-class BuildResult:
+class CandidateBuild:
     """An artifact (bytes of `Artifact.to_bytes`) or a failure with its text.
     `seconds` is the work in the worker."""
 
@@ -148,12 +148,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def build(request: BuildRequest) -> BuildResult:
+def build(request: BuildRequest) -> CandidateBuild:
     """Build one candidate in this process (its main thread); failures become results."""
     start = time.perf_counter()
 
-    def failed(kind: FailureKind, text: str) -> BuildResult:
-        return BuildResult(None, kind, text, time.perf_counter() - start)
+    def failed(kind: FailureKind, text: str) -> CandidateBuild:
+        return CandidateBuild(None, kind, text, time.perf_counter() - start)
 
     try:
         with _TimeLimit(request.timeout_s):
@@ -168,7 +168,7 @@ def build(request: BuildRequest) -> BuildResult:
         return failed(FailureKind.BUILD, "the build ran out of its memory limit")
     except Exception:  # a bug in the compiler, or in a user's own code, must cost one trial and keep its trace
         return failed(FailureKind.BUILD, traceback.format_exc(limit=-8))
-    return BuildResult(artifact, None, "", time.perf_counter() - start)
+    return CandidateBuild(artifact, None, "", time.perf_counter() - start)
 
 
 def _compile(request: BuildRequest) -> bytes:

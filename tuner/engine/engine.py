@@ -23,7 +23,7 @@ from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.wire.trial_messages import FailureKind, MeasureRequest
 from tuner.build.choose import make_builder
-from tuner.build.process_builder import Builder, BuildRequest, BuildResult
+from tuner.build.process_builder import BuildRequest, CandidateBuild, CandidateBuilder
 from tuner.devices import fleet as fl
 from tuner.engine import events as ev
 from tuner.engine.events import SubmitMeasure
@@ -56,7 +56,7 @@ _AT_ONCE = 256
 @dataclass(frozen=True)
 class _BuildDone:
     job: ev.Job
-    result: BuildResult
+    result: CandidateBuild
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def tune(
     searches: Sequence[TaskSearch],
     *,
     fleet: fl.Fleet,
-    builder: Builder | None = None,
+    builder: CandidateBuilder | None = None,
     options: RunOptions | None = None,
     store: RecordStore | None = None,
     watcher: Watcher | None = None,
@@ -130,7 +130,7 @@ class EngineRun:
         self,
         searches: Sequence[TaskSearch],
         fleet: fl.Fleet,
-        builder: Builder,
+        builder: CandidateBuilder,
         recorder: RunRecorder,
         options: RunOptions,
         watcher: Watcher | None = None,
@@ -355,7 +355,7 @@ class EngineRun:
         self._builder.submit(request).add_done_callback(lambda done: self._hear(_BuildDone(job, done.result())))
 
     def _no_source(self, job: ev.Job, text: str) -> None:
-        self._hear(_BuildDone(job, BuildResult(None, FailureKind.INSTANTIATE, text, 0.0)))
+        self._hear(_BuildDone(job, CandidateBuild(None, FailureKind.INSTANTIATE, text, 0.0)))
 
     def _measure(self, command: ev.SubmitMeasure) -> None:
         task = self._searches[command.job.task].task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
 
@@ -49,7 +49,7 @@ class Taken:
 @dataclass(frozen=True)
 class Built:
     job: Job
-    result: BuildResult
+    result: CandidateBuild
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class RecordTrial:
 
     job: Job
     slot: int | None
-    build: BuildResult
+    build: CandidateBuild
     measured: MeasureResult | None
     failure: FailureKind | None
     text: str

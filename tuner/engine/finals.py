@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine.events import Job
 from tuner.engine.jobs import Jobs, Ready, Slots
 from tuner.engine.task_state import Finals, TaskState
@@ -35,7 +35,7 @@ def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
     if finals.are_over and not finals.closing and task.reference is not None and device_seen and _is_short(task):
         finals.closing = True
         job = jobs.new(task.index, TrialPurpose.BASELINE, None)
-        jobs.put_first(Ready(job, BuildResult(task.reference, None, "", 0.0)))
+        jobs.put_first(Ready(job, CandidateBuild(task.reference, None, "", 0.0)))
         return True
     return False
 
@@ -51,7 +51,7 @@ def on_its_device(finals: Finals, slot: int, slots: Slots) -> bool:
     return finals.slot == slot
 
 
-def built(task: TaskState, job: Job, result: BuildResult) -> None:
+def built(task: TaskState, job: Job, result: CandidateBuild) -> None:
     """A finalist can be measured."""
     finals, digest = _held(task, job)
     finals.building.discard(digest)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine.events import Built, Job
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
@@ -24,7 +24,7 @@ class Ready:
     """A job with its build, to be measured."""
 
     job: Job
-    build: BuildResult
+    build: CandidateBuild
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.model.machine import target_family
 from tuner.records.store import RecordStore
-from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.base import Proposal, Strategy
 from tuner.search.drafted import drafted_candidate
 from tuner.search.recognise import recogniser
 from tuner.search.registry import is_guided, make_strategy
@@ -44,7 +44,7 @@ class TaskSearch:
     compare with it where the store serves nothing, and it stays unless another candidate is clearly faster."""
 
     task: TuningTask
-    strategy: SearchStrategy
+    strategy: Strategy
     recognise: Callable[[str, str], Proposal | None]
     source: Callable[[Proposal | None], Source]
     weight: float = 1.0
@@ -112,7 +112,7 @@ def guide_for(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge
 
 
 def sketch_task(
-    task: TuningTask, strategy: SearchStrategy, sketches: Sequence[Sketch] | None = None, weight: float = 1.0
+    task: TuningTask, strategy: Strategy, sketches: Sequence[Sketch] | None = None, weight: float = 1.0
 ) -> TaskSearch:
     """Make a search by a strategy of one's own over points of `sketches` (default: the derived space)."""
     known = generate(task.func, task.target) if sketches is None else tuple(sketches)
@@ -134,7 +134,7 @@ def trace_source(task: TuningTask) -> Callable[[Proposal | None], Source]:
 class Beginning:
     """The strategy `inner`, asked from the second candidate on: the first is `first`."""
 
-    def __init__(self, inner: SearchStrategy, first: Proposal) -> None:
+    def __init__(self, inner: Strategy, first: Proposal) -> None:
         self._inner = inner
         self._first = first
         self._is_due = True

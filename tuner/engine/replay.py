@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from compiler.artifact import Artifact
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
-from tuner.build.worker import BuildRequest, BuildResult, FuncSource, Source, TraceSource
+from tuner.build.worker import BuildRequest, CandidateBuild, FuncSource, Source, TraceSource
 from tuner.devices.fleet import NamedDevice
 from tuner.devices.supplies import local_target
 from tuner.records.lookup.keys import candidate_digest
@@ -75,9 +75,9 @@ class ReplayBuilder:
     def __init__(self, workers: int = 4) -> None:
         self.workers = workers
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        done: Future[BuildResult] = Future()
-        done.set_result(BuildResult(stand_in(_name(request.source), request.target).to_bytes(), None, "", 0.0))
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
+        done: Future[CandidateBuild] = Future()
+        done.set_result(CandidateBuild(stand_in(_name(request.source), request.target).to_bytes(), None, "", 0.0))
         return done
 
     def close(self) -> None:

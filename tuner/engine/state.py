@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from rpc_server.wire.trial_messages import FailureKind
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine import events as ev
 from tuner.engine import finals as engine_finals
 from tuner.engine.budget import BudgetLimits, share_time
@@ -236,7 +236,7 @@ class EngineState:
             return self._give_up(self.tasks[job.task], text)
         return [ev.RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
 
-    def _succeeded(self, task: TaskState, job: ev.Job, build: BuildResult, samples: Sequence[float]) -> None:
+    def _succeeded(self, task: TaskState, job: ev.Job, build: CandidateBuild, samples: Sequence[float]) -> None:
         match job.purpose:
             case TrialPurpose.BASELINE if task.finals is None:
                 task.baseline_cost = statistics.median(samples)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rpc_server.wire.trial_messages import FailureKind
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine.scheduling import TaskView
 from tuner.records.lookup.best import Verdict, compare, interval
-from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.base import Proposal, Strategy
 
 _RANKED = 8
 _RECENT = 0.2  # weight of the newest trial in the running mean of what trials take
@@ -22,7 +22,7 @@ class Plan:
     """How a task is searched.
     `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at most `threads`."""
 
-    strategy: SearchStrategy
+    strategy: Strategy
     weight: float = 1.0
     flops: float = 0.0
     group: str = ""
@@ -66,7 +66,7 @@ class TaskState:
     first_failure: str = ""
     history: list[float] = field(default_factory=list)
     ranking: list[tuple[float, Proposal]] = field(default_factory=list)
-    builds: dict[str, BuildResult] = field(default_factory=dict)
+    builds: dict[str, CandidateBuild] = field(default_factory=dict)
     incumbent: Proposal | None = None
     finals: Finals | None = None
     wall_s: float = 0.0
@@ -76,7 +76,7 @@ class TaskState:
     ended: bool = False
 
     @property
-    def strategy(self) -> SearchStrategy:
+    def strategy(self) -> Strategy:
         return self.plan.strategy
 
     @property
@@ -141,7 +141,7 @@ class TaskState:
         self.trial_build_s = _mean(self.trial_build_s, build_s)
         self.trial_device_s = _mean(self.trial_device_s, device_s)
 
-    def succeeded(self, candidate: Proposal, cost: float, build: BuildResult | None = None) -> None:
+    def succeeded(self, candidate: Proposal, cost: float, build: CandidateBuild | None = None) -> None:
         """Note the time of a search trial.
         Its build is kept while the candidate may come into the finals."""
         self.strategy.tell(candidate, cost)
@@ -166,7 +166,7 @@ class TaskState:
         if cost is not None:
             self._rank(candidate, cost, None)
 
-    def _rank(self, candidate: Proposal, cost: float, build: BuildResult | None) -> None:
+    def _rank(self, candidate: Proposal, cost: float, build: CandidateBuild | None) -> None:
         self.ranking.append((cost, candidate))
         self.ranking.sort(key=lambda entry: entry[0])
         if build is not None:

@@ -23,7 +23,7 @@ from tuner.families.configs import FamilyConfig, realised
 from tuner.families.portfolio import TimeTable, choose_portfolio
 from tuner.families.rule import doublings
 from tuner.families.sizes import FamilyError, SizeList
-from tuner.search.base import Candidate, Proposal, SearchStrategy
+from tuner.search.base import Candidate, Proposal, Strategy
 from tuner.space.sketch import Sketch
 
 _PROMISING = math.log(1.3)
@@ -45,7 +45,7 @@ class Entrant:
     """One size's part of the race: its space, its own search, and the trials it may have (0: not limited)."""
 
     sketches: tuple[Sketch, ...]
-    search: SearchStrategy
+    search: Strategy
     budget: int = 0
     exact: bool = False
 
@@ -201,7 +201,7 @@ class Race:
 class SharedSearch:
     """One size's search: in turns its own strategy and the pool."""
 
-    def __init__(self, race: Race, size: int, inner: SearchStrategy, budget: int = 0) -> None:
+    def __init__(self, race: Race, size: int, inner: Strategy, budget: int = 0) -> None:
         self._race, self._size, self._inner, self._budget = race, size, inner, budget
         self._taken: set[str] = set()
         self._pool_turn = False

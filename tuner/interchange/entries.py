@@ -23,11 +23,13 @@ from tuner.records.errors import InvalidRecord
 from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
 from tuner.records.model import (
+    DeviceFacts,
     DeviceRecord,
     NewTrial,
     NewWorkload,
     Run,
     RunFacts,
+    RunTaskFacts,
     Trial,
     TrialFacts,
     TrialPurpose,
@@ -70,24 +72,23 @@ class WorkloadEntry(_Entry, frozen=True, kw_only=True, tag="workload"):
     key: str
 
 
+@lines_with(DeviceFacts)
 class DeviceEntry(_Entry, frozen=True, kw_only=True, tag="device"):
-    """`ref` is how the trials of this file name it."""
+    """`ref` is how the trials of this file name it. What `DeviceFacts` has is in it too."""
 
     ref: str
     name: str
-    key: str
     device_class: str
-    fingerprint: Mapping[str, Any] = {}
     features: tuple[str, ...] = ()
 
 
+@lines_with(RunTaskFacts)
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task of a run: the workload's key, the target's text, the budget in trials, a baseline's name."""
+    """A task of a run: the workload's key and the target's text. What `RunTaskFacts` has is in it too."""
 
     workload: str
     target: str
     budget: int
-    baseline: str = ""
 
 
 @lines_with(RunFacts)

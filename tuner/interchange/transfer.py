@@ -33,6 +33,7 @@ from tuner.interchange.entries import (
 from tuner.records.facts import copied
 from tuner.records.model import (
     IMPORTED,
+    DeviceFacts,
     DeviceRecord,
     NewDevice,
     NewRun,
@@ -42,6 +43,7 @@ from tuner.records.model import (
     Run,
     RunFacts,
     RunState,
+    RunTaskFacts,
     RunUse,
     Trial,
     Workload,
@@ -164,10 +166,8 @@ def _workload_entry(workload: Workload) -> WorkloadEntry:
 def _device_entry(device: DeviceRecord) -> DeviceEntry:
     return DeviceEntry(
         ref=device_ref(device),
-        name=device.name,
-        key=device.key,
+        **copied(DeviceFacts, device),
         device_class=device.device_class,
-        fingerprint=device.fingerprint,
         features=device.features,
     )
 
@@ -182,9 +182,7 @@ def _run_entry(run: Run) -> RunEntry:
         finished_at=run.finished_at,
         held_s=run.use.held_s,
         busy_s=run.use.busy_s,
-        tasks=tuple(
-            TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget, baseline=t.baseline) for t in run.tasks
-        ),
+        tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, **copied(RunTaskFacts, t)) for t in run.tasks),
     )
 
 
@@ -281,10 +279,8 @@ class _Writer:
     def _device(self, entry: DeviceEntry) -> None:
         if entry.ref not in self.devices:
             new = NewDevice(
-                name=entry.name,
-                key=entry.key,
+                **copied(DeviceFacts, entry),
                 device_class=entry.device_class,
-                fingerprint=entry.fingerprint,
                 features=entry.features,
             )
             self.devices[entry.ref] = self.store.devices.upsert(new).id
@@ -335,8 +331,7 @@ class _Writer:
             NewRunTask(
                 workload_id=self.workloads[task.workload],
                 target_id=self.store.targets.upsert(task.target).id,
-                budget=task.budget,
-                baseline=task.baseline,
+                **copied(RunTaskFacts, task),
             )
             for task in entry.tasks
         )

@@ -93,24 +93,29 @@ class TargetRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewDevice:
-    """`device_class` names devices with comparable times.
-    `fingerprint` is all that is known of the hardware and its system; `features` its CPU features."""
+class DeviceFacts:
+    """The facts in a device's row. A new column is a field here and a migration (`tuner.records.facts`).
+
+    `fingerprint` is all that is known of the hardware and its system.
+    """
 
     name: str
     key: str
-    device_class: str
     fingerprint: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDevice(DeviceFacts):
+    """`device_class` names devices with comparable times; `features` are their CPU features."""
+
+    device_class: str
     features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRecord:
+class DeviceRecord(DeviceFacts):
     id: int
-    name: str
-    key: str
     device_class: str
-    fingerprint: Mapping[str, Any]
     features: tuple[str, ...]
     first_seen: datetime
     last_seen: datetime
@@ -120,14 +125,23 @@ class DeviceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewRunTask:
-    """`budget` is how many search trials the task may use.
-    `baseline` names what it is compared with; "" for the function as written."""
+class RunTaskFacts:
+    """The facts in the row of a run's task. A new column is a field here and a migration (`tuner.records.facts`).
+
+    `budget` is how many search trials the task may use. `baseline` names what it is compared with; "" for the function
+    as written.
+    """
+
+    budget: int
+    baseline: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunTask(RunTaskFacts):
+    """A task of a run to begin."""
 
     workload_id: int
     target_id: int
-    budget: int
-    baseline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +176,7 @@ class NewRun(RunFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTask:
+class RunTask(RunTaskFacts):
     """`trials` search trials are done, `failed` of them failed. Costs are seconds per call: of the untuned
     function, and of the fastest verified search trial so far. A `baseline` that has a name was measured in place of the
     untuned function."""
@@ -171,12 +185,10 @@ class RunTask:
     position: int
     workload: Workload
     target: str
-    budget: int
     trials: int
     failed: int
     baseline_cost: float | None
     best_cost: float | None
-    baseline: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

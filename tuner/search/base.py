@@ -56,7 +56,7 @@ class Recorded:
     trace_json: str
 
 
-class SearchStrategy(Protocol):
+class Strategy(Protocol):
     """Ask/tell. `ask` never returns a candidate twice, nor one that was told before.
 
     `tell` takes seconds per call, or None for a candidate that failed. Both are called from one thread, in any

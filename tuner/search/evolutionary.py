@@ -59,7 +59,7 @@ class _Known:
     prior: float
 
 
-class EvolutionarySearch:
+class EvolutionaryStrategy:
     """Ask/tell evolution; see the module's text."""
 
     guided: ClassVar[bool] = True

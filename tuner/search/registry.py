@@ -11,7 +11,7 @@ from tuner.errors import TuningError
 
 if TYPE_CHECKING:
     from tuner.model.guide import Guide
-    from tuner.search.base import SearchStrategy
+    from tuner.search.base import Strategy
     from tuner.space.sketch import Sketch
 
 Factory = Callable[..., Any]
@@ -19,7 +19,7 @@ Factory = Callable[..., Any]
 `guide`: the features and scores it goes by."""
 
 STRATEGIES: dict[str, str | Factory] = {
-    "evolutionary": "tuner.search.evolutionary:EvolutionarySearch",
+    "evolutionary": "tuner.search.evolutionary:EvolutionaryStrategy",
     "genetic": "tuner.search.genetic:GeneticSearch",
     "grid": "tuner.search.grid:GridSearch",
     "optuna": "tuner.search.optuna:OptunaSearch",
@@ -66,11 +66,9 @@ def is_guided(name: str) -> bool:
 
 def make_strategy(
     name: str, sketches: Sequence[Sketch], seed: int, seen: Iterable[str], guide: Guide | None = None
-) -> SearchStrategy:
+) -> Strategy:
     """Make the strategy called `name`; `guide` is for guided ones.
     Raises TuningError naming the known strategies."""
     factory = find_strategy(name)
-    made: SearchStrategy = (
-        factory(sketches, seed, seen, guide=guide) if is_guided(name) else factory(sketches, seed, seen)
-    )
+    made: Strategy = factory(sketches, seed, seen, guide=guide) if is_guided(name) else factory(sketches, seed, seen)
     return made

@@ -15,7 +15,7 @@ from compiler.tir import nodes as n
 from tuner.model.dataset import function_of
 from tuner.records.lookup.keys import candidate_digest, workload_family
 from tuner.records.store import RecordStore
-from tuner.search.base import Candidate, Proposal, Recorded, SearchStrategy
+from tuner.search.base import Candidate, Proposal, Recorded, Strategy
 from tuner.search.recognise import recogniser
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask
@@ -102,7 +102,7 @@ class WarmStarted:
     If they are no good here, only half of the trials were theirs. `inner` has the first turn. On most of the spaces
     of benchmarks/strategies.py a model's first choice is better than a neighbour's best."""
 
-    def __init__(self, inner: SearchStrategy, first: Sequence[Proposal]) -> None:
+    def __init__(self, inner: Strategy, first: Sequence[Proposal]) -> None:
         self._inner = inner
         self._first = list(reversed(first))
         self._offered = {candidate.digest for candidate in first}

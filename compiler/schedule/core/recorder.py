@@ -18,7 +18,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
 from compiler.schedule.core.effects import Effects
 from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.state import Illegal, State, block_path, loop_at, loop_path, realize_at
+from compiler.schedule.core.state import Illegal, TraceState, block_path, loop_at, loop_path, realize_at
 from compiler.schedule.core.step import (
     FUNC_NAME,
     Decision,
@@ -267,9 +267,9 @@ def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:
     return mod
 
 
-def _begin(mod: IRModule) -> State:
+def _begin(mod: IRModule) -> TraceState:
     """Return the module before any step. Its only function, or the one called "main", is worked on."""
-    state = State.of({g.name_hint: f for g, f in n.prim_funcs(mod).items()})
+    state = TraceState.of({g.name_hint: f for g, f in n.prim_funcs(mod).items()})
     if state.main is not None:
         try:
             state.function(state.main)

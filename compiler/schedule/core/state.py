@@ -32,7 +32,7 @@ class LostReference(Illegal):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TraceState:
     """The functions of a module and their environment. Never changed: a step makes a new one.
 
     Blocks and loops stand in the function `main`, except those for which `homes` names another. `main` is None where
@@ -45,7 +45,7 @@ class State:
     homes: Mapping[RV, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, functions: Mapping[str, n.PrimFunc]) -> State:
+    def of(cls, functions: Mapping[str, n.PrimFunc]) -> TraceState:
         """`functions` before any step."""
         only = next(iter(functions)) if len(functions) == 1 else None
         return cls(functions, "main" if "main" in functions else only)

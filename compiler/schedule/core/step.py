@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.errors import IRError, LostReferenceError, ScheduleError, StepTypeError
 from compiler.schedule.analysis import tree
 from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.state import Illegal, LostReference, State, StepEffect, Value
+from compiler.schedule.core.state import Illegal, LostReference, StepEffect, TraceState, Value
 from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
@@ -196,7 +196,9 @@ def _kind_text(kind: str) -> str:
 # ----------------------------------------------------------------------------- applying steps
 
 
-def apply(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> State:
+def apply(
+    state: TraceState, step: Step, decision: Decision | None = None, effects: Effects | None = None
+) -> TraceState:
     """The state after `step`; `decision` is the outcome of a sampling step.
 
     Effects in `effects` are not computed again. The function is pure. Raises ScheduleError for an illegal step, or one
@@ -212,7 +214,9 @@ def apply(state: State, step: Step, decision: Decision | None = None, effects: E
     return bind_outputs(state, effect, step.outputs)
 
 
-def perform(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> StepEffect:
+def perform(
+    state: TraceState, step: Step, decision: Decision | None = None, effects: Effects | None = None
+) -> StepEffect:
     """Return what `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
     func: n.PrimFunc | None = None
@@ -241,7 +245,7 @@ def perform(state: State, step: Step, decision: Decision | None = None, effects:
         raise ScheduleError(f"{step.prim}: the loops or their conditions are nested too deeply") from None
 
 
-def scene(state: State, step: Step) -> tuple[str, n.PrimFunc]:
+def scene(state: TraceState, step: Step) -> tuple[str, n.PrimFunc]:
     """Return the function in which the blocks and loops of `step` stand, and its name. Raises Illegal."""
     homes = {state.home(rv) for rv in step.inputs if isinstance(rv, BlockRV | LoopRV)}
     if len(homes) > 1:
@@ -268,11 +272,11 @@ def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
     return broken if broken.where is not None else type(broken)(broken.rule, first, broken.hint)
 
 
-def resolve(state: State, value: Input) -> Value | None:
+def resolve(state: TraceState, value: Input) -> Value | None:
     return state.value(value) if isinstance(value, RV) else value
 
 
-def bind_outputs(state: State, effect: StepEffect, outputs: tuple[RV, ...]) -> State:
+def bind_outputs(state: TraceState, effect: StepEffect, outputs: tuple[RV, ...]) -> TraceState:
     """The state after `effect`, whose results are called `outputs`."""
     env = dict(state.env)
     if effect.renamed:
@@ -281,7 +285,7 @@ def bind_outputs(state: State, effect: StepEffect, outputs: tuple[RV, ...]) -> S
                 env[rv] = effect.renamed.get(value, value)
     env.update(zip(outputs, effect.outputs))
     homes = state.homes if effect.home == state.main else {**state.homes, **dict.fromkeys(outputs, effect.home)}
-    return State({**state.functions, effect.home: effect.func}, state.main, env, homes)
+    return TraceState({**state.functions, effect.home: effect.func}, state.main, env, homes)
 
 
 def as_error(prim: str, func: n.PrimFunc | None, broken: Illegal) -> ScheduleError:

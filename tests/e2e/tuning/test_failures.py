@@ -13,7 +13,7 @@ from compiler.te.tensor import placeholder
 from rpc_server.box.server import Server
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.farm.rpc_kernels import kernel, with_features
-from tuner.build.process_builder import BuildRequest, BuildResult, TraceSource
+from tuner.build.process_builder import BuildRequest, CandidateBuild, TraceSource
 from tuner.devices.supplies import DirectFleet
 from tuner.engine.engine import EngineRun
 from tuner.engine.options import RunOptions
@@ -72,13 +72,13 @@ class Kernels:
 
     workers, cores = 2, 0
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
         assert isinstance(request.source, TraceSource)
         trace = request.source.trace
         name = "add_one" if trace is None else trace.split(":")[1].rstrip('"]')
         artifact = with_features(kernel("add_one"), "no-such-feature") if name == "lacking" else kernel(name)
-        done: Future[BuildResult] = Future()
-        done.set_result(BuildResult(artifact.to_bytes(), None, "", 0.0))
+        done: Future[CandidateBuild] = Future()
+        done.set_result(CandidateBuild(artifact.to_bytes(), None, "", 0.0))
         return done
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The table of models: what `make test-models` found of each, as a page.
 
-    python -m tests.kit.torch.table > docs/frontend-models.md
+    python -m tests.kit.torch.table > benchmarks/results/imported-models.md
 
 Tests leave a row a model in build/models.jsonl, the last of which counts.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import platform
 import sys
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from compiler.ir.module import IRModule
 from compiler.relax.nodes import Call, Function
 from tests.kit.places import ROOT
+from tests.kit.taken import taken
 
 ROWS = ROOT / "build" / "models.jsonl"
 
@@ -67,9 +67,10 @@ def keep(row: Row) -> None:
 
 
 def page(rows: list[Row]) -> str:
-    """The table as a page of the documentation."""
+    """The table as a page of results."""
     text = [
-        "# Models that are tested", "",
+        "# Results: models that are imported", "",
+        taken("make test-models LARGE=1; python -m tests.kit.torch.table"), "",
         "`make test-models` imports each of these models with random weights, builds it, and compares it with",
         "eager PyTorch or onnxruntime. Each runs interpreted, as machine code without a call through the",
         "interpreter, and from C in a process without Python. All three give the same bytes.",
@@ -81,7 +82,6 @@ def page(rows: list[Row]) -> str:
         "| import | processor time of the import, in seconds |",
         "| kernels | different ones in the machine code |",
         "| difference | greatest one to the peer, as a share of the greatest number of the result |", "",
-        f"Made by `python -m tests.kit.torch.table` on {platform.machine()}, Python {platform.python_version()}.", "",
     ]  # fmt: skip
     for source, title in (("torch", "PyTorch"), ("onnx", "ONNX")):
         text += [f"## {title}", "", "| model | parameters | operators | import | kernels | difference |"]

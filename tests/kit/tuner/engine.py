@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rpc_server.wire.trial_messages import MeasureResult
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine.budget import BudgetLimits
 from tuner.engine.events import Built, Claim, Claimed, Command, Job, JobMeasured, SlotUp, SubmitBuild, SubmitMeasure
 from tuner.engine.state import EngineState
@@ -36,7 +36,7 @@ class Listed:
         self.told.append((candidate.digest, cost))
 
 
-GOOD = BuildResult(b"object", None, "", 0.1)
+GOOD = CandidateBuild(b"object", None, "", 0.1)
 
 
 def engine(tasks: int = 1, offered: int = 100, **limits: int) -> tuple[EngineState, list[Listed]]:

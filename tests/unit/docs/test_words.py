@@ -179,6 +179,19 @@ def test_names_that_several_classes_share_are_apache_tvms() -> None:
     assert not found, "choose another word"
 
 
+SHARED = 80
+"""How many names several public classes have: TVM's, and those of records that the REST API shows."""
+
+
+def test_no_more_names_are_shared() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, source in sources().items():
+        for name in source.classes:
+            places[name].append(place)
+    found = sorted(name for name, at in places.items() if len(at) > 1)
+    assert len(found) == SHARED, f"{len(found)} names: {', '.join(found)}"
+
+
 PRIVATE = re.compile(r"(?<![a-z])(landing|knock|desk|approach|strays?|seal)(?![a-z])", re.IGNORECASE)
 """Words that only their author understood; docs/glossary.md has those to use."""
 

@@ -23,7 +23,7 @@ from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.cli.tuning.tuned_models import guard_models
 from tunefarm.settings import Settings
 from tuner.build.choose import make_builder
-from tuner.build.process_builder import Builder
+from tuner.build.process_builder import CandidateBuilder
 from tuner.devices.fleet import Fleet
 from tuner.devices.private_server import PrivateServer
 from tuner.devices.supplies import LocalFleet
@@ -193,7 +193,7 @@ def target_for(asked: str, fleet: Targeted) -> str:
 def _run(
     searches: Sequence[TaskSearch],
     fleet: Fleet,
-    builder: Builder,
+    builder: CandidateBuilder,
     recorder: RunRecorder,
     options: RunOptions,
     given: dict[str, Any],

@@ -51,7 +51,7 @@ class ProgramBuilder(FaceBuilder):
         return worker.BuildRequest(source, str(given.task.tuning_task.target), "main", self.timeout)
 
 
-def _built(given: MeasureInput, built: worker.BuildResult) -> BuildResult:
+def _built(given: MeasureInput, built: worker.CandidateBuild) -> BuildResult:
     args = tuple(given.task.compute_dag.tensors)
     if built.artifact is None:
         return BuildResult(None, args, MeasureErrorNo.of(built.failure), built.text, built.seconds)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tuner.build.process_builder import Builder, FuncSource, pack_func
+from tuner.build.process_builder import CandidateBuilder, FuncSource, pack_func
 from tuner.devices.fleet import Fleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
@@ -28,7 +28,7 @@ from tuner.faces.common.measure_error import MeasureErrorNo
 from tuner.faces.common.trials import SearchTrials
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.store import RecordStore
-from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.base import Proposal, Strategy
 from tuner.task import TuningTask
 
 _TEMPLATE_ATTR = "tunefarm.template"
@@ -157,7 +157,7 @@ def measure_on_engine(
     inputs: Sequence[MeasureInput],
     face_builder: FaceBuilder,
     face_runner: FaceRunner,
-    builder: Builder,
+    builder: CandidateBuilder,
     fleet: Fleet,
 ) -> list[MeasureResult]:
     """Measure `inputs` of `task`, each config once; results in the order of the inputs."""
@@ -190,9 +190,9 @@ def _options(builder: FaceBuilder, runner: FaceRunner, trials: int, early_stoppi
 
 def _run(
     task: Task,
-    strategy: SearchStrategy,
+    strategy: Strategy,
     options: RunOptions,
-    builder: Builder,
+    builder: CandidateBuilder,
     fleet: Fleet,
     store: RecordStore | None,
     then: Callable[[MeasureInput, MeasureResult], None],

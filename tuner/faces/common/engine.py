@@ -13,12 +13,12 @@ import msgspec
 from compiler.artifact import Artifact
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
-from tuner.build.process_builder import LocalBuilder
+from tuner.build.process_builder import ProcessBuilder
 from tuner.devices.fleet import DeviceSession, Fleet, NamedDevice, Queueing
 from tuner.devices.supplies import LocalFleet, TrackerFleet
 from tuner.errors import TuningError
 from tuner.records.store import RecordStore
-from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.base import Proposal, Strategy
 
 
 class MeasureOptionError(TuningError, ValueError):
@@ -42,9 +42,9 @@ class FaceBuilder:
         self.timeout = timeout
         self.n_parallel = n_parallel or len(os.sched_getaffinity(0))
 
-    def open(self) -> LocalBuilder:
+    def open(self) -> ProcessBuilder:
         """The workers; to be closed."""
-        return LocalBuilder(self.n_parallel, import_main=False)
+        return ProcessBuilder(self.n_parallel, import_main=False)
 
 
 # ---------------------------------------------------------------------------------------- run
@@ -186,7 +186,7 @@ class RememberedResults:
     """The strategy `inner`, and the results that it was told of without a trial of this run.
     Another run on the same store had them."""
 
-    def __init__(self, inner: SearchStrategy) -> None:
+    def __init__(self, inner: Strategy) -> None:
         self._inner = inner
         self._told: dict[str, tuple[Proposal, float | None]] = {}
 

@@ -30,7 +30,7 @@ class Builder(ABC):
         """Build all of `build_inputs`."""
 
     @abstractmethod
-    def engine_builder(self) -> engine.Builder:
+    def engine_builder(self) -> engine.CandidateBuilder:
         """A builder for the engine, for the caller to close."""
 
     @property
@@ -77,10 +77,10 @@ class LocalBuilder(Builder):
     def _has_hooks(self) -> bool:
         return not (self.f_build is None and self.f_export is None and self.initializer is None)
 
-    def engine_builder(self) -> engine.Builder:
+    def engine_builder(self) -> engine.CandidateBuilder:
         if self._has_hooks:
             return OwnBuilds(self.build)
-        return engine.LocalBuilder(self.max_workers, import_main=False)  # functions and traces: nothing of a script
+        return engine.ProcessBuilder(self.max_workers, import_main=False)  # functions and traces: nothing of a script
 
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Builds them at once; the files are the caller's to remove."""
@@ -99,7 +99,7 @@ class LocalBuilder(Builder):
         return worker.BuildRequest(source, str(Target(given.target)), "main", self._timeout_s)
 
 
-def _result(built: worker.BuildResult) -> BuilderResult:
+def _result(built: worker.CandidateBuild) -> BuilderResult:
     if built.artifact is None:
         return BuilderResult(None, f"{built.failure}: {built.text}")
     folder = tempfile.mkdtemp(prefix="tunefarm-build-")

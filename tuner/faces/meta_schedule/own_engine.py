@@ -20,7 +20,7 @@ from compiler.ir.module import IRModule
 from compiler.target.target import Target
 from rpc_server.machine.fingerprint import local_fingerprint
 from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
-from tuner.build.worker import BuildRequest, BuildResult, instantiate
+from tuner.build.worker import BuildRequest, CandidateBuild, instantiate
 from tuner.devices.fleet import DeviceSession, NamedDevice
 from tuner.faces.meta_schedule.measure_types import BuilderInput, BuilderResult, RunnerFuture, RunnerInput
 from tuner.faces.meta_schedule.record import TensorInfo
@@ -37,30 +37,30 @@ class OwnBuilds:
         self._build = build
         self._pool = ThreadPoolExecutor(1, "own-builder")
 
-    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+    def submit(self, request: BuildRequest) -> Future[CandidateBuild]:
         return self._pool.submit(self._built, request)
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def _built(self, request: BuildRequest) -> BuildResult:
+    def _built(self, request: BuildRequest) -> CandidateBuild:
         start = time.perf_counter()
 
-        def failed(text: str) -> BuildResult:
-            return BuildResult(None, FailureKind.BUILD, text, time.perf_counter() - start)
+        def failed(text: str) -> CandidateBuild:
+            return CandidateBuild(None, FailureKind.BUILD, text, time.perf_counter() - start)
 
         try:
             target = Target(request.target)
             made = instantiate(request.source, target)
             if isinstance(made, Artifact):
-                return BuildResult(made.to_bytes(), None, "", time.perf_counter() - start)
+                return CandidateBuild(made.to_bytes(), None, "", time.perf_counter() - start)
             (result,) = self._build([BuilderInput(IRModule({request.name: made}), target)])
             if result.artifact_path is None:
                 return failed(result.error_msg or "the builder gave no file")
             artifact = Artifact.from_bytes(Path(result.artifact_path).read_bytes())
         except Exception:  # the program's own code must cost one trial and keep its trace
             return failed(traceback.format_exc(limit=-8))
-        return BuildResult(artifact.to_bytes(), None, "", time.perf_counter() - start)
+        return CandidateBuild(artifact.to_bytes(), None, "", time.perf_counter() - start)
 
 
 class OwnFleet:

@@ -19,7 +19,7 @@ from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
 from tuner.model.guide import Guide
 from tuner.search import base
 from tuner.search.base import Candidate, Proposal
-from tuner.search.evolutionary import EvolutionarySearch as EngineEvolution
+from tuner.search.evolutionary import EvolutionaryStrategy
 from tuner.search.evolutionary import EvolutionOptions
 from tuner.search.random import RandomSearch
 from tuner.space.sketch import Sketch
@@ -35,7 +35,7 @@ class SearchRounds:
     """At most `max_trials` candidates of an engine's search, `num_trials_per_iter` a round."""
 
     def __init__(
-        self, mod: IRModule, search: base.SearchStrategy, max_trials: int, num_trials_per_iter: int, max_fail_count: int
+        self, mod: IRModule, search: base.Strategy, max_trials: int, num_trials_per_iter: int, max_fail_count: int
     ) -> None:
         self._mod, self._search, self._left = mod, search, max_trials
         self._round, self._most_failures = num_trials_per_iter, max_fail_count
@@ -139,7 +139,7 @@ class SearchStrategy(ABC):
     @abstractmethod
     def make(
         self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
-    ) -> base.SearchStrategy:
+    ) -> base.Strategy:
         """A search over `sketches` that leaves out the candidates with the digests `seen`.
         `guide` tells strategies that ask which candidates are promising. Without it the sketches' own drafts do."""
 
@@ -192,9 +192,9 @@ class EvolutionarySearch(SearchStrategy):
 
     def make(
         self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
-    ) -> base.SearchStrategy:
+    ) -> base.Strategy:
         options = EvolutionOptions(explore=self.eps_greedy, crossover=1.0 - self.genetic_mutate_prob)
-        return EngineEvolution(sketches, seed, seen, options, guide)
+        return EvolutionaryStrategy(sketches, seed, seen, options, guide)
 
 
 class ReplayTrace(SearchStrategy):
@@ -205,7 +205,7 @@ class ReplayTrace(SearchStrategy):
 
     def make(
         self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
-    ) -> base.SearchStrategy:
+    ) -> base.Strategy:
         return RandomSearch(sketches, seed, seen)
 
 

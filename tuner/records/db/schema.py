@@ -26,7 +26,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.records.db.types import RowId, UTCDateTime
 from tuner.records.facts import column_type, optional, types_of
-from tuner.records.model import RunFacts, TrialFacts, WorkloadFacts
+from tuner.records.model import DeviceFacts, RunFacts, RunTaskFacts, TrialFacts, WorkloadFacts
 
 
 class Base(DeclarativeBase):
@@ -117,6 +117,9 @@ class DeviceRow(Base):
     caches: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
 
 
+add_columns(DeviceRow, DeviceFacts)
+
+
 class TuningKeyRow(Base):
     """The key within which measured times may be compared."""
 
@@ -181,6 +184,9 @@ class RunTaskRow(Base):
     baseline_cost: Mapped[float | None]
     best_cost: Mapped[float | None]
     baseline: Mapped[str] = mapped_column(server_default="")
+
+
+add_columns(RunTaskRow, RunTaskFacts)
 
 
 class RunFailureRow(Base):

@@ -24,10 +24,11 @@ from tuner.records.db.schema import (
 )
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.facts import from_columns, of_row, to_columns
+from tuner.records.facts import from_columns, of_row, to_columns, types_of
 from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
 from tuner.records.model import (
     IMPORTED,
+    DeviceFacts,
     DeviceRecord,
     NewDevice,
     NewWorkload,
@@ -208,18 +209,16 @@ def targets(connection: Connection, limit: int) -> tuple[TargetRecord, ...]:
 def device_select() -> Select[Any]:
     return select(
         DeviceRow.id,
-        DeviceRow.name,
-        DeviceRow.key,
+        *(getattr(DeviceRow, name) for name in types_of(DeviceFacts)),
         DeviceClassRow.name.label("device_class"),
         DeviceClassRow.features,
-        DeviceRow.fingerprint,
         DeviceRow.first_seen,
         DeviceRow.last_seen,
     ).join(DeviceClassRow, DeviceClassRow.id == DeviceRow.device_class_id)
 
 
 def _to_device(row: AnyRow) -> DeviceRecord:
-    return of_row(DeviceRecord, row, features=tuple(row.features))
+    return of_row(DeviceRecord, row, **from_columns(DeviceFacts, row), features=tuple(row.features))
 
 
 def upsert_device(connection: Connection, new: NewDevice) -> DeviceRecord:
@@ -232,10 +231,8 @@ def upsert_device(connection: Connection, new: NewDevice) -> DeviceRecord:
     now = utcnow()
     if row is None:
         values = {
-            "name": new.name,
-            "key": new.key,
+            **to_columns(DeviceFacts, new),
             "device_class_id": class_id,
-            "fingerprint": dict(new.fingerprint),
             "fingerprint_digest": digest,
             "first_seen": now,
             "last_seen": now,
@@ -243,9 +240,10 @@ def upsert_device(connection: Connection, new: NewDevice) -> DeviceRecord:
         }
         insert_missing(connection, DeviceRow, [values])
     else:
-        connection.execute(
-            update(DeviceRow).where(DeviceRow.id == row.id).values(key=new.key, device_class_id=class_id, last_seen=now)
-        )
+        told = to_columns(DeviceFacts, new)
+        del told["name"], told["fingerprint"]  # what it was found by
+        values = {**told, "device_class_id": class_id, "last_seen": now}
+        connection.execute(update(DeviceRow).where(DeviceRow.id == row.id).values(**values))
     return _to_device(connection.execute(query).one())
 
 

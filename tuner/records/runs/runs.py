@@ -14,7 +14,18 @@ from tuner.records.db.schema import RunFailureRow, RunRow, RunTaskRow, TargetRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.facts import from_columns, of_row, to_columns
-from tuner.records.model import CurvePoint, FailureCount, Improvement, NewRun, Run, RunFacts, RunState, RunTask, RunUse
+from tuner.records.model import (
+    CurvePoint,
+    FailureCount,
+    Improvement,
+    NewRun,
+    Run,
+    RunFacts,
+    RunState,
+    RunTask,
+    RunTaskFacts,
+    RunUse,
+)
 from tuner.records.runs import catalog
 
 
@@ -43,12 +54,11 @@ def start_run(connection: Connection, new: NewRun, state: RunState) -> Run:
             "position": position,
             "workload_id": task.workload_id,
             "target_id": task.target_id,
-            "budget": task.budget,
+            **to_columns(RunTaskFacts, task),
             "trials": 0,
             "failed": 0,
             "baseline_cost": None,
             "best_cost": None,
-            "baseline": task.baseline,
         }
         for position, task in enumerate(new.tasks)
     ]
@@ -141,7 +151,7 @@ def _tasks(connection: Connection, run_ids: Sequence[int]) -> dict[int, tuple[Ru
 def _to_task(row: AnyRow) -> RunTask:
     of_workload = {name[2:]: value for name, value in row._mapping.items() if name.startswith("w_")}
     workload = catalog.to_workload(SimpleNamespace(**of_workload))
-    return of_row(RunTask, row, workload=workload)
+    return of_row(RunTask, row, **from_columns(RunTaskFacts, row), workload=workload)
 
 
 def _to_run(row: AnyRow, tasks: tuple[RunTask, ...]) -> Run:

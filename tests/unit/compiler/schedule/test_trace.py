@@ -14,7 +14,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule.analysis.tree import tree_text
 from compiler.schedule.core.rv import LoopRV, parse_rv
 from compiler.schedule.core.schedule import Schedule, apply_trace
-from compiler.schedule.core.state import State
+from compiler.schedule.core.state import TraceState
 from compiler.schedule.core.step import Step, apply, get_primitive, primitive
 from compiler.schedule.core.trace import Trace
 from tests.kit.compiler.schedules import workloads as w
@@ -106,7 +106,7 @@ def test_a_trace_of_another_function_is_refused() -> None:
 
 def test_apply_is_pure() -> None:
     func = w.matmul()
-    empty = State.of({"main": func})
+    empty = TraceState.of({"main": func})
     found = apply(empty, Step("get_block", (), (("name", "C"),), (parse_rv("b0"),)))
     loops = apply(found, Step("get_loops", (parse_rv("b0"),), (), tuple(LoopRV(i) for i in range(3))))
     text = func.script()

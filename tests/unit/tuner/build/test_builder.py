@@ -22,10 +22,10 @@ from tests.kit.tuner import build_makers
 from tuner.build.choose import check_builders, make_builder
 from tuner.build.process_builder import (
     BuildRequest,
-    BuildResult,
+    CandidateBuild,
     FuncSource,
-    LocalBuilder,
     MakeSource,
+    ProcessBuilder,
     Source,
     TraceSource,
     pack_func,
@@ -36,8 +36,8 @@ AUTOGROUP = Path("/proc/self/autogroup")
 
 
 @pytest.fixture(scope="module")
-def builder() -> Iterator[LocalBuilder]:
-    made = LocalBuilder(2, memory_bytes=4 << 30)
+def builder() -> Iterator[ProcessBuilder]:
+    made = ProcessBuilder(2, memory_bytes=4 << 30)
     yield made
     made.close()
 
@@ -46,16 +46,16 @@ def request(source: Source, timeout_s: float = 120.0) -> BuildRequest:
     return BuildRequest(source, build_makers.TARGET, timeout_s=timeout_s)
 
 
-def run(builder: LocalBuilder, source: Source, timeout_s: float = 120.0) -> BuildResult:
+def run(builder: ProcessBuilder, source: Source, timeout_s: float = 120.0) -> CandidateBuild:
     return builder.submit(request(source, timeout_s)).result(timeout=300)
 
 
-def loads(result: BuildResult) -> bool:
+def loads(result: CandidateBuild) -> bool:
     assert result.artifact is not None, result.text
     return load_artifact(Artifact.from_bytes(result.artifact)).entry_func is not None
 
 
-def test_the_kinds_of_source(builder: LocalBuilder) -> None:
+def test_the_kinds_of_source(builder: ProcessBuilder) -> None:
     func = build_makers.add_one()
     schedule = Schedule(func)
     schedule.vectorize(schedule.get_loops(schedule.get_block("b"))[0])
@@ -69,7 +69,7 @@ def test_the_kinds_of_source(builder: LocalBuilder) -> None:
         assert loads(run(builder, source))
 
 
-def test_what_goes_wrong_is_said_and_costs_nobody_else_anything(builder: LocalBuilder) -> None:
+def test_what_goes_wrong_is_said_and_costs_nobody_else_anything(builder: ProcessBuilder) -> None:
     wrong = {
         build_makers.greedy: (FailureKind.BUILD, "memory limit"),
         build_makers.dying: (FailureKind.BUILD, "SIGABRT"),
@@ -87,7 +87,7 @@ def test_what_goes_wrong_is_said_and_costs_nobody_else_anything(builder: LocalBu
     assert all(loads(result) for result in results[1::2])
 
 
-def test_a_trace_that_does_not_apply(builder: LocalBuilder) -> None:
+def test_a_trace_that_does_not_apply(builder: ProcessBuilder) -> None:
     func = build_makers.add_one()
     schedule = Schedule(func)
     schedule.split(schedule.get_loops(schedule.get_block("b"))[0], [None, 4])
@@ -97,7 +97,7 @@ def test_a_trace_that_does_not_apply(builder: LocalBuilder) -> None:
     assert "nobody" in result.text
 
 
-def test_time_limits(builder: LocalBuilder) -> None:
+def test_time_limits(builder: ProcessBuilder) -> None:
     run(builder, MakeSource(build_makers.add_one))  # the workers are up
     slow = run(builder, MakeSource(build_makers.slow), 0.3)
     assert (slow.failure, slow.text) == (FailureKind.BUILD_TIMEOUT, "the build took longer than 0.3 s")
@@ -107,19 +107,19 @@ def test_time_limits(builder: LocalBuilder) -> None:
     assert loads(run(builder, MakeSource(build_makers.add_one)))
 
 
-def test_garbage_is_looked_for_seldom_in_a_worker(builder: LocalBuilder) -> None:
+def test_garbage_is_looked_for_seldom_in_a_worker(builder: ProcessBuilder) -> None:
     text = run(builder, MakeSource(build_makers.collections)).text
     assert text.strip().endswith("objects before it is collected: 50000")
 
 
-def test_what_cannot_be_sent_to_a_worker(builder: LocalBuilder) -> None:
+def test_what_cannot_be_sent_to_a_worker(builder: ProcessBuilder) -> None:
     result = run(builder, MakeSource(lambda: build_makers.add_one()))
     assert result.failure is FailureKind.BUILD
     assert "could not be sent to a worker" in result.text
 
 
 def test_workers_are_forked_from_one_process_without_threads(
-    builder: LocalBuilder, monkeypatch: pytest.MonkeyPatch
+    builder: ProcessBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parents = set()
     for value in ("before", "after"):
@@ -134,7 +134,7 @@ def test_workers_are_forked_from_one_process_without_threads(
 
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="this system has no autogroups")
-def test_workers_give_way_to_processes_of_other_sessions(builder: LocalBuilder) -> None:
+def test_workers_give_way_to_processes_of_other_sessions(builder: ProcessBuilder) -> None:
     said = run(builder, MakeSource(partial(build_makers.asked, "HOME"))).text
     worker = int(said.split("process ")[-1].split(",")[0])
     assert psutil.Process(worker).nice() == 19
@@ -174,7 +174,7 @@ def test_a_process_that_cannot_be_forked_costs_one_build_at_most(monkeypatch: py
         return fork(fds)
 
     monkeypatch.setattr(forkserver, "connect_to_new_process", connect)
-    made = LocalBuilder(1)
+    made = ProcessBuilder(1)
     first = run(made, MakeSource(build_makers.add_one))
     assert loads(first) if times == 1 else "no build worker could be started: unexpected EOF" in first.text
     assert loads(run(made, MakeSource(build_makers.add_one)))
@@ -182,7 +182,7 @@ def test_a_process_that_cannot_be_forked_costs_one_build_at_most(monkeypatch: py
 
 
 def test_closing_answers_everyone() -> None:
-    made = LocalBuilder(1)
+    made = ProcessBuilder(1)
     outcomes = [made.submit(request(MakeSource(build_makers.slow))) for _ in range(3)]
     made.close()
     results = [outcome.result(timeout=300) for outcome in outcomes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.tuner.engine import GOOD, Driver, Point, engine, of
-from tuner.build.process_builder import BuildResult
+from tuner.build.process_builder import CandidateBuild
 from tuner.engine.events import (
     Built,
     Claim,
@@ -35,7 +35,7 @@ def test_the_baseline_comes_first_and_is_everyones_reference():
     assert {m.reference for m in measures} == {b"object"}
 
 
-def begun_early(*builds: BuildResult) -> tuple[EngineState, Driver]:
+def begun_early(*builds: CandidateBuild) -> tuple[EngineState, Driver]:
     """An engine whose baseline is with the device, and candidates already built."""
     state, _ = engine(trials=8, builders=2)
     driver = Driver(state)
@@ -71,7 +71,7 @@ def test_devices_have_what_is_ready_before_the_search_is_asked_for_more():
 
 
 def test_what_does_not_build_counts_once_the_baseline_is_known():
-    bad = BuildResult(None, FailureKind.BUILD, "no", 0.1)
+    bad = CandidateBuild(None, FailureKind.BUILD, "no", 0.1)
     state, driver = begun_early(bad, GOOD)
     assert (state.tasks[0].done, of(driver.log, RecordTrial)) == (0, [])
     [baseline] = of(driver.log, SubmitMeasure)
@@ -81,7 +81,7 @@ def test_what_does_not_build_counts_once_the_baseline_is_known():
 
 
 def test_a_baseline_that_fails_gives_up_what_was_built_early():
-    bad = BuildResult(None, FailureKind.BUILD, "no", 0.1)
+    bad = CandidateBuild(None, FailureKind.BUILD, "no", 0.1)
     state, driver = begun_early(bad, GOOD)
     [baseline] = of(driver.log, SubmitMeasure)
     commands = driver.send(JobMeasured(baseline.job, 0, MeasureResult(failure=FailureKind.CRASH, text="boom")))
@@ -111,7 +111,7 @@ def test_equal_failures_stop_the_task_with_the_first_text_whole():
 def test_build_failures_are_recorded_with_kind_and_text():
     state, [strategy] = engine(trials=2, finalists=0)
     driver = Driver(state)
-    bad = BuildResult(None, FailureKind.BUILD_TIMEOUT, "took longer", 10.0)
+    bad = CandidateBuild(None, FailureKind.BUILD_TIMEOUT, "took longer", 10.0)
     while not state.ended:
         match driver.pending.pop(0):
             case Claim(job):
@@ -129,7 +129,7 @@ def test_a_reference_that_does_not_build_ends_the_task():
     state, _ = engine()
     driver = Driver(state)
     job = of(driver.log, SubmitBuild)[0].job
-    commands = driver.send(Built(job, BuildResult(None, FailureKind.BUILD, "no rule", 0.0)))
+    commands = driver.send(Built(job, CandidateBuild(None, FailureKind.BUILD, "no rule", 0.0)))
     assert "no rule" in of(commands, TaskEnded)[0].error
     assert of(commands, RunEnded)
 
