@@ -147,13 +147,13 @@ class Follower:
         events = [self._event("trials", [_data(Trial.of(trial)) for trial in trials])]
         for trial in trials:
             if trial.improved and trial.cost is not None:
-                point = CurvePoint(
-                    trial=trial.id,
+                point = model.CurvePoint(
+                    trial_id=trial.id,
                     sequence=trial.sequence,
                     elapsed_s=(trial.finished_at - run.started_at).total_seconds(),
-                    cost_s=trial.cost,
+                    cost=trial.cost,
                 )
-                events.append(self._event("best", {"task": trial.task_id, **_data(point)}))
+                events.append(self._event("best", {"task": trial.task_id, **_data(CurvePoint.of(point))}))
         if any(trial.status is model.TrialStatus.FAILED for trial in trials):
             failures = [_data(FailureCount.of(f)) for f in self._store.runs.failures(self._run_id)]
             events.append(self._event("failures", failures))

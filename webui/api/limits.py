@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -14,7 +13,7 @@ from tuner.records.farm.quotas import Quota as QuotaFacts
 from webui.access import Admin
 from webui.api.farm_models import Body
 from webui.api.replies import CHANGE_ERRORS, ERRORS
-from webui.api.shown import ApiObject
+from webui.api.shown import ApiObject, Shown, shows
 from webui.context import Context, Ctx
 from webui.errors import Forbidden
 
@@ -33,16 +32,10 @@ class NewQuota(Body):
     days: int = Field(default=30, ge=1, le=3660)
 
 
-class Quota(ApiObject):
+@shows(QuotaFacts)
+class Quota(Shown):
     """A user's quota, and how much of it is used."""
 
-    user: str
-    device_hours: float | None
-    trials: int | None
-    runs: int | None
-    days: int
-    set_by: str
-    set_at: datetime | None
     taken_device_hours: float
     taken_trials: int
     taken_runs: int
@@ -74,11 +67,7 @@ class BoxReply(ApiObject):
 
 def _quota(context: Context, quota: QuotaFacts, user: str) -> Quota:
     taken = context.store.quotas.taken(user, quota.days)
-    return Quota(
-        user=quota.user, device_hours=quota.device_hours, trials=quota.trials, runs=quota.runs, days=quota.days,
-        set_by=quota.set_by, set_at=quota.set_at, taken_device_hours=taken.device_hours, taken_trials=taken.trials,
-        taken_runs=taken.runs,
-    )  # fmt: skip
+    return Quota.of(quota, taken_device_hours=taken.device_hours, taken_trials=taken.trials, taken_runs=taken.runs)
 
 
 @router.get("/quotas", responses=CHANGE_ERRORS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -104,7 +104,12 @@ class Readers(Body):
     readers: list[str] = Field(max_length=1000)
 
 
-class KernelCoverage(ApiObject):
+@shows(
+    coverage.KernelCoverage,
+    renamed={"how": "config", "seconds": "seconds_s", "untuned": "untuned_s", "gain": "gain_s"},
+    without=("task",),
+)
+class KernelCoverage(Shown):
     """A kernel on a device class.
     `seconds_s` are what its calls take of a run with what a build would choose today; `gain_s` is what tuning it
     should still save. Null is not known."""
@@ -113,20 +118,11 @@ class KernelCoverage(ApiObject):
     workload: str
     calls: int
     match: str
-    config: str
-    digest: str | None
-    seconds_s: float | None
-    untuned_s: float | None
-    roofline: float | None
-    gain_s: float | None
 
     @classmethod
-    def of(cls, kernel: coverage.KernelCoverage) -> Self:
-        return cls(
-            name=kernel.task.name, workload=kernel.task.workload_key, calls=kernel.task.calls, match=kernel.match,
-            config=kernel.how, digest=kernel.digest, seconds_s=kernel.seconds, untuned_s=kernel.untuned,
-            roofline=kernel.roofline, gain_s=kernel.gain,
-        )  # fmt: skip
+    def of(cls, record: coverage.KernelCoverage, **more: Any) -> Self:
+        task = record.task
+        return super().of(record, name=task.name, workload=task.workload_key, calls=task.calls, **more)
 
 
 class CoverageReply(ApiObject):
@@ -249,5 +245,3 @@ class TuneModel(Body):
     trials: int = Field(default=64, ge=1, le=1_000_000)
     version: str = Field(default="", max_length=64)
     target: str = Field(default="", max_length=4000)
-
-

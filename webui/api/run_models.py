@@ -116,13 +116,11 @@ class RecordPage(ApiObject):
     next: str | None
 
 
-class CurvePoint(ApiObject):
+@shows(model.CurvePoint, renamed={"trial_id": "trial", "cost": "cost_s"})
+class CurvePoint(Shown):
     """The best cost from this trial on."""
 
-    trial: int
     sequence: int
-    elapsed_s: float
-    cost_s: float
 
 
 class TrialPoint(ApiObject):

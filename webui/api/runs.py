@@ -139,10 +139,7 @@ def curve(
 
 def _task_curve(store: RecordStore, run: model.Run, task: model.RunTask, max_points: int) -> TaskCurve:
     key = task.workload.key
-    points = [
-        CurvePoint(trial=p.trial_id, sequence=p.sequence, elapsed_s=p.elapsed_s, cost_s=p.cost)
-        for p in store.runs.best_curve(run.id, key, max_points, task.target)
-    ]
+    points = [CurvePoint.of(p) for p in store.runs.best_curve(run.id, key, max_points, task.target)]
     sampled = [
         TrialPoint(
             sequence=t.sequence,

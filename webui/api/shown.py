@@ -55,9 +55,7 @@ def shows(
         added: dict[str, Any] = {
             name: (hints[field], ...) for name, field in names.items() if name not in reply.model_fields
         }
-        made = create_model(
-            reply.__name__, __base__=reply, __module__=reply.__module__, __doc__=reply.__doc__, **added
-        )
+        made = create_model(reply.__name__, __base__=reply, __module__=reply.__module__, __doc__=reply.__doc__, **added)
         made.SHOWN = {**reply.SHOWN, **names}
         return made
 

@@ -70,7 +70,7 @@ def page(rows: list[Row]) -> str:
     """The table as a page of results."""
     text = [
         "# Results: models that are imported", "",
-        taken("make test-models LARGE=1; python -m tests.kit.torch.table"), "",
+        taken("make test-models; python -m tests.kit.torch.table"), "",
         "`make test-models` imports each of these models with random weights, builds it, and compares it with",
         "eager PyTorch or onnxruntime. Each runs interpreted, as machine code without a call through the",
         "interpreter, and from C in a process without Python. All three give the same bytes.",
