@@ -14,7 +14,7 @@ from rpc_server.relay.passes import pass_of_key, shown_address, split_via
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.polling import poll_ms
-from rpc_server.wire.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
+from rpc_server.wire.sockets import Liveness, SocketMonitor, endpoint, prepare, resolve, send_frames
 
 _LOOK_AGAIN_S = 0.1
 
@@ -46,7 +46,7 @@ class Line:
     `relayed`: it goes through a relay."""
 
     socket: zmq.Socket[bytes]
-    monitor: Monitor
+    monitor: SocketMonitor
     relayed: bool = False
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ def _new_line(route: Route) -> Line:
     prepare(sock, route.liveness)
     secure_client(sock, route.keys)
     sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
-    return Line(sock, Monitor(sock, _NEWS))
+    return Line(sock, SocketMonitor(sock, _NEWS))
 
 
 def _connect(line: Line, address: str, port: int) -> Line:
@@ -197,7 +197,7 @@ _HINTS = {
 }
 
 
-def _await_handshake(monitor: Monitor, deadline: float, keyed: bool) -> str:
+def _await_handshake(monitor: SocketMonitor, deadline: float, keyed: bool) -> str:
     """Wait until both sides speak the protocol; "" or what went wrong."""
     while (left := deadline - time.monotonic()) > 0:
         if not monitor.socket.poll(poll_ms(left)):

@@ -42,7 +42,7 @@ from rpc_server.wire.relay_messages import (
     to_box,
     to_relay,
 )
-from rpc_server.wire.sockets import Monitor, endpoint
+from rpc_server.wire.sockets import SocketMonitor, endpoint
 
 logger = logging.getLogger("rpc_server.relay")
 
@@ -139,7 +139,7 @@ class Agent:
         self._splicer = Splicer(self.loop)
         self._context = zmq.Context(io_threads=1)
         self._control: zmq.Socket[bytes] | None = None
-        self._monitor: Monitor | None = None
+        self._monitor: SocketMonitor | None = None
         self._passes: tuple[str, ...] | None = None
         self._pause_s = _PAUSE_S[0]
         self._heard = time.monotonic()
@@ -178,7 +178,7 @@ class Agent:
         prepare_control(control)
         secure_client(control, self._keys)
         control.setsockopt(zmq.RECONNECT_IVL, -1)  # its port may be another one next time
-        self._monitor = Monitor(control, _NEWS)
+        self._monitor = SocketMonitor(control, _NEWS)
         self.loop.attend(control, self._on_control)
         self.loop.attend(self._monitor.socket, self._on_monitor)
         self._heard = time.monotonic()

@@ -100,7 +100,7 @@ _monitor_numbers = itertools.count()
 _EVENT = struct.Struct("=Hi")  # zmq_socket_monitor(3); pyzmq's reader of it imports asyncio, a tenth of a start
 
 
-class Monitor:
+class SocketMonitor:
     """News of one socket's connections. Register `socket` with the poller."""
 
     def __init__(self, sock: zmq.Socket[bytes], events: int) -> None:

@@ -32,7 +32,7 @@ from rpc_server.wire.codec import Buffer
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.kernel_facts import bytes_of, identify, last_given_id, resident_bytes, waiting_in_kernel
 from rpc_server.wire.guard.socket_filter import first_number, let_in, open_again, prepare_listener, refuse_from
-from rpc_server.wire.sockets import Monitor, came_before
+from rpc_server.wire.sockets import SocketMonitor, came_before
 
 logger = logging.getLogger("rpc_server")
 
@@ -121,7 +121,7 @@ class ConnectionGuard:
         self._fastest = ""  # the last address that had used up half of its burst
         self._listeners: set[int] = set()
         self._refused: dict[str, _ConnectionRate] = {}  # addresses of which none are accepted
-        self._monitor = Monitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_LISTENING)
+        self._monitor = SocketMonitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_LISTENING)
         self.socket = self._monitor.socket
         self._by_fd: dict[int, Peer] = {}
         self._by_conn: dict[bytes, Peer] = {}

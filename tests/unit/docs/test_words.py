@@ -179,17 +179,20 @@ def test_names_that_several_classes_share_are_apache_tvms() -> None:
     assert not found, "choose another word"
 
 
-SHARED = 80
-"""How many names several public classes have: TVM's, and those of records that the REST API shows."""
+SHARED = {
+    "Allocate", "Analyzer", "Attrs", "Call", "IndexMap", "MeasureResult", "Module", "Node", "Object", "Profiler",
+    "Schedule", "Trace", "Workload",
+}  # fmt: skip
+"""Names of Apache TVM that a class outside of its faces has, too: what the face stands for, or a message's name."""
 
 
-def test_no_more_names_are_shared() -> None:
+def test_few_names_of_apache_tvm_are_used_outside_of_its_faces() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for place, source in sources().items():
-        for name in source.classes:
+        for name in source.classes if not place.startswith(VIEWS) else ():
             places[name].append(place)
-    found = sorted(name for name, at in places.items() if len(at) > 1)
-    assert len(found) == SHARED, f"{len(found)} names: {', '.join(found)}"
+    found = {name for name, at in places.items() if len(at) > 1 and not all(place.startswith(FACES) for place in at)}
+    assert found == SHARED, "choose another word, or take it off the list"
 
 
 PRIVATE = re.compile(r"(?<![a-z])(landing|knock|desk|approach|strays?|seal)(?![a-z])", re.IGNORECASE)
