@@ -19,8 +19,7 @@ from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
 from tuner.model.guide import Guide
 from tuner.search import base
 from tuner.search.base import Candidate, Proposal
-from tuner.search.evolutionary import EvolutionaryStrategy
-from tuner.search.evolutionary import EvolutionOptions
+from tuner.search.evolutionary import EvolutionaryStrategy, EvolutionOptions
 from tuner.search.random import RandomSearch
 from tuner.space.sketch import Sketch
 
