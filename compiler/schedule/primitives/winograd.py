@@ -35,8 +35,8 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
     With r × r taps a tile takes (tile + r - 1)² products in place of tile² · r². For r = 3 these are 16 in place of
     36 with tile 2, and 36 in place of 144 with tile 4. Results differ from the plain sum's by rounding, more so
     with larger tiles. An infinity or NaN spreads over its tile. A band has `band` rows of tiles (0: one band has
-    all). Tiles are added until the number in a band is a multiple of `multiple`: each row gets more of them, and a
-    single band more rows.
+    all), and rows are added to the last. Tiles are added until the number in a band is a multiple of `multiple`: each
+    row gets more of them, and a single band more rows.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
 
@@ -183,12 +183,12 @@ def _plan(conv: _Convolution, tile: int, band: int, multiple: int, block: str) -
         raise Illegal(f"there is no fast filter for tiles of {tile} and {taps[0]} × {taps[1]} taps", block, hint=hint)
     y, x = conv.pair
     rows, columns = -(-conv.extents[y] // tile), -(-conv.extents[x] // tile)
-    if band < 0 or (band and rows % band):
-        raise Illegal(f"{rows} rows of tiles are no whole bands of {band}", block)
+    if not 0 <= band <= rows:
+        raise Illegal(f"{rows} rows of tiles hold no band of {band}", block)
     if multiple < 1:
         raise Illegal(f"tiles cannot be a multiple of {multiple}", block)
     each, columns = whole_tiles(rows, columns, band, multiple)
-    bands = rows // band if band else 1
+    bands = -(-rows // band) if band else 1
     return _Plan(conv, tile, bands, each, columns, (fast_filter(tile, taps[0]), fast_filter(tile, taps[1])))
 
 

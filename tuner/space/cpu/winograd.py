@@ -99,7 +99,7 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
         if sizes is None or (tile == _LARGE_TILE and not _pays(sizes, hardware)):
             continue
         bands = _by_bands(sizes, hardware, element_bytes)
-        even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
+        even = bands is not None and _even(_bands(sizes, bands), hardware.threads)
         splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
         if any(splits):
             taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand]
@@ -148,17 +148,26 @@ def _channels(info: BlockInfo) -> list[BlockAxis]:
 
 
 def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> WinogradSplit | None:
-    """Bands whose tiles fit the near cache, enough of them for all threads."""
+    """Bands whose tiles and results fit near caches, shared by all threads as evenly as can be."""
     each = sizes.products * (sizes.channels + sizes.filters) * element_bytes
     fitting = [
         split
         for split in (_split(sizes, band, sizes.filters, hardware) for band in range(1, sizes.rows))
-        if sizes.rows % split.band == 0 and split.tiles * each <= 2 * hardware.l2_bytes
-        if split.tiles <= _MOST_ADDED * split.band * sizes.columns
+        if split.tiles * each <= 2 * hardware.l2_bytes
+        if _bands(sizes, split) * split.tiles <= _MOST_ADDED * sizes.images * sizes.rows * sizes.columns
         if any(w >= 2 * hardware.lanes for w in _widths(split.tiles, hardware.lanes))
     ]
-    even = [s for s in fitting if _even(sizes.images * sizes.rows // s.band, hardware.threads)] or fitting[:1]
-    return even[-1] if even else None
+
+    def busiest(split: WinogradSplit) -> tuple[int, int]:
+        """The tiles of the thread with most bands; of equals, the longest band."""
+        each = -(-_bands(sizes, split) // hardware.threads)
+        return each * split.tiles, -split.band
+
+    return min(fitting, key=busiest, default=None)
+
+
+def _bands(sizes: _Sizes, split: WinogradSplit) -> int:
+    return sizes.images * -(-sizes.rows // split.band)
 
 
 def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> WinogradSplit:

@@ -72,7 +72,15 @@ def test_the_matrices_are_exact(results_: int, taps: int) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "tile", "band"),
-    [((1, 2, 6, 6), 2, 0), ((1, 2, 5, 7), 2, 1), ((2, 3, 8, 8), 4, 1), ((1, 1, 7, 5), 4, 0), ((1, 2, 6, 6), 3, 2)],
+    [
+        ((1, 2, 6, 6), 2, 0),
+        ((1, 2, 5, 7), 2, 1),
+        ((2, 3, 8, 8), 4, 1),
+        ((1, 1, 7, 5), 4, 0),
+        ((1, 2, 6, 6), 3, 2),
+        ((1, 2, 9, 7), 2, 2),
+        ((1, 1, 14, 9), 4, 3),
+    ],
 )
 def test_convolutions(shape: tuple[int, int, int, int], tile: int, band: int) -> None:
     func = convolution(shape, filters=3)
@@ -119,7 +127,7 @@ REFUSED = [
     (convolution((1, 2, 6, 6), 2, kernel=1, padding=0), 2, 0, 1, "no fast filter for tiles of 2 and 1 × 1 taps"),
     (convolution((1, 2, 6, 6), 2, dtype="int32"), 2, 0, 1, "does not compute in one floating-point type"),
     (convolution((1, 1, 12, 12), 1), 8, 0, 1, "no fast filter for tiles of 8 and 3 × 3 taps"),
-    (convolution((1, 1, 12, 12), 1), 2, 4, 1, "6 rows of tiles are no whole bands of 4"),
+    (convolution((1, 1, 12, 12), 1), 2, 7, 1, "6 rows of tiles hold no band of 7"),
     (convolution((1, 1, 12, 12), 1), 2, 0, 0, "tiles cannot be a multiple of 0"),
 ]
 
