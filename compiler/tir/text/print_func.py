@@ -73,12 +73,13 @@ def _params(p: StmtPrinter, func: PrimFunc, sugar: bool) -> tuple[list[str], lis
     """The parameter list, and lines that match parameters whose layout is not spelled in the list."""
     signature: list[str] = []
     matched: list[tuple[n.Var, n.Buffer]] = []
+    read = {node for node in walk(func.body) if isinstance(node, n.Var)} if func.buffer_map else set()
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
             size = "(is_size_var=True)" if isinstance(param, n.SizeVar) else ""
             signature.append(f"{p.names.of(param)}: T.{param.dtype}{size}")
-        elif sugar and _spelled(buffer):
+        elif sugar and param not in read and _spelled(buffer):
             signature.append(f"{p.names.of(buffer)}: T.Buffer({p.buffer_args(buffer, always_dtype=True)})")
         else:
             signature.append(f"{p.names.of(param)}: T.handle")

@@ -166,3 +166,11 @@ def test_functions_of_a_module_are_in_the_order_of_their_names() -> None:
     module = IRModule({name: func.with_attr("global_symbol", name) for name in ("b", "a")})
     lines = module.script(verbose_expr=True).splitlines()
     assert [line.split("(")[0].split()[1] for line in lines if " def " in line] == ["a", "b"]
+
+
+def test_a_parameter_that_is_read_itself_has_its_name_in_the_list() -> None:
+    handle = n.Var("a", "handle")
+    func = n.PrimFunc((handle,), n.Evaluate(handle), None, {handle: n.decl_buffer((4,), "float32", "A")})
+    for shown in (func.script(), func.script(verbose_expr=True)):
+        assert "def main(a: T.handle):" in shown
+        assert_structural_equal(from_source(shown).without_attr("global_symbol"), func)
