@@ -215,7 +215,7 @@ COMPILER: list[tuple[str, str]] = [
     (
         "nodes of TVM's older lowering, which produce nothing here; stages become blocks at once",
         """
-        script.tir.allocate_const script.tir.customized_code script.tir.realize tir.AllocateConst tir.BufferRealize
+        script.tir.customized_code script.tir.realize tir.AllocateConst tir.BufferRealize
         tir.CustomizedCode tir.DataProducer tir.Prefetch tir.ProducerRealize tir.ProducerStore
         """,
     ),

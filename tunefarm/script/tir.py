@@ -26,10 +26,10 @@ _refuse = refusing("tunefarm.script.tir")
 _FRAMES = frozenset({"Else", "If", "Then", "While", "arg", "buffer_store", "func_name"})
 """What builds a function inside an `IRBuilder`; texts write it otherwise."""
 _STATEMENTS = frozenset({
-    "Assert", "LetStmt", "alloc_buffer", "allocate", "attr", "axis", "block", "block_attr", "buffer_decl",
-    "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "Let", "match_buffer",
-    "meta_var", "parallel", "reads", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial", "thread_binding",
-    "unroll", "vectorized", "where", "writes",
+    "Assert", "LetStmt", "alloc_buffer", "allocate", "allocate_const", "attr", "axis", "block", "block_attr",
+    "buffer_decl", "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init", "launch_thread", "Let",
+    "match_buffer", "meta_var", "parallel", "reads", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial",
+    "thread_binding", "unroll", "vectorized", "where", "writes",
 })  # fmt: skip
 
 

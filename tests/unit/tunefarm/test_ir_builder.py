@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tunefarm as tvm
@@ -175,3 +176,16 @@ def test_a_function_is_declared_before_it_is_defined() -> None:
     assert len(made.functions) == 3
     assert made["main"].body.value.op is called
     assert called in made.functions
+
+
+def test_memory_that_is_filled_where_it_is_made() -> None:
+    with IRBuilder() as builder, T.prim_func():
+        T.func_name("main")
+        given = T.arg("B", T.Buffer((4,), "float32"))
+        with T.allocate_const(np.array([1, 2, 3, 4.5]), "float32", [4]) as memory:
+            values = T.decl_buffer((4,), "float32", data=memory)
+            with values as held, T.serial(0, 4) as i:
+                T.buffer_store(given, held[i], [i])
+    out = tvm.nd.array(np.zeros(4, "float32"))
+    tvm.build(builder.get(), target="llvm")(out)
+    assert out.numpy().tolist() == [1, 2, 3, 4.5]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from compiler.errors import IRError
 from compiler.tir import hooks, ops
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, Stmt
 from compiler.tir.text import vocabulary
 from compiler.tir.text.vocabulary import TypeName
+from compiler.tir.visit import seq
 from tunefarm.compatibility import refusing
 from tunefarm.script.ir_builder.base import IRBuilder, frame_of
 from tunefarm.script.ir_builder.tir_frames import (
@@ -350,6 +353,18 @@ def allocate(
     var, sizes = n.Var("v", "handle"), tuple(map(ops.as_expr, extents))
     test = ops.const(True) if condition is None else ops.as_expr(condition)
     return WrapFrame(lambda body: n.Allocate(var, dtype, sizes, test, body, scope, dict(annotations or {})), var)
+
+
+def allocate_const(data: Any, dtype: str, extents: Any, annotations: Any = None) -> WrapFrame:
+    """Memory that is filled with values where it is made; `as` gives its variable."""
+    values = np.asarray(data).reshape(-1).tolist()
+    buffer, sizes = n.decl_buffer((len(values),), dtype, "v"), tuple(map(ops.as_expr, extents))
+    stores = [n.BufferStore(buffer, ops.const(value, dtype), (ops.const(i),)) for i, value in enumerate(values)]
+    options = dict(annotations or {})
+    return WrapFrame(
+        lambda body: n.Allocate(buffer.data, dtype, sizes, ops.const(True), seq(*stores, body), buffer.scope, options),
+        buffer.data,
+    )
 
 
 def decl_buffer(shape: Any, dtype: str = "float32", data: n.Var | None = None, **options: Any) -> WrapFrame:
