@@ -119,6 +119,7 @@ class Gen:
     `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
     others in their own type. `storage` the buffers' memory by data variable; `allocated` the memory that this
     function itself made for a variable, with its size. `nontemporal`: vectors are now stored past the caches.
+    `transposes`: columns of local arrays are read now, all of them.
     """
 
     module: ModuleText
@@ -128,6 +129,7 @@ class Gen:
     noalias: bool = True
     parallel: bool = True
     nontemporal: bool = False
+    transposes: bool = False
     shared_bytes: int = 0  # of a GPU's block, so far
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.codegen.llvm.columns import column_of, load_column
 from compiler.codegen.llvm.gen import NONTEMPORAL, STORED, Gen, KernelStorage, emits, runs
 from compiler.codegen.llvm.index import in_64_bits, resolve
 from compiler.codegen.llvm.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
@@ -81,6 +82,8 @@ def _load(g: Gen, expr: n.BufferLoad) -> str:
         start = position.base if isinstance(position, n.Ramp) else position
         pointer, align = address(g, memory.pointer, start, element, size)
         return _boolean(g, _read(g, memory, pointer, ty, align), expr.dtype)
+    if isinstance(position, n.Ramp) and (column := _column(g, memory, position, expr.dtype, lanes)) is not None:
+        return column
     if isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm):
         return _boolean(g, _strided_load(g, expr, memory, position), expr.dtype)
     return _boolean(g, _gather(g, memory, position, expr.dtype, "splat (i1 true)"), expr.dtype)
@@ -102,6 +105,17 @@ def _seen(g: Gen, memory: KernelStorage, rhs: str) -> str:
     if name is None:
         name = seen[rhs] = g.w.inline(rhs)
     return name
+
+
+def _column(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str | None:
+    """Load the first `count` lanes of a column of rows that are transposed in registers.
+    The other lanes hold anything. None for loads of something else."""
+    found = column_of(g, memory, position, dtype, count)
+    if found is None:
+        return None
+    start, align = address(g, memory.pointer, found.base, memory_type(element_of(dtype)), element_bytes(dtype))
+    seen = g.w.loaded.setdefault(memory.pointer, {})
+    return load_column(g, found, start, align, lambda rhs: _seen(g, memory, rhs), seen)
 
 
 def _forget(g: Gen, memory: KernelStorage) -> None:
@@ -249,6 +263,10 @@ def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: Pr
     if lanes == 1:
         return _guarded_load(g, memory, position, expr.dtype, mask)
     first = _first_lanes(g, expr.predicate)
+    if first is not None and isinstance(position, n.Ramp):
+        column = _column(g, memory, position, expr.dtype, first)
+        if column is not None:
+            return column
     if first is not None and _is_shuffled(g, expr, position):
         assert isinstance(position, n.Ramp)
         return _picked(g, memory, position, expr.dtype, first)

@@ -11,6 +11,7 @@ from compiler.codegen.llvm.types import element_bytes, lanes_of, memory_type
 from compiler.codegen.llvm.writer import ASSERTION_FAILED, Operand
 from compiler.codegen.nvptx.threads import emit_bound, emit_shared
 from compiler.errors import CodegenError
+from compiler.lower.loops.vectorize import TRANSPOSE
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.graph import CELL_SCOPE
@@ -69,9 +70,11 @@ def _for(g: Gen, loop: n.For) -> None:
     if type(extent) is int and extent <= 0:
         return
     _remember_range(g, loop)
-    outside, g.nontemporal = g.nontemporal, g.nontemporal or NONTEMPORAL_LOOP in loop.annotations
+    outside = g.nontemporal, g.transposes
+    g.nontemporal |= NONTEMPORAL_LOOP in loop.annotations
+    g.transposes |= TRANSPOSE in loop.annotations
     _run(g, loop, low, extent)
-    g.nontemporal = outside
+    g.nontemporal, g.transposes = outside
 
 
 def _run(g: Gen, loop: n.For, low: Operand, extent: Operand) -> None:

@@ -33,6 +33,9 @@ REGISTERS_A_PIECE = 8
 _SHUFFLED_BITS = 32  # of an element; lanes a few of them apart are loaded by shuffles
 _MASKED_BITS = 512
 """Registers from this size on have masks: a masked load or store costs what a plain one does."""
+TRANSPOSE = "pragma_transpose"
+"""A loop with this annotation reads the columns of a local array, each as a vector. On CPUs with AVX-512 the array is
+transposed in registers."""
 DISABLE_VECTORIZE = register_option(
     "tir.disable_vectorize", "a truth value", "run vectorized loops one element at a time", truth, False
 )
@@ -63,13 +66,14 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: boo
             return _vectorized(rebuilt, vector_bits, may_mask) if enable_vectorize else _serial(rebuilt)
         return rebuilt
 
-    def may_mask(piece: Stmt) -> bool:
-        """Whether a piece may have a mask.
+    def may_mask(piece: Stmt, columns: bool) -> bool:
+        """Whether a piece may have a mask. `columns`: those of local arrays are read by shuffles.
         Small arrays that masks reach into would not become registers."""
         used = [node for node in walk(piece) if isinstance(node, n.BufferLoad | n.BufferStore)]
         stored = [node.buffer for node in used if isinstance(node, n.BufferStore)]
         own = all(buffer.data in given or buffer.scope == "local" for buffer in stored)
-        return own and all(map(_is_straight, used)) and not any(node.buffer.data in whole for node in used)
+        straight = all(_is_straight(node) or (columns and _is_column(node)) for node in used)
+        return own and straight and not any(node.buffer.data in whole for node in used)
 
     while True:
         body = go(func.body)
@@ -90,7 +94,7 @@ def _serial(loop: n.For) -> n.For:
     return replace(loop, kind=ForKind.SERIAL)
 
 
-def _vectorized(loop: n.For, vector_bits: int, may_mask: Callable[[Stmt], bool]) -> Stmt:
+def _vectorized(loop: n.For, vector_bits: int, may_mask: Callable[[Stmt, bool], bool]) -> Stmt:
     extent = ops.as_int(loop.extent)
     if extent is None:
         return _serial(loop)
@@ -110,7 +114,7 @@ def _widest_bits(body: Stmt) -> int:
     return max((parse_dtype(s.buffer.dtype).bits for s in stores), default=32)
 
 
-def _in_pieces(loop: n.For, extent: int, most: int, masked: int, may_mask: Callable[[Stmt], bool]) -> Stmt:
+def _in_pieces(loop: n.For, extent: int, most: int, masked: int, may_mask: Callable[[Stmt, bool], bool]) -> Stmt:
     """The loop as vectors whose lane counts are powers of two, at most `most`.
     What is left of less than `masked` lanes is one vector with a mask, where it would be several and `may_mask`."""
     largest = 1 << (most.bit_length() - 1)
@@ -124,7 +128,7 @@ def _in_pieces(loop: n.For, extent: int, most: int, masked: int, may_mask: Calla
         left = extent - done
         if left < masked and left.bit_count() > 1:
             last = _masked_piece(loop, done, left, first=not parts)
-            if last is not None and may_mask(last):
+            if last is not None and may_mask(last, TRANSPOSE in loop.annotations):
                 return seq(*parts, last)
         lanes = 1 << (min(left, largest).bit_length() - 1)
         parts.append(_piece(loop, ops.add(loop.min, done), lanes, first=not parts))
@@ -171,3 +175,12 @@ def _is_straight(node: n.BufferLoad | n.BufferStore) -> bool:
     last = node.indices[-1]
     shuffled = isinstance(node, n.BufferLoad) and parse_dtype(node.buffer.dtype).bits >= _SHUFFLED_BITS
     return isinstance(last, n.Ramp) and ops.as_int(last.stride) in ((1, 2, 3, 4) if shuffled else (1,))
+
+
+def _is_column(node: n.BufferLoad | n.BufferStore) -> bool:
+    """Whether a load takes one element of each of several vectors of 512 bits."""
+    if isinstance(node, n.BufferStore) or node.buffer.scope != "local":
+        return False
+    last, bits = node.indices[-1], parse_dtype(node.buffer.dtype).bits
+    stride = ops.as_int(last.stride) if isinstance(last, n.Ramp) else None
+    return bits == 32 and stride is not None and stride > 0 and stride * bits % _MASKED_BITS == 0

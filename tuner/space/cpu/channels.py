@@ -5,7 +5,7 @@ Filters are packed that way, and each pixel goes to all lanes.
     for group of channels (parallel):            its filters stay in the second-level cache
       for y, x in tiles of pixels:
         C[y, x, f] += image[c, y + r, x + s] · panel[f // W, c, r, s, f % W]
-        out[f, y, x] = C[y, x, f]                written across memory, once a tile
+        out[f, y, x] = C[y, x, f]                transposed in registers, once a tile
 
 The 49 pixels of a network's last layers fill three vectors of 16 numbers and a sixteenth of a fourth, which takes as
 long as a whole one. Channels come in whole vectors. A vector of pixels of an image with a stride takes two loads and
@@ -24,15 +24,14 @@ from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import has_gaps
 from tuner.space.cpu.roles import Roles, assign_roles
 
-_ACROSS = 48  # products of a vector that take as long as results written, and a residual read, across memory
+_ACROSS = 14  # products of a vector that take as long as to transpose a tile's results and write them in parts
 _APART = 1.3  # what pixels that lie apart take of what neighbours take, where windows overlap
 _LEAST_VECTORS = 2  # of channels
 
 
 def channels_fill_more(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
     """Whether channels fill vectors of a convolution better than its pixels.
-    Pixels leave lanes empty, or lie apart in the image. Only vectors with masks are written across memory by one
-    instruction."""
+    Pixels leave lanes empty, or lie apart in the image. Tiles of few pixels are written by vectors with masks."""
     if not has_masks(hardware, info.output.buffer.dtype) or roles.m is None or roles.scalar_operand is None:
         return False
     dims = info.output.axes_by_dim

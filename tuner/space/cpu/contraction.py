@@ -17,7 +17,7 @@ from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
-from tuner.space.cpu.elementwise import scatter_tail, sum_in_registers, vectorize_tail
+from tuner.space.cpu.elementwise import sum_in_registers, transposed_tail, vectorize_tail
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen, widened_copy
 from tuner.space.cpu.roles import Roles, window_axes
@@ -161,7 +161,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
     if shape.ahead and shape.pack and reduce_loops[0] not in unrolled:
         sch.annotate(reduce_loops[0], SOFTWARE_PREFETCH, NEXT_GROUP)
-    (scatter_tail if shape.across else vectorize_tail)(sch, writer, lanes, depth=1 + len(inside))
+    (transposed_tail if shape.across else vectorize_tail)(sch, writer, lanes, depth=1 + len(inside))
 
 
 def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 
 from compiler.ir.visit import walk
+from compiler.lower.loops.vectorize import TRANSPOSE
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
@@ -123,11 +124,14 @@ def whole_tail(sch: Schedule, block: BlockRV, depth: int) -> None:
         sch.unroll(loop)
 
 
-def scatter_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
-    """Unroll the loops below `depth` of a block that writes across memory, the channels' in vectors."""
+def transposed_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
+    """Unroll the loops below `depth` of a block that writes across what it reads.
+    Vectors are the written rows. Groups of channels are read in turns: columns of what is transposed in registers."""
     *around, f, y, x = sch.get_loops(block)[depth:]
-    outer, lane = sch.split(f, [None, lanes])
-    sch.reorder(*around, y, x, outer, lane)
-    sch.vectorize(lane)
-    for loop in (*around, y, x, outer):
+    group, channel = sch.split(f, [None, lanes])
+    sch.reorder(*around, y, group, channel, x)
+    sch.vectorize(x)
+    for loop in (*around, y, group, channel):
         sch.unroll(loop)
+    for loop in (channel, x):
+        sch.annotate(loop, TRANSPOSE, 1)

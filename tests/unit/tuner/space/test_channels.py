@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from compiler import topi
+from compiler.driver.build import build, compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
+from compiler.runtime.core.ndarray import array, empty
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
@@ -46,8 +50,8 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("size", "kernel", "stride", "channels", "offered"), [
-    (7, 1, 1, 256, True), (14, 1, 2, 256, True), (7, 1, 1, 64, False),
-    (14, 1, 1, 1024, True), (14, 1, 1, 256, False), (8, 1, 1, 1024, False),
+    (7, 1, 1, 256, True), (14, 1, 2, 256, True), (7, 1, 1, 64, True), (7, 1, 1, 32, False),
+    (14, 1, 1, 1024, True), (14, 1, 1, 256, True), (14, 1, 1, 128, False), (8, 1, 1, 1024, False),
     (28, 3, 2, 64, True), (56, 1, 2, 512, False),
 ])  # fmt: skip
 def test_images_that_leave_vectors_empty_or_are_read_apart_have_channels_along_them(
@@ -61,7 +65,7 @@ def test_filters_that_are_not_known_or_fill_no_vectors_have_not():
     assert NAME in names(known, WIDE)
     assert NAME not in names(PrimFunc(known.params, known.body, known.buffer_map), WIDE)
     assert NAME not in names(convolution(7, 1, 1, 256, filters=24), WIDE)
-    assert NAME not in names(known, NARROW), "vectors without masks are written across memory element by element"
+    assert NAME not in names(known, NARROW), "vectors without masks would write parts of them element by element"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -82,6 +86,68 @@ def test_results_are_those_of_the_function(size, kernel, stride, stages, seed, s
     run(lower_func(func, 512), *given, wanted)
     run(lower_func(scheduled, 512), *given, got)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+needs_avx512 = pytest.mark.skipif(
+    not Target("llvm").resolved().features >= {"avx512f", "avx512dq", "avx512vl", "avx512bw"}, reason="needs AVX-512"
+)
+HERE = Target("llvm -num-cores=2")
+
+
+def silu(x):
+    return topi.nn.silu(x)
+
+
+def scaled(x):
+    return topi.multiply(topi.nn.relu6(x), topi.nn.relu(x))
+
+
+@needs_avx512
+@pytest.mark.parametrize("end", [None, topi.nn.relu, silu, scaled, topi.nn.gelu])
+@pytest.mark.parametrize("seed", range(4))
+def test_machine_code_writes_transposed_tiles_of_any_width(end, seed, shallow):
+    """Every number of rows that a tile may have, with and without what follows; tiles may end beyond an image."""
+    rng = np.random.default_rng([seed, 77])
+    size, kernel, stride = int(rng.integers(3, 20)), int(rng.choice([1, 3])), int(rng.integers(1, 3))
+    channels, filters = int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 4))
+    x = placeholder((1, channels, size, size), name="X")
+    w = placeholder((filters, channels, kernel, kernel), name="W")
+    given, out = [x, w], topi.nn.conv2d_nchw(x, w, stride=stride, padding=kernel // 2, dilation=1)
+    if end is not None:
+        bias = placeholder((1, filters, 1, 1), name="Bias")
+        other = placeholder(out.shape, name="Other")
+        given, out = [x, w, bias, other], end(topi.add(topi.add(out, bias), other))
+    func = create_prim_func([*given, out]).with_attr(LAYOUT_FREE, [1])
+    sketches = [sketch for sketch in generate(func, HERE) if sketch.name == NAME]
+    if not sketches:  # an image whose pixels fill vectors
+        return
+    [sketch] = sketches
+    shapes = [tuple(int(s) for s in b.shape) for b in func.buffer_map.values()]
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes[:-1]]
+    wanted = np.zeros(shapes[-1], "float32")
+    run(lower_func(func, 512), *arrays, wanted)
+    for rows in next(d.values for d in sketch.decisions if d.name == "rows"):
+        point = random_point(sketch, rng)
+        at = next(i for i, d in enumerate(sketch.decisions) if d.name == "rows")
+        point = (*point[:at], sketch.decisions[at].values.index(rows), *point[at + 1 :])
+        module = build(at_point(func, sketch, point), HERE)
+        held = [array(values) for values in arrays] + [empty(shapes[-1])]
+        module["main"](*held)
+        np.testing.assert_allclose(held[-1].numpy(), wanted, rtol=1e-4, atol=1e-4, err_msg=f"{rows} rows")
+
+
+def test_a_tile_is_transposed_by_shuffles_and_nothing_is_scattered():
+    func = convolution(7, 1, 1, channels=256, filters=64, stages=True)
+    [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
+    wanted = {"rows": 7, "vectors": 2, "panel": 1, "unroll": 1}
+    point = [d.values.index(wanted[d.name]) for d in sketch.decisions]
+    parts = split_layout_rewrite(at_point(func, sketch, point))
+    assert parts is not None
+    text = compile_artifact(parts[1], WIDE, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert not re.search(r"scatter|gather|vinsertps|vextractps", text)
+    assert text.count("vunpck") >= 2 * 8
+    stored = re.findall(r"vmovups\s+%ymm\d+, .*\{%k\d\}", text)
+    assert len(stored) == 2 * 16  # rows of 7 pixels, for each channel of the tile
 
 
 def test_the_next_group_of_filters_is_asked_for_though_a_step_reads_many_lines(shallow):
